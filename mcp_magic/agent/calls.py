@@ -31,11 +31,11 @@ __all__ = [
     "PlannedCall",
     "asked_calls",
     "calls_of",
-    "exact",
+    "complete_calls",
+    "decode_big_ints",
+    "encode_big_ints",
     "is_too_deep",
-    "kept",
     "plan_calls",
-    "sent",
     "take_turn",
     "with_own_ids",
 ]
@@ -55,8 +55,7 @@ class PlannedCall:
         problem: Why the call cannot go out, as the model reads it, or "".
         of: The turn, the tool and the model's own arguments: a decision holds for these and no others.
         request: The call as consent gets it; None for a call with a problem.
-        decision: The decision of consent, or None as long as there is none.
-        approval: The decision as the state of the graph stores it.
+        approval: The decision about it, as the state of the graph stores it.
     """
 
     id: str
@@ -66,7 +65,6 @@ class PlannedCall:
     problem: str = ""
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
-    decision: Decision | None = None
     approval: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,23 +73,19 @@ class PlannedCall:
         return self.approval.get("decision") == "edit"
 
     def decide(self, decision: Decision) -> None:
-        """Take a decision of consent."""
-        self.decision = decision
+        """Take a decision of consent, in the form that a thread can store."""
         arguments = self.arguments if decision.arguments is None else decision.arguments
-        stored = {"arguments": kept(arguments), "definition": decision.definition}
+        stored = {"arguments": encode_big_ints(arguments), "definition": decision.definition}
         self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
 
-    def restore(self, approval: dict[str, Any]) -> None:
-        """Take a decision from the state of the graph."""
-        if approval == self.approval:
-            return
-        arguments = None
-        if approval["arguments"] != kept(self.arguments):
-            assert self.offer is not None
-            arguments = sent(approval["arguments"], self.offer.tool.input_schema)
-        approved, definition = approval["decision"] != "deny", approval.get("definition", "")
-        self.decision = Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
+    def restore(self, approval: dict[str, Any], input_schema: Mapping[str, Any]) -> Decision:
+        """Return the decision that the state of the graph has about this call."""
         self.approval = approval
+        arguments = None
+        if approval["arguments"] != encode_big_ints(self.arguments):
+            arguments = decode_big_ints(approval["arguments"], input_schema)
+        approved, definition = approval["decision"] != "deny", approval.get("definition", "")
+        return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
 
 
 def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: str | None) -> list[PlannedCall]:
@@ -119,7 +113,7 @@ def _planned(turn: AIMessage, call: Mapping[str, Any], offers: Mapping[str, Offe
         names = list(offers)
         planned.problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
     else:
-        planned.arguments = sent(own_arguments(given, offer.renamed), offer.tool.input_schema)
+        planned.arguments = decode_big_ints(own_arguments(given, offer.renamed), offer.tool.input_schema)
         try:
             planned.arguments, _ = schema.prepare_arguments(planned.arguments, offer.tool.input_schema)
         except ArgumentsError as error:
@@ -190,15 +184,15 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
     if len(chunks) < len(parts):  # a model that does not stream yields one whole message
         whole = parts[-1] if isinstance(parts[-1], AIMessage) else AIMessage(str(getattr(parts[-1], "content", "")))
         return with_own_ids(whole, messages)
-    return with_own_ids(exact(add_ai_message_chunks(chunks[0], *chunks[1:])), messages)
+    return with_own_ids(complete_calls(add_ai_message_chunks(chunks[0], *chunks[1:])), messages)
 
 
-def exact(answer: AIMessageChunk) -> AIMessage:
+def complete_calls(answer: AIMessageChunk) -> AIMessage:
     """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments.
 
     >>> from langchain_core.messages import AIMessageChunk
     >>> cut = {"name": "delete", "args": '{"path": "/home/me/pro', "id": "1", "index": 0, "type": "tool_call_chunk"}
-    >>> whole = exact(AIMessageChunk("", tool_call_chunks=[cut]))
+    >>> whole = complete_calls(AIMessageChunk("", tool_call_chunks=[cut]))
     >>> whole.tool_calls, whole.invalid_tool_calls[0]["args"]
     ([], '{"path": "/home/me/pro')
     """
@@ -292,10 +286,10 @@ MAX_NUMBERS = 20
 _DIGITS = re.compile(r"-?[1-9]\d{18,}")
 
 
-def kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def encode_big_ints(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments in a form that a thread can store.
 
-    >>> kept({"n": 2**70, "m": 1})
+    >>> encode_big_ints({"n": 2**70, "m": 1})
     {'n': '1180591620717411303424', 'm': 1}
     """
     stored: dict[str, Any] = storable(dict(arguments))
@@ -315,11 +309,11 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
     )
 
 
-def sent(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
+def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
 
     >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
-    >>> sent({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
+    >>> decode_big_ints({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
     {'n': 1180591620717411303424, 's': '1180591620717411303424'}
     """
     numbers: dict[str, Any] = dict(arguments)

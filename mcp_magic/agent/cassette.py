@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "message_fields", "recorded", "stand_in", "turns_of", "whole"]
+__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "recorded", "stand_in", "turns_of", "whole"]
 
 
 # Conversion of a model's answers to lines of a cassette and back.
@@ -186,15 +186,20 @@ class Turns:
     def explain(self, asked: Asked) -> str:
         """Return a message: which request was not recorded, and how the nearest recording differs."""
         last = asked.messages[-1] if asked.messages else {}
-        what = f"{asked.model}: a turn after {one_line(json.dumps(_words(last), ensure_ascii=False), 100)}"
+        said = last.get("content") or last.get("calls") or ""
+        what = f"{asked.model}: a turn after {one_line(json.dumps(said, ensure_ascii=False), 100)}"
         where = f"the cassette {self._cassette.path}"
         turns = [turn.asked for turn in self._turns.values()]
         adds = f"\n  {self._cassette.adds('what is missing')}."
         if not turns:
             return f"{what} is not in {where}: it has no turn of a model.{adds}"
         text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
-        nearest = max(turns[-COMPARED:], key=lambda turn: (turn.model == asked.model, _likeness(text, turn.messages)))
-        differs = _differences(asked, nearest)
+
+        def likeness(turn: Asked) -> tuple[bool, float]:
+            other = json.dumps(turn.messages, ensure_ascii=False)[-2000:]
+            return turn.model == asked.model, SequenceMatcher(None, text, other, autojunk=False).ratio()
+
+        differs = _differences(asked, max(turns[-COMPARED:], key=likeness))
         return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
@@ -310,15 +315,6 @@ def _tool(tool: Any) -> Any:
     return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
 
 
-def _likeness(text: str, messages: list[dict[str, Any]]) -> float:
-    other = json.dumps(messages, ensure_ascii=False)[-2000:]
-    return SequenceMatcher(None, text, other, autojunk=False).ratio()
-
-
-def _words(message: dict[str, Any]) -> Any:
-    return message.get("content") or message.get("calls") or ""
-
-
 def _differences(asked: Asked, nearest: Asked) -> str:
     if asked.model != nearest.model:
         return f"it was asked of {nearest.model}"
@@ -377,62 +373,49 @@ class StandIn(LocalModel):
 
 class _Recorded:
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        made = _Made.begin(self, messages, stop, kwargs)
-        if made is None:
-            return _raw(self)._generate(messages, stop=stop, run_manager=run_manager, **kwargs)
-        if made.turn is not None:
-            return whole(made.turn)
-        with made:
-            result = _raw(self)._generate(messages, stop=stop, **kwargs)
-            made.answered(result)
-        return result
+        with _TurnInProgress(self, messages, stop, kwargs) as turn:
+            if turn.recorded is not None:
+                return whole(turn.recorded)
+            result = _raw(self)._generate(messages, stop=stop, run_manager=run_manager, **kwargs)
+            turn.answered(result)
+            return result
 
     async def _agenerate(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Any:
-        made = _Made.begin(self, messages, stop, kwargs)
-        if made is None:
-            return await _raw(self)._agenerate(messages, stop=stop, run_manager=run_manager, **kwargs)
-        if made.turn is not None:
-            return whole(made.turn)
-        with made:
-            result = await _raw(self)._agenerate(messages, stop=stop, **kwargs)
-            made.answered(result)
-        return result
+        with _TurnInProgress(self, messages, stop, kwargs) as turn:
+            if turn.recorded is not None:
+                return whole(turn.recorded)
+            result = await _raw(self)._agenerate(messages, stop=stop, run_manager=run_manager, **kwargs)
+            turn.answered(result)
+            return result
 
 
 class _Streamed(_Recorded):
     def _stream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        made = _Made.begin(self, messages, stop, kwargs)
-        if made is None:
-            yield from _raw(self)._stream(messages, stop=stop, **kwargs)
-        elif made.turn is not None:
-            for pause, chunk in chunks(made.turn):
-                time.sleep(made.pause(pause))
-                yield chunk
-        else:
-            with made:
+        with _TurnInProgress(self, messages, stop, kwargs) as turn:
+            if turn.recorded is not None:
+                for pause, chunk in chunks(turn.recorded):
+                    time.sleep(turn.pause(pause))
+                    yield chunk
+            else:
                 for chunk in _raw(self)._stream(messages, stop=stop, **kwargs):
-                    made.came(chunk)
+                    turn.came(chunk)
                     yield chunk
 
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        made = _Made.begin(self, messages, stop, kwargs)
-        if made is not None and made.turn is not None:
-            for pause, chunk in chunks(made.turn):
-                await asyncio.sleep(made.pause(pause))
-                yield chunk
-        elif made is None:
-            async for chunk in _raw(self)._astream(messages, stop=stop, **kwargs):
-                yield chunk
-        else:
-            with made:
+        with _TurnInProgress(self, messages, stop, kwargs) as turn:
+            if turn.recorded is not None:
+                for pause, chunk in chunks(turn.recorded):
+                    await asyncio.sleep(turn.pause(pause))
+                    yield chunk
+            else:
                 async for chunk in _raw(self)._astream(messages, stop=stop, **kwargs):
-                    made.came(chunk)
+                    turn.came(chunk)
                     yield chunk
 
 
@@ -454,38 +437,35 @@ def _raw(model: Any) -> Any:
     return _as(model, type(model).__bases__[1])
 
 
-class _Made:
-    """A turn in progress."""
+class _TurnInProgress:
+    """A turn that is recorded or replayed, or passed through if no cassette is in.
 
-    def __init__(self, cassette: Cassette, asked: Asked, turn: Turn | None, model: Any) -> None:
-        self._cassette, self._asked, self._model = cassette, asked, model
-        self.turn = turn
+    Attributes:
+        recorded: The recorded turn, or None: then the model is asked.
+
+    Raises:
+        CassetteError: The turn was not recorded, and the cassette only replays.
+        ModelError: The recorded turn is an error of the model.
+    """
+
+    def __init__(self, model: Any, messages: list[BaseMessage], stop: Any, kwargs: dict[str, Any]) -> None:
+        self._model, self._cassette = model, deck.cassette
         self._parts: list[dict[str, Any]] = []
         self._last = time.monotonic()
         self._ended = False
-
-    @classmethod
-    def begin(cls, model: Any, messages: list[BaseMessage], stop: Any, kwargs: dict[str, Any]) -> _Made | None:
-        """Begin a turn and look for its recording; return None if no cassette is in.
-
-        Raises:
-            CassetteError: It was not recorded, and the cassette only replays.
-            ModelError: The recorded turn is an error of the model.
-        """
-        cassette = deck.cassette
-        if cassette is None:
-            return None
-        turns = turns_of(cassette)
-        asked = turns.asked(model_name(model), messages, stop, kwargs)
-        turn = turns.find(asked) if cassette.replays else None
-        if turn is None and not cassette.records:
-            raise CassetteError(turns.explain(asked))
-        if turn is not None and turn.error:
-            raise ModelError(turn.error)
-        return cls(cassette, asked, turn, model)
+        self.recorded: Turn | None = None
+        if self._cassette is None:
+            return
+        turns = turns_of(self._cassette)
+        self._asked = turns.asked(model_name(model), messages, stop, kwargs)
+        self.recorded = turns.find(self._asked) if self._cassette.replays else None
+        if self.recorded is None and not self._cassette.records:
+            raise CassetteError(turns.explain(self._asked))
+        if self.recorded is not None and self.recorded.error:
+            raise ModelError(self.recorded.error)
 
     def pause(self, recorded: float) -> float:
-        return recorded if self._cassette.pauses else min(recorded, SHORTENED)
+        return recorded if self._cassette and self._cassette.pauses else min(recorded, SHORTENED)
 
     def came(self, chunk: ChatGenerationChunk) -> None:
         pause, self._last = tenths(self._last)
@@ -496,15 +476,15 @@ class _Made:
         pause, self._last = tenths(self._last)
         self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
 
-    def __enter__(self) -> _Made:
+    def __enter__(self) -> _TurnInProgress:
         return self
 
     def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: object) -> None:
-        if not self._cassette.recording or not (exc is None or isinstance(exc, Exception | GeneratorExit)):
+        cassette = self._cassette
+        if cassette is None or not cassette.recording or self.recorded is not None:
             return
-        turns = turns_of(self._cassette)
         if isinstance(exc, Exception):
             error = model_error(exc, self._model)
-            turns.write(self._asked, [], self._cassette.masker.text(str(error)))
-        elif exc is None or self._ended:  # a reader may stop after the last chunk
-            turns.write(self._asked, hidden(self._cassette, self._parts))
+            turns_of(cassette).write(self._asked, [], cassette.masker.text(str(error)))
+        elif exc is None or (self._ended and isinstance(exc, GeneratorExit)):  # a reader may stop after the last chunk
+            turns_of(cassette).write(self._asked, hidden(cassette, self._parts))

@@ -23,8 +23,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, kept, plan_calls, take_turn
-from mcp_magic.agent.models import agent_span, model_error, note_usage, turn_span
+from mcp_magic.agent.calls import PlannedCall, calls_of, encode_big_ints, is_too_deep, plan_calls, take_turn
+from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
 from mcp_magic.agent.transcript import Transcript
@@ -35,7 +35,7 @@ from mcp_magic.display.diff import diff_text
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
-from mcp_magic.langchain.content import LEVELS, artifact_of, storable
+from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -51,17 +51,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = [
-    "MAX_TURNS",
-    "SYSTEM",
-    "AgentState",
-    "RunContext",
-    "Screen",
-    "build_graph",
-    "run_agent",
-    "turns_taken",
-    "unanswered",
-]
+__all__ = ["SYSTEM", "AgentState", "RunContext", "Screen", "build_graph", "run_agent", "turns_taken", "unanswered"]
 
 
 MAX_TURNS = 25
@@ -173,16 +163,8 @@ class _Nodes:
         """
         await self.registry.refresh()
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
-        problem: Exception | None = None
-        try:
-            bound = self.registry.bind(self.model)
-            with turn_span(self.model) as turn:
-                answer = await take_turn(bound, self._conversation(state["messages"], last=last))
-                note_usage(turn, answer)
-        except Exception as error:
-            problem = model_error(error, self.model)
-        if problem is not None:
-            raise problem
+        conversation = self._conversation(state["messages"], last=last)
+        answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
@@ -220,16 +202,17 @@ class _Nodes:
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
         calls = run.plan(turn, offers)
-        for connection in {one.offer.connection.name: one.offer.connection for one in calls if one.offer}.values():
+        offered = [planned.offer for planned in calls if planned.offer]
+        for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
         approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
         write = get_stream_writer()
-        for one in calls:
-            write(self._announced(one, turns_taken(state["messages"])))
+        for planned in calls:
+            write(self._announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
-            await run.before_asking({one.id for one in calls})
-        await asyncio.gather(*(self._decide(one, approver_of and approver_of(one)) for one in calls))
-        return {"approvals": {one.id: one.approval for one in calls}}
+            await run.before_asking({planned.id for planned in calls})
+        await asyncio.gather(*(self._decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
         server, _, tool = self.registry.person_name(planned.name).rpartition(":")
@@ -257,13 +240,14 @@ class _Nodes:
         Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
         each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
-        asked = [one for one in calls if self._is_asked(one)]
+        asked = [planned for planned in calls if self._is_asked(planned)]
         if not asked:
             return None
         known = self.registry.host.consent.definitions
-        now = {one.id: (name, known.digest(name)) for one in asked if one.offer and (name := one.offer.person_name)}
+        names = {planned.id: planned.request.name for planned in asked if planned.request}
+        now = {call_id: (name, known.digest(name)) for call_id, name in names.items()}
         try:
-            answers = interrupt({"kind": "approval", "calls": [_described(one, known) for one in asked]})
+            answers = interrupt({"kind": "approval", "calls": [_described(planned, known) for planned in asked]})
         except GraphInterrupt:
             self._shown[turn] = now
             raise
@@ -288,7 +272,7 @@ class _Nodes:
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
         calls = run.plan(turn, offers)
-        if any(approvals.get(one.id, {}).get("of", {}).get("turn") != turn.id for one in calls):
+        if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
 
@@ -298,7 +282,7 @@ class _Nodes:
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
-        return {"messages": await _together([make(one) for one in calls]), "approvals": {}}
+        return {"messages": await _together([make(planned) for planned in calls]), "approvals": {}}
 
     async def _answer(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, write: Callable[[Any], None]
@@ -312,20 +296,17 @@ class _Nodes:
             problem = OTHER_CALL
         if problem or offer is None:
             return _message(planned, problem, None)
-        planned.restore(approval)
-        decision = planned.decision
-        assert decision is not None
+        decision = planned.restore(approval, offer.tool.input_schema)
         if not decision.approved:
-            told = {name: approval[name] for name in ("decision", "by", "reason")}
-            artifact = artifact_of(offer.connection.name, offer.tool.name)
-            return _message(
-                planned, _denied(offer, decision), artifact | {"arguments": approval["arguments"], "approval": told}
-            )
+            shown = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
+            artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
+            return _message(planned, _denied(offer, decision), artifact)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
 
         write({"kind": "started", "id": planned.id})
+        profile = getattr(self.model, "profile", None) or {}
         failed = False
         try:
             content, artifact = await call(
@@ -337,7 +318,7 @@ class _Nodes:
                 decision=decision,
                 checked=offer.tool,
                 on_progress=on_progress,
-                images=takes_images(self.model),
+                images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
                 timeout=self.timeout,
             )
@@ -364,12 +345,6 @@ class _Nodes:
         return {"messages": [*refused, message]}
 
 
-def takes_images(model: Any) -> bool:
-    """Whether a model's profile declares that tool messages may hold images."""
-    profile = getattr(model, "profile", None) or {}
-    return bool(profile.get("image_tool_message"))
-
-
 def _with_blocks(message: Any) -> BaseMessage:
     """Return a message with strings in its content as text blocks: some provider packages cannot send strings."""
     if isinstance(message.content, str) or not any(isinstance(part, str) for part in message.content):
@@ -384,7 +359,7 @@ def _complete(message: AIMessage) -> AIMessage:
     deep: list[Any] = [{**each, **refused} for each in message.tool_calls if is_too_deep(each["args"])]
     message.invalid_tool_calls += deep
     message.tool_calls = [
-        {**each, "args": kept(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
+        {**each, "args": encode_big_ints(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
     ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
@@ -444,7 +419,7 @@ def _decision(answer: Any) -> Decision:
 
 async def _together(work: list[Any]) -> list[Any]:
     """Run coroutines concurrently; on cancellation, wait until all of them have ended."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+    tasks = [asyncio.ensure_future(planned) for planned in work]
     try:
         return await asyncio.gather(*tasks)
     except BaseException:
@@ -627,15 +602,16 @@ async def _follow(
     modes: Any = ["custom", "messages"]
     turns = 0
     # "sync" stores each step before the next begins, because a kernel may end at any time.
-    told = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
-    async for mode, event in told:
-        known: Any = event if mode == "custom" else _text(event)
-        if known is None:
+    stream = graph.astream({"messages": [asked]}, config, context=run, stream_mode=modes, durability="sync")
+    async for mode, part in stream:
+        event: Any = part if mode == "custom" else _text(part)
+        if event is None:
             continue
-        live.tell(known)
-        turns += known["kind"] == "said"
-        if known["kind"] == "said" and turns % PRUNE_TURNS == 0:
-            await prune(graph.checkpointer, config["configurable"]["thread_id"])
+        live.tell(event)
+        if event["kind"] == "said":
+            turns += 1
+            if turns % PRUNE_TURNS == 0:
+                await prune(graph.checkpointer, config["configurable"]["thread_id"])
 
 
 class _Live:
@@ -693,24 +669,21 @@ def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
     if made.stopped == "interrupted":
         live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
     else:
-        live.tell({"kind": "note", "text": _said(error), "level": "error"})
-        if on and "--thread" not in _said(error):
-            _add_line(error, on)
+        text = _own_text(error)
+        live.tell({"kind": "note", "text": text, "level": "error"})
+        if on and "--thread" not in text:
+            if isinstance(error, MCPMagicError):
+                error.args = (f"{text}\n{on}",)
+            else:
+                error.add_note(on)
     live.flush()
 
 
-def _said(error: BaseException) -> str:
-    """Return an error's own text, without the added line: a scripted model may raise the same object again."""
+def _own_text(error: BaseException) -> str:
+    """Return an error's text without the line of `_explain`: a scripted model may raise the same object again."""
     if not isinstance(error, MCPMagicError):
         return type(error).__name__  # other errors may quote secrets
     return str(error).partition("\n`--thread ")[0]
-
-
-def _add_line(error: BaseException, line: str) -> None:
-    if isinstance(error, MCPMagicError):
-        error.args = (f"{_said(error)}\n{line}",)
-    else:
-        error.add_note(line)
 
 
 async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> list[Any]:

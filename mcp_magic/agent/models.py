@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic._text import did_you_mean, listed
@@ -16,27 +16,23 @@ from mcp_magic.schema.secrets import MASK
 from mcp_magic.telemetry.spans import span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage
     from langchain_core.runnables import Runnable
-    from mcp_types import ModelPreferences
     from opentelemetry.trace import Span
 
 __all__ = [
-    "KEY_VARIABLE",
     "OFFLINE",
     "OFFLINE_NOTE",
-    "Choice",
-    "ModelChooser",
     "agent_span",
     "bind_tools",
+    "in_turn",
     "make_model",
     "model_error",
     "model_name",
-    "note_usage",
-    "turn_span",
     "without_secrets",
 ]
 
@@ -258,11 +254,11 @@ def _provided_or_replayed(model: str) -> BaseChatModel:
 
 def _provided(model: str) -> BaseChatModel:
     name = without_secrets(model)  # the user may have put the key in place of the name
-    init_chat_model = _initializer()
-    if init_chat_model is None:
-        raise MissingDependencyError(
-            f"{name} needs LangChain's providers: `pip install 'mcp-magic[models]'`, and the provider's package."
-        )
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError:
+        needs = f"{name} needs LangChain's providers: `pip install 'mcp-magic[models]'`, and the provider's package."
+        raise MissingDependencyError(needs) from None
     provider = model.removesuffix(":")
     if provider in _providers():
         raise ModelError(f"{name} is a provider; name one of its models, too: {provider}:NAME")
@@ -276,32 +272,18 @@ def _provided(model: str) -> BaseChatModel:
     raise problem
 
 
-def _initializer() -> Callable[..., Any] | None:
-    try:
-        from langchain.chat_models import init_chat_model
-    except ImportError:
-        return None
-    return init_chat_model
-
-
 def _with_key(init_chat_model: Callable[..., Any], model: str) -> BaseChatModel:
-    """Make a model and check that it has a key: some providers complain only at the first request.
-
-    Raises:
-        ModelError: The model has no key.
-    """
+    """Make a model and check that it has a key: some providers complain only at the first request."""
     made: BaseChatModel = init_chat_model(model)
     variable = _missing_key(made)
     if not variable:
         return made
     # Anthropic's own client reads these two variables, but not when LangChain's model hands it an empty key.
-    token = os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN"))
-    if token:
-        authorized: BaseChatModel = init_chat_model(model, api_key=token)
-        return authorized
-    if "authorization:" in os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower():
-        return made
-    raise ModelError(_not_set(model, variable))
+    if token := os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN")):
+        made = init_chat_model(model, api_key=token)
+    elif "authorization:" not in os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower():
+        raise ModelError(_not_set(model, variable))
+    return made
 
 
 def _not_set(name: str, variable: str) -> str:
@@ -383,104 +365,6 @@ def bind_tools(
     raise ModelError(f"{name} cannot be given tools (it has no bind_tools); choose a model that can{instead}")
 
 
-# The choice of the model for sampling: the configured one, unless the server hints at another that can be made.
-
-PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
-"""Providers that a server may name. With others, a name may mean a program or weights to download."""
-
-PRIORITIES = ("cost", "speed", "intelligence")
-
-
-class Choice(NamedTuple):
-    """The chosen model."""
-
-    model: BaseChatModel
-    name: str
-    notes: tuple[str, ...] = ()
-
-
-class ModelChooser:
-    """Chooses the model for a sampling request."""
-
-    def __init__(self, configured: Callable[[], Any]) -> None:
-        self._configured = configured
-        self._made: tuple[Any, BaseChatModel] | None = None
-        self._hinted: dict[str, BaseChatModel] = {}
-
-    @property
-    def takes_tools(self) -> bool:
-        """Whether the configured model takes tools; a model given by name is assumed to take them."""
-        setting = self._configured()
-        if isinstance(setting, str):
-            return True
-        from langchain_core.language_models import BaseChatModel
-
-        profile = getattr(setting, "profile", None) or {}
-        bind = getattr(type(setting), "bind_tools", None)
-        return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
-
-    def choose(self, preferences: ModelPreferences | None, *, configured_only: bool = False) -> Choice:
-        """Return the model that answers a request.
-
-        Args:
-            preferences: The server's preferences; its first hint that fits counts.
-            configured_only: Whether only the configured model may answer, because the user is not asked.
-
-        Raises:
-            ModelError: The configured model cannot be made.
-        """
-        hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
-        notes = _unweighed(preferences)
-        setting = self._configured()
-        name = _name(setting)
-        for hint in filter(None, hints):
-            if hint.casefold() in name.casefold():
-                return Choice(self._model(setting), name, notes)
-            other = None if configured_only else self._other(hint, name)
-            if other is not None:
-                return Choice(other, one_line(hint, 80), notes)
-        shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
-        why = (
-            "without asking, only the configured model answers" if configured_only else "no such model can be made here"
-        )
-        missed = (f"the model it would like ({shown}) does not answer: {why}",) if hints else ()
-        return Choice(self._model(setting), name, missed + notes)
-
-    def _model(self, setting: Any) -> BaseChatModel:
-        if self._made is None or self._made[0] is not setting:
-            self._made = (setting, make_model(setting))
-        return _recorded(self._made[1])
-
-    def _other(self, hint: str, configured: str) -> BaseChatModel | None:
-        provider, colon, _ = hint.partition(":")
-        if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
-            return None
-        try:
-            if hint not in self._hinted:
-                self._hinted[hint] = make_model(hint)
-        except MCPMagicError:
-            return None
-        return _recorded(self._hinted[hint])
-
-
-def _recorded(model: BaseChatModel) -> BaseChatModel:
-    """Return a model, recorded if a cassette has come in since it was made."""
-    from mcp_magic.agent.cassette import recorded
-
-    return recorded(model)
-
-
-def _name(setting: Any) -> str:
-    return (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
-
-
-def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
-    """Return a note that priorities choose nothing, if the server gives any."""
-    given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
-    said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
-    return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
-
-
 # Spans of an agent: one around a run, one around each turn (OpenTelemetry's conventions for generative AI).
 # The calls of a run are its children (`telemetry/spans.py`). Spans hold no text of requests or answers, and no thread
 # name, which is made from the request.
@@ -493,16 +377,22 @@ def agent_span(asker: str, model: str) -> AbstractContextManager[Span]:
     return span(f"invoke_agent {name}".rstrip(), attributes | ({"gen_ai.agent.name": name} if name else {}))
 
 
-def turn_span(model: Any) -> AbstractContextManager[Span]:
-    """Return a span around a turn of a model."""
+async def in_turn(model: Any, turn: Callable[[], Awaitable[AIMessage]]) -> AIMessage:
+    """Return a turn of a model, in a span with its tokens.
+
+    Raises:
+        ModelError: The model's provider refused or failed; one line, without a key.
+    """
+    problem: Exception | None = None
     name = model_name(model)
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": name}
-    return span(f"chat {name}".rstrip(), attributes, client=True)
-
-
-def note_usage(turn: Span, answer: Any) -> None:
-    """Set the tokens of a turn on its span, if the model reports them."""
-    usage = getattr(answer, "usage_metadata", None)
-    for kind in ("input_tokens", "output_tokens"):
-        if isinstance(usage, dict) and isinstance(usage.get(kind), int):
-            turn.set_attribute(f"gen_ai.usage.{kind}", usage[kind])
+    try:
+        with span(f"chat {name}".rstrip(), attributes, client=True) as chat:
+            answer = await turn()
+            for kind, count in (answer.usage_metadata or {}).items():
+                if kind in ("input_tokens", "output_tokens") and isinstance(count, int):
+                    chat.set_attribute(f"gen_ai.usage.{kind}", count)
+            return answer
+    except Exception as error:
+        problem = model_error(error, model)
+    raise problem

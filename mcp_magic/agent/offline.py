@@ -36,20 +36,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema.fields import Field
 
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "Call",
-    "OfflineModel",
-    "Outcome",
-    "Past",
-    "Tool",
-    "Toolbox",
-    "answer",
-    "limited",
-    "outcome",
-    "quoted",
-    "results_in",
-]
+__all__ = ["CHARACTERS_A_TOKEN", "OfflineModel", "Outcome", "answer", "limited", "outcome", "quoted"]
 
 
 K1, B, NAME_WEIGHT = 1.2, 0.5, 3

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from mcp_types import Tool
 
-    from mcp_magic.agent.transcript.entries import Called
-    from mcp_magic.langchain.names import Names
     from mcp_magic.results.results import ToolResult
 
 __all__ = [
@@ -66,7 +64,6 @@ def display_messages(
     trace: bool = True,
     tokens: bool = True,
     *,
-    names: Names | None = None,
     definitions: Mapping[str, Tool] | None = None,
 ) -> Transcript:
     """Return a conversation as a transcript, which displays itself.
@@ -75,11 +72,10 @@ def display_messages(
         messages: LangChain messages, or dicts in OpenAI's format.
         trace: Whether to show calls and the text between them, or only requests and answers.
         tokens: Whether to show the tokens of each turn and of all turns.
-        names: The names of the tools, if they are not this package's own.
         definitions: The servers' definitions of tools, by `server:tool`.
     """
     show = "full" if trace else "answer"
-    return Transcript.from_messages(messages, show=show, tokens=tokens, names=names, definitions=definitions)
+    return Transcript.from_messages(messages, show=show, tokens=tokens, definitions=definitions)
 
 
 def usage_of(messages: Iterable[MessageLikeRepresentation]) -> dict[str, Any]:
@@ -98,9 +94,7 @@ def usage_of(messages: Iterable[MessageLikeRepresentation]) -> dict[str, Any]:
     return {**total, "models": models}
 
 
-def calls_frame(
-    messages: Iterable[MessageLikeRepresentation] | Transcript, *, names: Names | None = None
-) -> pd.DataFrame:
+def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> pd.DataFrame:
     """Return the calls as a DataFrame with `CALL_COLUMNS`, one row each, in order.
 
     `turn` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
@@ -108,20 +102,18 @@ def calls_frame(
 
     Args:
         messages: A thread's messages, or the transcript of a run.
-        names: The names of the tools, if they are not this package's own.
     """
     import pandas as pd
 
-    shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages, names=names)
+    shown = messages if isinstance(messages, Transcript) else Transcript.from_messages(messages)
+    rows = []
+    for called in shown.calls:
+        arguments = hidden_arguments(called.sent, called.definition)
+        by = (called.by or None) if called.approved else None
+        rows.append((called.turn, called.server, called.tool, arguments, by, called.seconds, called.error or None))
     # dtype object: in a column of text, pandas would convert None to NaN
-    frame = pd.DataFrame([_row(called) for called in shown.calls], columns=list(CALL_COLUMNS), dtype=object)
+    frame = pd.DataFrame(rows, columns=list(CALL_COLUMNS), dtype=object)
     return frame.astype({"turn": "int64", "seconds": "float64"})
-
-
-def _row(called: Called) -> tuple[Any, ...]:
-    arguments = hidden_arguments(called.sent, called.definition)
-    by = (called.by or None) if called.approved else None
-    return called.turn, called.server, called.tool, arguments, by, called.seconds, called.error or None
 
 
 def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:

@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic.agent.models import ModelChooser, bind_tools, model_error, note_usage, turn_span
+from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, model_name
 from mcp_magic.ask.sampling import Expected, Sampled
-from mcp_magic.langchain.content import Reader
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import MCPMagicError
+from mcp_magic.langchain.content import Reader, mcp_block
 from mcp_magic.langchain.names import provider_name
 from mcp_magic.lint import CHARACTERS_A_TOKEN, MAX_NAME
 from mcp_magic.results.content import message_block
@@ -24,11 +26,11 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
+    from mcp_types import ModelPreferences
 
-    from mcp_magic.agent.models import Choice
     from mcp_magic.ask.sampling import SamplingRequest
 
-__all__ = ["ModelSampler", "Own", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
+__all__ = ["ModelSampler", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
 
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
@@ -44,16 +46,43 @@ _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"ty
 """The `tool_choice` that forbids calls, by provider package; other packages have no such choice."""
 
 
+PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
+"""Providers that a server may name. With others, a name may mean a program or weights to download."""
+
+PRIORITIES = ("cost", "speed", "intelligence")
+
+
+class _Choice(NamedTuple):
+    """The model that answers, its name, and which preferences of the server are not followed."""
+
+    model: BaseChatModel
+    name: str
+    notes: tuple[str, ...] = ()
+
+
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name."""
+    """Answers with the configured model, or with a model that the server's hints name.
+
+    Args:
+        configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
+    """
 
     def __init__(self, configured: Callable[[], Any]) -> None:
-        self._choosing = ModelChooser(configured)
+        self._configured = configured
+        self._made: tuple[Any, BaseChatModel] | None = None
+        self._hinted: dict[str, BaseChatModel] = {}
 
     @property
     def takes_tools(self) -> bool:
-        """Whether the configured model takes tools."""
-        return self._choosing.takes_tools
+        """Whether the configured model takes tools; a model given by name is assumed to take them."""
+        setting = self._configured()
+        if isinstance(setting, str):
+            return True
+        from langchain_core.language_models import BaseChatModel
+
+        profile = getattr(setting, "profile", None) or {}
+        bind = getattr(type(setting), "bind_tools", None)
+        return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
 
     def expected(self, asked: SamplingRequest) -> Expected:
         """Return which model would answer, and which parts of the request it would not follow.
@@ -73,23 +102,59 @@ class ModelSampler:
         """
         choice = self._choice(asked)
         tools = _tools(asked)
-        problem: Exception | None = None
-        try:
-            with _alone(), turn_span(choice.model) as turn:
-                message = await _turn(choice.model, asked, tools)
-                note_usage(turn, message)
-        except Exception as error:
-            problem = model_error(error, choice.model)
-        if problem is not None:
-            raise problem
+        with _alone():
+            message = await in_turn(choice.model, lambda: _turn(choice.model, asked, tools))
         notes = _notes(asked, choice)
         if asked.tool_choice == "required" and not message.tool_calls:
             notes += ("the model called no tool, which the server required",)
         own = _owner(tools) if asked.usable_tools else None
         return to_sampled(message, model=choice.name, stop_sequences=asked.stop_sequences, own=own, notes=notes)
 
-    def _choice(self, asked: SamplingRequest) -> Choice:
-        return self._choosing.choose(asked.preferences, configured_only=asked.unasked)
+    def _choice(self, asked: SamplingRequest) -> _Choice:
+        """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
+        preferences = asked.preferences
+        hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
+        notes = _unweighed(preferences)
+        setting = self._configured()
+        name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
+        for hint in filter(None, hints):
+            if hint.casefold() in name.casefold():
+                return _Choice(self._model(setting), name, notes)
+            other = None if asked.unasked else self._other(hint, name)
+            if other is not None:
+                return _Choice(other, one_line(hint, 80), notes)
+        if hints:
+            shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
+            why = (
+                "without asking, only the configured model answers"
+                if asked.unasked
+                else "no such model can be made here"
+            )
+            notes = (f"the model it would like ({shown}) does not answer: {why}", *notes)
+        return _Choice(self._model(setting), name, notes)
+
+    def _model(self, setting: Any) -> BaseChatModel:
+        if self._made is None or self._made[0] is not setting:
+            self._made = (setting, make_model(setting))
+        return make_model(self._made[1])  # a cassette may have come in since it was made
+
+    def _other(self, hint: str, configured: str) -> BaseChatModel | None:
+        provider, colon, _ = hint.partition(":")
+        if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
+            return None
+        try:
+            if hint not in self._hinted:
+                self._hinted[hint] = make_model(hint)
+        except MCPMagicError:
+            return None
+        return make_model(self._hinted[hint])
+
+
+def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
+    """Return a note that priorities choose nothing, if the server gives any."""
+    given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
+    said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+    return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
 
 
 def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
@@ -178,7 +243,7 @@ def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
     return model.model_copy(update=changes) if changes else model
 
 
-def _notes(asked: SamplingRequest, choice: Choice) -> tuple[str, ...]:
+def _notes(asked: SamplingRequest, choice: _Choice) -> tuple[str, ...]:
     from mcp_magic.agent.offline import OfflineModel
 
     notes = [*choice.notes, *unread(asked, _takes(choice.model))]
@@ -399,15 +464,7 @@ def _reason(metadata: Mapping[str, Any]) -> str:
 
 
 def _media(message: AIMessage) -> list[Any]:
-    from mcp_types import AudioContent, ImageContent
-
     if isinstance(message.content, str):
         return []
-    kinds: dict[str, Any] = {"image": ImageContent, "audio": AudioContent}
-    blocks: list[Any] = [block for block in message.content_blocks if block["type"] in kinds]
-    usual = {"image": "image/png", "audio": "audio/wav"}
-    return [
-        kinds[block["type"]](data=block["base64"], mime_type=block.get("mime_type") or usual[block["type"]])
-        for block in blocks
-        if block.get("base64")
-    ]
+    kinds = ("image", "audio")
+    return [mcp_block(block) for block in message.content_blocks if block["type"] in kinds and block.get("base64")]

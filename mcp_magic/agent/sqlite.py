@@ -137,9 +137,7 @@ class FileThreads(AsyncSqliteSaver):
             except BaseException:
                 await self.conn.rollback()
                 raise
-        return {
-            "configurable": {**dict(zip(("thread_id", "checkpoint_ns"), key, strict=True)), "checkpoint_id": row[2]}
-        }
+        return {"configurable": placed}
 
     async def _replace(self, key: tuple[str, str], new: str, before: str, row: tuple[Any, ...]) -> None:
         if self.conn.in_transaction:  # left open by an interrupted run

@@ -32,21 +32,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEMORY",
-    "SUMMARY",
     "FallbackSaver",
-    "MemoryThreads",
-    "ThreadSummary",
     "default_file",
     "delete_thread",
     "fork_thread",
     "list_threads",
     "messages_of",
     "new_thread_name",
-    "newest_of",
     "open_threads",
-    "summary_of",
     "thread_names",
-    "until_turn",
 ]
 
 

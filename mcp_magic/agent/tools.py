@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from mcp_magic._text import counted, did_you_mean, free_name, listed
 from mcp_magic.agent.models import bind_tools
@@ -18,7 +18,7 @@ from mcp_magic.errors import MCPMagicError, UnknownServerError, UnknownToolError
 from mcp_magic.langchain.names import Names
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.schema.patterns import MAX_DEPTH, Budget, is_checked
-from mcp_magic.schema.resolve import Resolver, distinct, index_in, is_number
+from mcp_magic.schema.resolve import Resolver, distinct, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,16 +30,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "Function",
-    "Offer",
-    "Registry",
-    "acceptable",
-    "bound_tools",
-    "function_of",
-    "own_arguments",
-]
+__all__ = ["CHARACTERS_A_TOKEN", "Function", "Offer", "Registry", "bound_tools", "function_of", "own_arguments"]
 
 
 # Schemas for providers: JSON Schema 2020-12 without anything that a provider is known to refuse.
@@ -55,7 +46,6 @@ TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 Schema = dict[str, Any]
 
 _NOT_VALID: Any = object()
-_ANCHOR = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*")
 
 
 def acceptable(schema: Mapping[str, Any]) -> Schema:
@@ -69,7 +59,7 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
     ({'type': 'array', 'items': {}}, {'title': 'A'})
     """
     cleaned = _schema(schema, _Level(0, Budget()))
-    followed: Schema = _without_dangling(cleaned, cleaned)
+    followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
     return followed
 
 
@@ -141,24 +131,17 @@ def _add_note(kept: Schema, note: str) -> None:
     kept["description"] = f"{kept.get('description', '')} ({note})".strip()
 
 
+def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:
+    return lambda value, level: value if is_valid(value) else _NOT_VALID
+
+
 def _a(kind: type) -> Callable[[Any, _Level], Any]:
-    return lambda value, level: value if isinstance(value, kind) else _NOT_VALID
+    return _if(lambda value: isinstance(value, kind))
 
 
-def _anchor(value: Any, level: _Level) -> Any:
-    return value if isinstance(value, str) and _ANCHOR.fullmatch(value) else _NOT_VALID
-
-
-def _dialect(value: Any, level: _Level) -> Any:
-    return value if isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII) else _NOT_VALID
-
-
-def _number(value: Any, level: _Level) -> Any:
-    return value if is_number(value) else _NOT_VALID
-
-
-def _positive(value: Any, level: _Level) -> Any:
-    return value if is_number(value) and value > 0 else _NOT_VALID
+def _text_like(pattern: str) -> Callable[[Any, _Level], Any]:
+    form = re.compile(pattern, re.ASCII)
+    return _if(lambda value: isinstance(value, str) and form.fullmatch(value))
 
 
 def _count(value: Any, level: _Level) -> Any:
@@ -243,66 +226,54 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "enum": _values,
     "required": _names,
     "pattern": _pattern,
-    "multipleOf": _positive,
+    "multipleOf": _if(lambda value: is_number(value) and value > 0),
     "examples": _a(list),
-    "$schema": _dialect,
+    "$schema": _text_like(r"https?://[\w./#-]+"),
     "patternProperties": _named_by_pattern,
     "dependentRequired": _named_names,
     "dependencies": _dependencies,
     **dict.fromkeys(("title", "description", "$comment", "format", "$ref", "$dynamicRef"), _a(str)),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _a(str)),
-    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _anchor),
+    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _text_like(r"[A-Za-z_][-A-Za-z0-9._]*")),
     **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _a(bool)),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _if(is_number)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
     **dict.fromkeys(("minProperties", "maxProperties"), _count),
     **dict.fromkeys(("items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"), _part),
-    **dict.fromkeys(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"), _part_or_flag),
+    **dict.fromkeys(
+        ("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
+        _part_or_flag,
+    ),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
     **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
 }
 """Keyword -> function that returns its valid value, or `_NOT_VALID`. Unknown keywords are annotations, and stay."""
 
 
-def _without_dangling(node: Any, root: Schema) -> Any:
+def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if isinstance(node, list):
-        return [_without_dangling(each, root) for each in node]
+        return [_without_dangling(each, resolver) for each in node]
     if not isinstance(node, dict):
         return node
-    kept = {key: _without_dangling(value, root) for key, value in node.items()}
+    kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
     for key in ("$ref", "$dynamicRef"):
-        if isinstance(kept.get(key), str) and not _leads_to_schema(kept[key], root):
+        if isinstance(kept.get(key), str) and not _leads_to_schema(kept[key], resolver):
             del kept[key]
     return kept
 
 
-def _leads_to_schema(ref: str, root: Schema) -> bool:
+def _leads_to_schema(ref: str, resolver: Resolver) -> bool:
     seen: set[str] = set()
-    while ref not in seen:
+    while ref not in seen and len(seen) < MAX_CHAIN:
         seen.add(ref)
-        target = _target(ref, root) if len(seen) < MAX_CHAIN else None
-        if not isinstance(target, dict | bool):
+        target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else True
+        if target is True or not isinstance(target, Mapping | bool):
             return False
-        further = target.get("$ref") if isinstance(target, dict) else None
+        further = target.get("$ref") if isinstance(target, Mapping) else None
         if not isinstance(further, str):
             return True
         ref = further
     return False  # a cycle of references without a schema
-
-
-def _target(ref: str, root: Schema) -> Any:
-    if ref != "#" and not ref.startswith("#/"):
-        return None
-    place: Any = root
-    for part in ref.split("/")[1:]:
-        key = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list) and (index := index_in(place, key)) is not None:
-            place = place[index]
-        elif isinstance(place, dict):
-            place = place.get(key)
-        else:
-            return None
-    return place
 
 
 # MCP tools as OpenAI functions, which every provider package takes.
@@ -422,15 +393,14 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
         if name not in new:
             base = re.sub(r"[^a-zA-Z0-9_.-]+", "_", name).strip("_")[:MAX_ARGUMENT] or "argument"
             new[name] = free_name(base, set(new.values()), MAX_ARGUMENT)
-    changed = {new[name]: _named(name, schema) if new[name] != name else schema for name, schema in properties.items()}
+    changed = {}
+    for name, schema in properties.items():
+        quoted = f"`{name}`: {schema.get('description', '')}".removesuffix(": ")
+        changed[new[name]] = schema if new[name] == name else {**schema, "description": quoted}
     parameters = {**parameters, "properties": changed}
     if "required" in parameters:
         parameters["required"] = [new.get(name, name) for name in parameters["required"]]
     return parameters, {given: own for own, given in new.items() if given != own}
-
-
-def _named(name: str, schema: Schema) -> Schema:
-    return {**schema, "description": f"`{name}`: {schema.get('description', '')}".removesuffix(": ")}
 
 
 # The tools that a model gets. Each turn reads them anew, since servers come, go and change their tools.
@@ -521,10 +491,21 @@ class Registry:
         self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
         names = Names((c.name, tool.name) for c, tool in offered)
         called = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
-        return {name: Offer(name, c, tool, *function_of(name, tool)) for name, c, tool in called}
+        return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in called}
 
     def _may(self, server: str, tool: str) -> bool:
         return not self.patterns or any(fnmatchcase(f"{server}:{tool}", pattern) for pattern in self.patterns)
+
+
+_functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
+
+
+def _function(connection: Connection, name: str, tool: Tool) -> Function:
+    """Return a tool as a function, made once for all runs: a server may have thousands."""
+    known = _functions.setdefault(connection, {})
+    if name not in known or known[name][0] is not tool:
+        known[name] = (tool, function_of(name, tool))
+    return known[name][1]
 
 
 async def _tools(connection: Connection) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching", "retrying"]
+__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching"]
 
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
@@ -78,7 +78,7 @@ async def retrying(
         ConnectError: The session had ended and could not be opened again.
     """
 
-    def again(error: BaseException) -> bool:
+    def again(error: Exception) -> bool:
         if isinstance(error, SessionClosedError):
             if error.waited:  # long enough
                 return False
@@ -110,7 +110,7 @@ async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breake
     return await _attempts(once, _may_be_there_soon)
 
 
-async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[BaseException], bool]) -> T:
+async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
     backoff = Backoff(FIRST_WAIT, MAX_WAIT, jitter=JITTER)
     while True:
         try:
@@ -121,7 +121,7 @@ async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[BaseExcep
         await asyncio.sleep(backoff.pause())
 
 
-def _may_be_there_soon(error: BaseException) -> bool:
+def _may_be_there_soon(error: Exception) -> bool:
     return isinstance(error, UnreachableError) or (isinstance(error, HTTPStatusError) and error.status in AWAY)
 
 
@@ -372,11 +372,14 @@ class _Call:
 
     async def send(self, connection: Connection) -> ToolResult:
         definition = await self._definition(connection)
-        if self.decision is not None and self.decision.arguments is not None:
-            schema.check_arguments(self.decision.arguments, definition.input_schema)
-        elif self.checked is None or self.checked.input_schema != definition.input_schema:
-            self.arguments, _ = schema.prepare_arguments(self.arguments, definition.input_schema)
-            self.checked = definition
+        decision, input_schema = self.decision, definition.input_schema
+        if decision is None:
+            self.arguments, _ = schema.prepare_arguments(self.arguments, input_schema)
+        elif decision.arguments is not None:
+            schema.check_arguments(decision.arguments, input_schema)
+        elif self.checked is None or self.checked.input_schema != input_schema:
+            schema.check_arguments(self.arguments, input_schema)  # and nothing is added to what was decided about
+        self.checked = definition
         if self.decision is None and connection.consent is not None:
             trusted = connection.spec.trust
             request = Request(connection.name, self.tool, self.arguments, self.asker, definition, trusted, self.run)
@@ -387,7 +390,7 @@ class _Call:
             return await connection.call_tool(
                 self.tool,
                 self.arguments,
-                timeout=self._left(),
+                timeout=None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS),
                 on_progress=self.on_progress,
                 validate=False,
                 asker=self.asker,
@@ -404,9 +407,6 @@ class _Call:
         except SessionClosedError as error:
             error.sent = False  # only the list of tools was requested
             raise
-
-    def _left(self) -> float | None:
-        return None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS)
 
     def repeatable(self) -> bool:
         return self.declared_safe and (self.timeout is None or self.seconds < self.timeout - MIN_SECONDS)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _host as lookup
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from langchain_core.documents.base import Blob
     from langchain_core.messages import ToolMessage
+    from mcp_types import ContentBlock
+    from pydantic import TypeAdapter
 
     from mcp_magic._host import Host
     from mcp_magic.consent.consent import Decision
@@ -33,6 +37,7 @@ __all__ = [
     "approval_of",
     "artifact_of",
     "langchain_resources",
+    "mcp_block",
     "result_of",
     "storable",
     "to_blobs",
@@ -278,6 +283,55 @@ def storable(value: Any, levels: int = LEVELS) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value
+
+
+# Content blocks of LangChain and of providers as MCP content.
+
+_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+
+
+def mcp_block(item: Mapping[str, Any], number: int = 1) -> ContentBlock | None:
+    """Return a content block of MCP, of LangChain, or of a provider that LangChain can read, as an MCP block.
+
+    Args:
+        item: The block, with a `type`.
+        number: Its number among the blocks, for the names of those that have none.
+    """
+    from langchain_core.messages import HumanMessage
+    from mcp_types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_python(item)
+    except ValidationError:
+        pass
+    if isinstance(item.get("image_url"), str):
+        item = {**item, "image_url": {"url": item["image_url"]}}
+    block: Mapping[str, Any] = next(iter(HumanMessage([dict(item)]).content_blocks), {})
+    kind, media_type, data = block.get("type", ""), block.get("mime_type"), block.get("base64")
+    if isinstance(block.get("text"), str):
+        return TextContent(text=block["text"])
+    if isinstance(block.get("url"), str):
+        inside = _DATA_URL.fullmatch(block["url"])
+        if inside is None:
+            return ResourceLink(name=f"{kind} {number}", uri=block["url"], mime_type=media_type)
+        media_type, data = inside.groups()
+    if not isinstance(data, str):
+        return None
+    if kind == "image":
+        return ImageContent(data=data, mime_type=media_type or "image/png")
+    if kind == "audio":
+        return AudioContent(data=data, mime_type=media_type or "audio/wav")
+    contents = BlobResourceContents(uri=f"attachment:{number}", mime_type=media_type, blob=data)
+    return EmbeddedResource(resource=contents)
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[ContentBlock]:
+    from mcp_types import ContentBlock
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(ContentBlock)
 
 
 # Resources as LangChain blobs, for its loaders and parsers.

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed, sentence
 from mcp_magic.errors import ArgumentsError, MCPMagicError, ToolError
-from mcp_magic.langchain.content import result_of
+from mcp_magic.langchain.content import mcp_block, result_of
 from mcp_magic.protocol import leaf
 from mcp_magic.results.results import ToolResult
 from mcp_magic.schema.convert import to_json_value
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
     from langchain_core.messages import BaseMessage
     from langchain_core.tools import BaseTool
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.tools import Tool
     from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
     from mcp_types import CallToolResult, ContentBlock, ToolAnnotations
-    from pydantic import TypeAdapter
 
 __all__ = [
     "DuplicateToolError",
@@ -178,46 +177,8 @@ def _block(item: Any, number: int) -> ContentBlock | None:
     if type(item) is str:
         return TextContent(text=item)
     if isinstance(item, dict) and isinstance(item.get("type"), str):
-        return _wire_block(item) or _langchain_block(item, number)
+        return mcp_block(item, number)
     return None
-
-
-def _wire_block(item: dict[str, Any]) -> ContentBlock | None:
-    from pydantic import ValidationError
-
-    try:
-        return _adapter().validate_python(item)
-    except ValidationError:
-        return None
-
-
-@functools.cache
-def _adapter() -> TypeAdapter[ContentBlock]:
-    from mcp_types import ContentBlock
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(ContentBlock)
-
-
-def _langchain_block(item: dict[str, Any], number: int) -> ContentBlock | None:
-    """Return a content block of LangChain, or of a provider that LangChain can read, as an MCP block."""
-    from langchain_core.messages import HumanMessage
-    from mcp_types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
-
-    block: Mapping[str, Any] = next(iter(HumanMessage([item]).content_blocks), {})
-    kind, mime = block.get("type", ""), block.get("mime_type")
-    if isinstance(block.get("text"), str):
-        return TextContent(text=block["text"])
-    if isinstance(block.get("url"), str):
-        return ResourceLink(name=f"{kind} {number}", uri=block["url"], mime_type=mime)
-    if not isinstance(block.get("base64"), str):
-        return None
-    if kind == "image":
-        return ImageContent(data=block["base64"], mime_type=mime or "image/png")
-    if kind == "audio":
-        return AudioContent(data=block["base64"], mime_type=mime or "audio/wav")
-    contents = BlobResourceContents(uri=f"attachment:{number}", mime_type=mime, blob=block["base64"])
-    return EmbeddedResource(resource=contents)
 
 
 # The server, and the checks of its tools.

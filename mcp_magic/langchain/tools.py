@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
@@ -29,25 +29,12 @@ from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from mcp_types import Tool
 
     from mcp_magic.config.specs import Spec
 
-__all__ = [
-    "MCPTool",
-    "Options",
-    "Source",
-    "description_of",
-    "hints_of",
-    "langchain_tools",
-    "make_tools",
-    "portable",
-    "run_blocking",
-    "run_on",
-    "spec_tools",
-]
+__all__ = ["MCPTool", "Options", "langchain_tools", "portable", "spec_tools"]
 
 
 # Input schemas in a form that LangChain passes on correctly.
@@ -328,22 +315,7 @@ def langchain_tools(*connections: Connection, options: Options | None = None, **
     return make_tools([(_Held(connection), tool) for connection, tool in offered], options)
 
 
-class Source(Protocol):
-    """A source of sessions for the calls.
-
-    Attributes:
-        name: The server's name.
-    """
-
-    name: str
-
-    def session(self) -> AbstractAsyncContextManager[Connection]:
-        """Return a context manager that yields the connection for one call."""
-        ...
-
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the event loop of the calls; None for any."""
-        ...
+# A source gives the session for a call, and the event loop of the calls (None for any).
 
 
 class _Held:
@@ -361,7 +333,7 @@ class _Held:
         return current(self._connection).loop
 
 
-def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list[StructuredTool]:
+def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
     """Return tools as LangChain tools, without tools for apps only.
 
     Raises:
@@ -373,7 +345,7 @@ def make_tools(offered: Sequence[tuple[Source, Tool]], options: Options) -> list
     return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
 
 
-def _make(source: Source, tool: Tool, name: str, options: Options) -> StructuredTool:
+def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> StructuredTool:
     server = source.name
     timeout = options.timeout_of(f"{server}:{tool.name}")
 

@@ -9,13 +9,16 @@ import httpx
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_openai import ChatOpenAI
+from mcp_types import SamplingMessage, TextContent
 
 from mcp_magic.agent.cassette import recorded
 from mcp_magic.agent.graph import build_graph
-from mcp_magic.agent.models import ModelChooser, make_model
+from mcp_magic.agent.models import make_model
 from mcp_magic.agent.offline import OfflineModel
+from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
+from mcp_magic.ask.sampling import SamplingRequest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
 from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
@@ -164,10 +167,11 @@ async def test_turns_of_one_request_are_played_in_their_order(tape: Path) -> Non
 
 async def test_a_model_that_was_made_before_the_cassette_came_in_is_recorded_all_the_same(tape: Path) -> None:
     setting = ScriptedModel(["one", "two"])
-    choosing = ModelChooser(lambda: setting)
-    assert (await choosing.choose(None).model.ainvoke("1")).text == "one"
+    sampler = ModelSampler(lambda: setting)
+    asked = SamplingRequest("s", (SamplingMessage(role="user", content=TextContent(text="1")),), 100)
+    assert (await sampler(asked)).content == (TextContent(text="one"),)
     with deck.holding(tape, "record"):
-        assert (await choosing.choose(None).model.ainvoke("2")).text == "two"
+        assert (await sampler(asked)).content == (TextContent(text="two"),)
     assert sum("digest" in line for line in lines(tape)) == 1
 
 

@@ -12,6 +12,7 @@ from mcp_magic.agent.transcript.entries import (
     OPEN,
     Asked,
     Called,
+    CallStatus,
     Level,
     Note,
     Said,
@@ -39,10 +40,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.transcript.entries import Entry
     from mcp_magic.agent.transcript.render import Segment
-    from mcp_magic.langchain.names import Names
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "events_of", "messages_of"]
+__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "messages_of"]
 
 
 Event = Mapping[str, Any]
@@ -79,7 +79,6 @@ class Transcript:
         *,
         show: str = "full",
         tokens: bool = True,
-        names: Names | None = None,
         definitions: Mapping[str, Tool] | None = None,
     ) -> Transcript:
         """Return the transcript of a thread's messages, also from agents made elsewhere.
@@ -88,15 +87,13 @@ class Transcript:
             messages: LangChain messages, or dicts in OpenAI's format.
             show: As for the class.
             tokens: As for the class.
-            names: The names of the tools; without it they are read as far as messages and `definitions` tell.
             definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
                 secret only by the tool's schema.
         """
-        if names is None:
-            from mcp_magic.langchain.names import Names
+        from mcp_magic.langchain.names import Names
 
-            pairs = (name.partition(":") for name in definitions or ())
-            names = Names((server, tool) for server, _, tool in pairs)
+        pairs = (name.partition(":") for name in definitions or ())
+        names = Names((server, tool) for server, _, tool in pairs)
         made = cls(show=show, tokens=tokens)
         for event in events_of(messages_of(messages), names.person, definitions or {}):
             made.on_event(event)
@@ -113,18 +110,18 @@ class Transcript:
 
     def interrupted(self) -> None:
         """Mark the run as interrupted: open calls and the turn in progress will not finish."""
-        self._close("interrupted")
+        self._close(CallStatus.INTERRUPTED)
 
     def finish(self) -> None:
         """Mark the run as over: the outcome of calls that are still open stays unknown."""
-        self._close("cut off")
+        self._close(CallStatus.CUT_OFF)
 
-    def _close(self, status: str) -> None:
+    def _close(self, status: CallStatus) -> None:
         for entry in self._entries:
             if isinstance(entry, Called) and entry.status in OPEN:
                 entry.status = status
             elif isinstance(entry, Said) and not entry.complete:
-                entry.complete, entry.interrupted = True, status == "interrupted"
+                entry.complete, entry.interrupted = True, status == CallStatus.INTERRUPTED
             else:
                 continue
             entry.changed()
@@ -192,13 +189,13 @@ class Transcript:
         called.reason = str(event.get("reason") or "")
         called.changed_arguments = event.get("arguments")
         if not called.approved:
-            called.status = "denied"
+            called.status = CallStatus.DENIED
         return called
 
     def _on_started(self, event: Event) -> Called | None:
         called = self._called.get(str(event["id"]))
         if called is not None and called.status in OPEN:
-            called.status = "running"
+            called.status = CallStatus.RUNNING
         return called
 
     def _on_progress(self, event: Event) -> Called | None:
@@ -217,12 +214,12 @@ class Transcript:
         if not called.server:  # an old name: only the artifact tells the server
             called.server = str(artifact.get("server") or "")
             called.tool = str(artifact.get("tool") or called.tool)
-        called.seconds = None if called.status == "denied" else seconds_of(artifact)
+        called.seconds = None if called.status == CallStatus.DENIED else seconds_of(artifact)
         called.take(message)
         if artifact.get("interrupted"):
-            called.status = "interrupted"
-        elif called.status != "denied":
-            called.status = "error" if failed(message) else "ok"
+            called.status = CallStatus.INTERRUPTED
+        elif called.status != CallStatus.DENIED:
+            called.status = CallStatus.ERROR if failed(message) else CallStatus.OK
         return called
 
     def _on_note(self, event: Event) -> Note:

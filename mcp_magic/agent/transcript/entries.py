@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Masker
@@ -26,6 +25,7 @@ __all__ = [
     "TEXT",
     "TOKENS",
     "Asked",
+    "CallStatus",
     "Called",
     "Entry",
     "Level",
@@ -34,13 +34,10 @@ __all__ = [
     "add_usage",
     "artifact_of",
     "failed",
-    "hidden_in",
-    "hider",
     "images_of",
     "is_stop",
     "is_turn",
     "model_of",
-    "result_value",
     "seconds_of",
     "shortened",
     "text_of",
@@ -56,6 +53,7 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
 _MODELS = ("ai", "AIMessageChunk")
+_TEXTS = ("text", "output_text", "input_text", "refusal")
 _PICTURES = ("image", "image_url", "input_image", "image_file")
 
 
@@ -75,7 +73,7 @@ def text_of(message: BaseMessage) -> str:
 
 
 def _block_text(block: Any) -> str:
-    is_text = isinstance(block, dict) and block.get("type") in ("text", "output_text", "input_text", "refusal")
+    is_text = isinstance(block, dict) and block.get("type") in _TEXTS
     return str(block.get("text") or block.get("refusal") or "") if is_text else ""
 
 
@@ -190,8 +188,6 @@ def model_of(message: BaseMessage) -> str:
 
 # Conversion of a tool's message back to the result of the tool.
 
-_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
-
 
 def result_value(message: ToolMessage, called: Called) -> ToolResult:
     """Return a tool's result, from the bridge's artifact or else from the message's content."""
@@ -210,40 +206,20 @@ def result_value(message: ToolMessage, called: Called) -> ToolResult:
 
 
 def _from_content(message: ToolMessage, called: Called) -> ToolResult:
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, TextContent
 
-    content: Any = message.content
-    blocks = [content] if isinstance(content, str) else list(content)
-    raw = CallToolResult(content=[_block(block) for block in blocks if block], is_error=failed(message))
+    from mcp_magic.langchain.content import mcp_block
+
+    content: list[Any] = []
+    for block in filter(None, _blocks(message)):
+        kind = str(block.get("type", "")) if isinstance(block, dict) else "text"
+        if kind in _TEXTS:
+            content.append(TextContent(text=block if isinstance(block, str) else _block_text(block)))
+        else:
+            known = mcp_block(block) if kind in _PICTURES else None
+            content.append(known or TextContent(text=f"[{kind or 'content'}, not shown]"))
+    raw = CallToolResult(content=content, is_error=failed(message))
     return ToolResult(raw, server=called.server, tool=called.tool, seconds=called.seconds or 0.0)
-
-
-def _block(block: Any) -> Any:
-    from mcp_types import ImageContent, TextContent
-
-    if isinstance(block, str):
-        return TextContent(text=block)
-    kind = str(block.get("type", "")) if isinstance(block, dict) else ""
-    if kind in ("text", "output_text"):
-        return TextContent(text=str(block.get("text", "")))
-    image = _image(block) if kind in ("image", "image_url") else None
-    if image is not None:
-        return ImageContent(mime_type=image[0], data=image[1])
-    return TextContent(text=f"[{kind or 'content'}, not shown]")
-
-
-def _image(block: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the MIME type and base64 data of an image in LangChain's, OpenAI's or Anthropic's format."""
-    if isinstance(block.get("base64"), str):
-        return str(block.get("mime_type", "image/png")), block["base64"]
-    url = block.get("image_url", block.get("url"))
-    found = _DATA_URL.fullmatch(str(url.get("url") if isinstance(url, dict) else url))
-    if found:
-        return found[1], found[2]
-    source = block.get("source")
-    if isinstance(source, dict) and source.get("type") == "base64":
-        return str(source.get("media_type", "image/png")), str(source.get("data", ""))
-    return None
 
 
 # A tool may repeat a secret from its arguments, so secrets that are masked in the arguments are masked in the result.
@@ -260,7 +236,7 @@ def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str],
     >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
     'none came in with ***'
     """
-    secrets = [value for arguments in given for value in hidden_values(arguments, definition)]
+    secrets = [value for arguments in given if arguments for value in hidden_values(arguments, definition)]
     if not secrets:
         return None
     masker = Masker(())
@@ -332,7 +308,20 @@ def shortened(text: str, limit: int) -> tuple[str, str]:
 
 # The entries of a transcript, in order: requests, turns, calls and notes.
 
-OPEN = ("waiting", "running")
+
+class CallStatus(StrEnum):
+    """How far a call is. The outcome of a call that was cut off is unknown."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    OK = "ok"
+    ERROR = "error"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+    CUT_OFF = "cut off"
+
+
+OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
 """The states of a call that is not over."""
 
 
@@ -436,8 +425,7 @@ class Called(Entry):
         changed_arguments: The arguments that were sent, if the user edited them, else None.
         turn: The number of the turn that asked for it.
         number: Its place among the calls of the transcript, from 0.
-        status: `"waiting"`, `"running"`, `"ok"`, `"error"`, `"denied"`, `"interrupted"` or `"cut off"` (the outcome is
-            unknown).
+        status: How far it is.
         seconds: How long the call took, or None.
         progress: (done, total, the server's message), or None.
         approved: Whether the call was approved; None without a decision.
@@ -455,7 +443,7 @@ class Called(Entry):
     changed_arguments: Mapping[str, Any] | None = None
     turn: int = 0
     number: int = 0
-    status: str = "waiting"
+    status: CallStatus = CallStatus.WAITING
     seconds: float | None = None
     progress: tuple[float, float | None, str] | None = None
     approved: bool | None = None
@@ -474,14 +462,6 @@ class Called(Entry):
     def name(self) -> str:
         """`"server:tool"`, or the tool's name alone."""
         return f"{self.server}:{self.tool}" if self.server else self.tool
-
-    @property
-    def title(self) -> str:
-        """The server's title of the tool, or ""."""
-        if self.definition is None:
-            return ""
-        annotations = self.definition.annotations
-        return self.definition.title or (annotations.title if annotations else None) or ""
 
     @property
     def sent(self) -> Mapping[str, Any]:
@@ -519,12 +499,12 @@ class Called(Entry):
     @property
     def error(self) -> str:
         """Why the call failed, on one line, or ""."""
-        if self.status == "denied":
+        if self.status == CallStatus.DENIED:
             return one_line(self.reason or "denied", 500)
-        if self.status == "error":
+        if self.status == CallStatus.ERROR:
             texts = self.shown_result.texts if self.shown_result is not None else []
             return one_line(" ".join(texts), 500) or "error"
-        return self.status if self.status in ("interrupted", "cut off") else ""
+        return self.status if self.status in (CallStatus.INTERRUPTED, CallStatus.CUT_OFF) else ""
 
 
 @dataclass(eq=False)

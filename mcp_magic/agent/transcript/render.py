@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_magic._text import clean, duration
+from mcp_magic._text import clean, counted, duration
 from mcp_magic.agent.transcript.entries import (
     ANSWER,
     OPEN,
@@ -17,6 +17,7 @@ from mcp_magic.agent.transcript.entries import (
     TEXT,
     Asked,
     Called,
+    CallStatus,
     Level,
     Note,
     Said,
@@ -50,19 +51,19 @@ if TYPE_CHECKING:
     from mcp_magic.agent.transcript.entries import Entry
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["STYLE", "Drawn", "Segment", "Segments", "draw", "status_text", "totals"]
+__all__ = ["STYLE", "Segment", "Segments", "draw", "status_text", "totals"]
 
 
 # The words and signs of a transcript, the same for HTML and text.
 
 SIGNS = {
-    "waiting": "…",
-    "running": "»",
-    "ok": "✓",
-    "error": "✗",
-    "denied": "⊘",
-    "interrupted": "■",
-    "cut off": "–",  # noqa: RUF001 - an en dash: nothing is known
+    CallStatus.WAITING: "…",
+    CallStatus.RUNNING: "»",
+    CallStatus.OK: "✓",
+    CallStatus.ERROR: "✗",
+    CallStatus.DENIED: "⊘",
+    CallStatus.INTERRUPTED: "■",
+    CallStatus.CUT_OFF: "–",  # noqa: RUF001 - an en dash: nothing is known
 }
 
 OUTCOME = 90
@@ -77,7 +78,7 @@ _HOW = re.compile(r": \.\w+(?=\]|$)")
 
 def status_text(called: Called) -> str:
     """Return the status as sign and word, so that colour is never the only difference."""
-    return f"{SIGNS.get(called.status, '?')} {called.status}"
+    return f"{SIGNS[called.status]} {called.status}"
 
 
 def _decision_text(called: Called) -> str:
@@ -117,9 +118,9 @@ def outcome_line(called: Called, text: str) -> str:
     >>> outcome_line(Called(status="ok"), "cloudy\nwith rain")
     'cloudy …'
     """
-    if called.status == "error":
+    if called.status == CallStatus.ERROR:
         return one_line(called.error, OUTCOME)
-    if called.status != "ok":
+    if called.status != CallStatus.OK:
         return ""
     caption = _CAPTION.search(text) if called.result is None or not called.result.artifacts else None
     if caption:
@@ -141,7 +142,7 @@ def tokens_text(usage: Mapping[str, int]) -> str:
 
 def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
     """Return the last line: turns, calls and their outcomes, seconds in tools, tokens."""
-    statuses: Counter[str] = Counter()
+    statuses: Counter[CallStatus] = Counter()
     turns, spent, usages = 0, 0.0, []
     for entry in entries:  # one pass, since a live screen calls this after every event
         if isinstance(entry, Called):
@@ -151,23 +152,20 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
             turns += entry.is_turn
             if tokens and entry.usage:
                 usages.append(entry.usage)
-    parts = [_counted(turns, "turn"), _calls_text(statuses)] if statuses else []
+    parts = [counted(turns, "turns"), _calls_text(statuses)] if statuses else []
     if spent:
         parts.append(f"{duration(spent)} in tools")
     parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # a single turn shows its own
     return " · ".join(parts)
 
 
-def _calls_text(statuses: Counter[str]) -> str:
-    others = [(statuses[status], status) for status in SIGNS if status not in ("ok", *OPEN)]
-    failed = [
-        _counted(count, status) if status == "error" else f"{count} {status}" for count, status in others if count
-    ]
-    return _counted(statuses.total(), "call") + (f" ({', '.join(failed)})" if failed else "")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _calls_text(statuses: Counter[CallStatus]) -> str:
+    failed = []
+    for status in SIGNS:
+        if statuses[status] and status not in (CallStatus.OK, *OPEN):
+            count = statuses[status]
+            failed.append(counted(count, "errors") if status == CallStatus.ERROR else f"{count} {status}")
+    return counted(statuses.total(), "calls") + (f" ({', '.join(failed)})" if failed else "")
 
 
 # Entries as HTML. All text comes from users, models and servers, so it is escaped here or in `display.document`.
@@ -223,7 +221,7 @@ def _message_html(said: Said, level: Level, *, tokens: bool) -> Markup:
 
 
 def _pictures(count: int) -> str:
-    return f"[{count} image{'' if count == 1 else 's'}]" if count else ""
+    return f"[{counted(count, 'images')}]" if count else ""
 
 
 def _note(entry: Note) -> Markup:
@@ -310,8 +308,7 @@ def _question_text(asked: Asked, level: Level) -> str:
     if asked.role == "system":
         return f"(instructions, {len(asked.text):,} characters)"
     text, rest = shortened(asked.text.strip(), TEXT[level])
-    pictures = [f"[{asked.images} image{'' if asked.images == 1 else 's'}]"] if asked.images else []
-    lines = [*wrapped(clean(text), margin=2).split("\n"), *pictures, *([rest] if rest else [])]
+    lines = [*wrapped(clean(text), margin=2).split("\n"), *filter(None, (_pictures(asked.images), rest))]
     return "\n".join(f"> {line}".rstrip() for line in lines)
 
 
@@ -324,9 +321,9 @@ def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
     if rest:
         parts.append(rest)
     if said.images:
-        parts.append(f"[{said.images} image{'' if said.images == 1 else 's'}]")
+        parts.append(_pictures(said.images))
     if said.interrupted:
-        parts.append(f"{SIGNS['interrupted']} interrupted")
+        parts.append(f"{SIGNS[CallStatus.INTERRUPTED]} interrupted")
     if tokens and said.usage:
         parts.append(f"(turn {said.turn}: {tokens_text(said.usage)})")
     return "\n".join(parts)
@@ -419,7 +416,7 @@ def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn 
 
 def _result(called: Called, level: Level, media: int, before: Drawn | None) -> tuple[Markup, str, int]:
     """Return a call's result, in full or its beginning, as HTML and text, and the characters of its media."""
-    if called.shown_result is None or called.status == "denied":
+    if called.shown_result is None or called.status == CallStatus.DENIED:
         return Markup(), "", 0
     if level == Level.FULL:
         return _full(called.shown_result, media)
