@@ -36,6 +36,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
+from mcp_magic.session.supervisor import State
 from mcp_magic.telemetry.metrics import Metrics
 from mcp_magic.trace.trace import Trace
 
@@ -68,7 +69,7 @@ __all__ = [
 
 # Names: which server offers a tool or serves a URI.
 
-OFFERING = ("open", "reconnecting")
+OFFERING = (State.OPEN, State.RECONNECTING)
 """States of the sessions in which names are looked up."""
 
 
@@ -213,10 +214,6 @@ def fits_template(uri: str, template: str) -> bool:
 class PendingConnection:
     """A session that is being opened.
 
-    Args:
-        spec: Where the server is.
-        name: The name that the connection will have.
-
     Attributes:
         connection: The connection, once its opening has begun.
         unwanted: Whether the host was closed meanwhile.
@@ -297,10 +294,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Callbacks that get the name of a connection that changed.
-
-    Args:
-        first: Always called before the others.
+    """Callbacks that get the name of a connection that changed; `first` is always called before the others.
 
     >>> watchers = Watchers()
     >>> stop = watchers.add(print)
@@ -464,9 +458,9 @@ class Host:
                 return joined
         for known in [name, *(n for n in self._connections if numbered(n, name))]:
             open_ = self._connections.get(known)
-            if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
+            if open_ is not None and open_.spec == spec and open_.state is State.RECONNECTING:
                 return await self.reconnect(known)
-            if open_ is not None and open_.state == "open" and open_.spec == spec:
+            if open_ is not None and open_.state is State.OPEN and open_.spec == spec:
                 open_.note_found_open()
                 return open_
         if not replace:
@@ -580,29 +574,25 @@ class Host:
     async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
-        failed: HTTPStatusError | None = None
         try:
             await connection.open()
         except HTTPStatusError as error:
             if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
                 raise
-            failed = error
+            arrival.wanted()
+            shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
+            sse = arrival.connection = self.make(name, SseSpec(**shared))
+            try:
+                with suppress(MCPMagicError):
+                    await sse.open()
+            finally:
+                self.keep_until_closed(sse)
+            if sse.state is not State.OPEN:
+                raise
+            return sse
         finally:
             self.keep_until_closed(connection)
-        if failed is None:
-            return connection
-        assert isinstance(spec, HttpSpec)
-        arrival.wanted()
-        shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
-        sse = arrival.connection = self.make(name, SseSpec(**shared))
-        try:
-            with suppress(MCPMagicError):
-                await sse.open()
-        finally:
-            self.keep_until_closed(sse)
-        if sse.state == "open":
-            return sse
-        raise failed
+        return connection
 
     @property
     def services(self) -> Services:

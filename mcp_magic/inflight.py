@@ -86,10 +86,8 @@ RESTART_SECONDS = 0.05
 class Deadline:
     """Ends a wait at its deadline. Can be reused after the wait.
 
-    Args:
-        what: The request, for messages.
-        seconds: How long the answer, or the next progress report, may take, without pauses; None for no limit.
-        most: Seconds that it may take in all, without pauses; None for no limit.
+    `seconds` is how long the answer, or the next progress report, may take; `most` is how long it may take in all. Both
+    are without pauses, and None for no limit.
     """
 
     def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
@@ -198,14 +196,7 @@ class Meter:
         self._since = self._last = -1.0
 
     def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
-        """Take a progress notification.
-
-        Args:
-            progress: Its progress.
-            total: Its total, or None.
-            message: Its message, or None.
-            now: Seconds of a monotonic clock.
-        """
+        """Take a progress notification; `now` is in seconds of a monotonic clock."""
         self.count += 1
         if message is not None:
             self.message = message[:MAX_MESSAGE]
@@ -393,9 +384,7 @@ class Reports:
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
         """Return the most seconds that a call may take in all; None for no limit.
 
-        Args:
-            timeout: Its deadline; the default maximum is never shorter.
-            wanted: The maximum that was given for this call.
+        `wanted` is the maximum that was given for this call. The default maximum is never shorter than the `timeout`.
 
         >>> Reports().most(2), Reports(max_total_timeout=5).most(2), Reports(max_total_timeout=5).most(9)
         (20, 5, 9)
@@ -425,23 +414,13 @@ class Answerer(Protocol):
 class InFlightRequest:
     """A pending request during which the server may ask questions and report.
 
-    Args:
-        seconds: How long the answer, or the next progress report, may take, without the time for questions to the
-            user; None for no limit.
+    Attributes:
+        seconds: How long the answer, or the next progress report, may take, without the time for questions to the user;
+            None for no limit.
         elicitor: Answers the server's elicitations during this call, instead of the host's.
-        what: The request, for messages: `"math:slow"`.
-        server: The server's name.
-        reports: How reports are shown.
-        on_progress: Awaited with (progress, total, message) for each progress notification, which then is not shown.
-        max_total: Maximum seconds that it may take in all, instead of the default of `reports`.
-        masked: Masks secrets in a text.
         prepared: Decides first about sampling requests during this call.
         visit: Asks the user to visit the pages that a server wants visited first; returns whether all were.
-
-    Attributes:
-        what: The request, for messages.
-        seconds: Its deadline, or None.
-        visit: See above.
+        what: The request, for messages: `"math:slow"`.
         on_progress: The callback for progress notifications; None if nothing uses them.
         ended: Whether the wait for the answer is over.
         report: The report to show; None as long as it would be empty.
@@ -633,11 +612,6 @@ def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
     `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
     client is made. A request that a server refuses because pages must be visited first is sent again after the visit.
     Source: specification 2025-11-25, "URL Elicitation Required Error".
-
-    Args:
-        session: The SDK's session.
-        calls: The pending calls of the session.
-        logs: The log messages.
     """
     usual = session.send_request
 
@@ -826,12 +800,7 @@ WAIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Why a question has no answer.
-
-    Attributes:
-        why: `"late"` (no answer in time), `"ended"` (the call has ended) or `"failed"`.
-        error: The failure, or None.
-    """
+    """Why a question has no answer: it came too late, its call has ended, or asking failed with `error`."""
 
     why: Literal["late", "ended", "failed"]
     error: Exception | None = None
@@ -840,8 +809,7 @@ class Unanswered:
 class NotAskedError(Exception):
     """A question is not put to the user; the text says why, also to the server.
 
-    Attributes:
-        is_first: Whether it is the first such question, which deserves a log message.
+    `is_first` says whether it is the first such question, which deserves a log message.
     """
 
     def __init__(self, why: str, *, is_first: bool) -> None:
@@ -852,12 +820,8 @@ class NotAskedError(Exception):
 class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call.
 
-    Args:
-        calls: The pending calls of the session, the latest last.
-        limit: Returns how many questions a call may ask.
-
     Attributes:
-        calls: See above.
+        calls: The pending calls of the session, the latest last.
         settling: Shows, until it is done, that an interrupted call may still have questions; else None.
     """
 
@@ -902,13 +866,9 @@ class QuestionQueue:
 
     @asynccontextmanager
     async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
-        """Wait until earlier questions are over.
+        """Wait until earlier questions are over; `is_new` is False for the second part of a question.
 
         Questions without a pending call share one limit, which a question of a call resets.
-
-        Args:
-            call: The call that caused the question.
-            is_new: Whether it counts; False for the second part of a question.
 
         Raises:
             NotAskedError: The call has asked too many questions, or is over.
@@ -935,12 +895,7 @@ class QuestionQueue:
 
 
 async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T | Unanswered:
-    """Ask a question in the context of its call, and wait for the answer.
-
-    Args:
-        call: The call that caused the question; its end cancels the question.
-        question: Asks.
-    """
+    """Ask a question in the context of its call, whose end cancels it, and wait for the answer."""
     try:
         return await call.ask(question)
     except Exception as error:
@@ -1002,11 +957,7 @@ class Pace:
 
 
 class Turns:
-    """Limits concurrent calls; the others wait in order of arrival.
-
-    Args:
-        most: The limit.
-    """
+    """Limits concurrent calls to `most`; the others wait in order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -1018,9 +969,7 @@ class Turns:
     async def taken(self, tell: Callable[[int, int], None]) -> AsyncIterator[None]:
         """Wait until a place is free, and take it.
 
-        Args:
-            tell: Called with the numbers of running and of waiting calls after a second of waiting; only once until no
-                call waits any more.
+        After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
         """
         if self._free.locked():
             await self._wait(tell)
@@ -1085,6 +1034,7 @@ TypeScript SDK's examples, and many servers made from them, answer 400 "No valid
 answers 400 "Server not initialized"."""
 
 
+@dataclass
 class RetryBudget:
     """The retries of one request.
 
@@ -1097,21 +1047,16 @@ class RetryBudget:
         waited: Seconds that it waited for a busy server.
     """
 
-    def __init__(self, harmless: bool, *, patient: bool = True) -> None:
-        self.harmless = harmless
-        self.patient = patient
-        self.renewed = False
-        self.busy = self.lost = 0
-        self.waited = 0.0
+    harmless: bool
+    patient: bool = True
+    renewed: bool = False
+    busy: int = 0
+    lost: int = 0
+    waited: float = 0.0
 
 
 def is_repeatable(spec: Spec, tool: Any) -> bool:
-    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server.
-
-    Args:
-        spec: Where the tool's server is, and whether it is trusted.
-        tool: The definition, or None if unknown.
-    """
+    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server."""
     hints = tool.annotations if tool is not None else None
     if hints is None or not spec.trust:
         return False
@@ -1119,12 +1064,7 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
 
 
 def is_forgotten(failure: BaseException, outcome: Outcome) -> bool:
-    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool.
-
-    Args:
-        failure: What the SDK raised.
-        outcome: How HTTP answered.
-    """
+    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
     code = getattr(failure, "code", None)
     if outcome.status == 404:
         # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.

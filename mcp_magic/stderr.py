@@ -80,11 +80,7 @@ class Written(NamedTuple):
 
 
 class _Sink(Protocol):
-    """A destination of a server's stderr.
-
-    Attributes:
-        file: The file that the server writes to.
-    """
+    """A destination of a server's stderr, which writes to `file`."""
 
     file: IO[bytes]
 
@@ -142,11 +138,7 @@ class ErrorLog:
         return shown.decode("utf-8", "replace")
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
-        """Hide the output so far from `tail`; the trace has it.
-
-        Args:
-            pattern: Hide from its first match on; without a match, nothing. None hides everything.
-        """
+        """Hide the output so far from `tail`, or what a pattern matches and all after it; the trace has it."""
         found = self._kept()
         begin = found.end - len(found.data)
         match = pattern.search(found.data) if pattern is not None else None
@@ -334,11 +326,7 @@ LONGEST_LINE = 1 << 16
 
 
 class Lines:
-    """Reads the new lines of one log.
-
-    Args:
-        errlog: The log.
-    """
+    """Reads the new lines of one log."""
 
     def __init__(self, errlog: ErrorLog) -> None:
         self._errlog = errlog
@@ -346,12 +334,9 @@ class Lines:
         self._rest = b""
 
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
-        """Yield the lines since the last call, each with the time of the last write.
+        """Yield the lines since the last call, each with the time of the last write; with `last` an unfinished one too.
 
         Of more than 64 KiB the beginning is skipped, and a longer line is split.
-
-        Args:
-            last: Whether to yield an unfinished line too.
         """
         if self._errlog.end == self._read and not (last and self._rest):
             return
@@ -396,11 +381,7 @@ class _Starter:
 
 
 def terminate(errlog: Any) -> None:
-    """Send SIGTERM to a process and its children, which the SDK puts into a process group of their own.
-
-    Args:
-        errlog: The file of its stderr.
-    """
+    """Send SIGTERM to the process with this stderr and its children, which the SDK puts into a group of their own."""
     process = _started.get(errlog)
     if process is not None and process.returncode is None:
         with suppress(OSError):
@@ -408,11 +389,7 @@ def terminate(errlog: Any) -> None:
 
 
 def has_read(errlog: Any) -> bool:
-    """Whether a process has read everything written to its standard input.
-
-    Args:
-        errlog: The file of its stderr.
-    """
+    """Whether the process with this stderr has read everything written to its standard input."""
     stdin = getattr(_started.get(errlog), "stdin", None)
     return is_read(getattr(stdin, "_stream", None))
 
@@ -435,12 +412,9 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if unknown.
+    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown.
 
     SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
-
-    Args:
-        errlog: The file of its stderr.
     """
     code = getattr(_started.get(errlog), "returncode", None)
     if code is None or code == -signal.SIGTERM:

@@ -76,8 +76,8 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             raise InvalidResponseError(
                 f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
-                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items and "
-                f"{MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
+                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} "
+                f"items and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
             )
         cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
@@ -88,9 +88,7 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
 class Catalog:
     """The cached listings of one session.
 
-    Args:
-        fetch: Lists one kind from the server; its second argument says whether the user asked for it.
-        loaded: Called with the kind whenever a listing was fetched.
+    `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
 
     Attributes:
         problems: Kind -> why its last fetch failed.

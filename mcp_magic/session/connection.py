@@ -15,7 +15,7 @@ from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.document import bundle
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current, is_repeatable
-from mcp_magic.protocol import check_output, checked, is_closed, ping
+from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.catalog import KINDS, Catalog, all_pages
@@ -789,6 +789,8 @@ class Connection:
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
+        if (tool := self.catalog.current_tools.get(name)) is not None:
+            return tool
         await self.catalog.settle("tools")
         if name not in self.catalog.tools:
             await self.catalog.get("tools")
@@ -846,13 +848,15 @@ class Connection:
         what = f"{self.name}: {kind}"
         await self._sender.open_client(what, timeout)
         late = asyncio.timeout(timeout)
-        try:
-            async with late:
-                return await self.catalog.get(kind, refresh=refresh)
-        except TimeoutError:
-            if not late.expired():
-                raise
-        raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
+        with without_context:
+            try:
+                async with late:
+                    return await self.catalog.get(kind, refresh=refresh)
+            except TimeoutError:
+                if not late.expired():
+                    raise
+                text = f"{what}: not listed within {timeout:g} s; --timeout S waits longer."
+                raise RequestTimeoutError(text) from None
 
     async def _list(self, kind: str, counted: bool) -> list[Any]:
         """Fetch one kind of listing from the server, for the catalog."""

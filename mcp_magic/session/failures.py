@@ -289,12 +289,7 @@ _COUNT = re.compile(r": \d+ validation errors? for .*")
 
 
 class Unreadable(Exception):
-    """Recorded text that was no valid message.
-
-    Args:
-        text: The text.
-        instead: The `SessionMessage` that the request got instead, or None.
-    """
+    """Recorded text that was no valid message, and the `SessionMessage` that the request got instead, or None."""
 
     def __init__(self, text: str, instead: Any = None) -> None:
         super().__init__(text)
@@ -312,12 +307,7 @@ def unreadable(error: BaseException | str) -> str:
 
 
 def bad_item(problem: BaseException, result: Any) -> str:
-    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if there is none.
-
-    Args:
-        problem: The error.
-        result: The invalid result, as the server sent it.
-    """
+    """Name the listed item that a `ValidationError` of a result is about, as ` (the tool 'add')`, or return ""."""
     details = problem.errors() if hasattr(problem, "errors") else []
     path = details[0]["loc"] if details else ()
     for member, number in pairwise(path):
@@ -343,12 +333,7 @@ def stand_in_line(message: Any) -> str:
 
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
-    """Return a log line about an unreadable message; "" for text that does not look like a message.
-
-    Args:
-        problem: The error of the SDK's reader.
-        masked: Masks secrets in a text.
-    """
+    """Return a log line about an unreadable message; "" for text that does not look like a message."""
     text = masked(unread_text(problem)[:_BEGINNING]).strip()
     if not text.startswith("{") and '"jsonrpc"' not in text:
         return ""
@@ -358,13 +343,9 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error that ends a request with an unreadable answer.
+    """Return the `SessionMessage` with the JSON-RPC error that ends a request with an unreadable answer.
 
-    Args:
-        problem: The `ValidationError` of the SDK's reader.
-
-    Returns:
-        A `SessionMessage` with the id of the unreadable answer; None if the text is not known to be an answer.
+    None if the text is not known to be an answer.
     """
     if isinstance(problem, Unreadable):
         return problem.instead
@@ -402,10 +383,9 @@ class SpreadOut:
 
 
 def refusal_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error that answers an unreadable request of the server.
+    """Return the `SessionMessage` with the JSON-RPC error that answers an unreadable request of the server.
 
-    Returns:
-        A `SessionMessage` with the id of the request; None if the text is not known to be a request.
+    None if the text is not known to be a request.
     """
     whole = _whole(problem) or {}
     number = whole.get("id")
@@ -418,12 +398,7 @@ def refusal_of(problem: Exception) -> Any:
 
 
 def instead_of_strange(number: int | str, said: str) -> Any:
-    """Return the JSON-RPC error that ends a request whose answer has a wrong id.
-
-    Args:
-        number: The id of the request.
-        said: Describes the wrong id.
-    """
+    """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
     return _error(number, f"it came {said}; {json.dumps(number)} was asked")
 
 
@@ -658,10 +633,7 @@ _FRAME = "╰"
 def clue(place: Place, tool: str, begun: Position | None) -> str:
     """Return words after `half:add failed` that lead to the cause, or "".
 
-    Args:
-        place: The connection.
-        tool: The tool's name.
-        begun: The end of the server's stderr when the tool was called; None if this host does not have the stderr.
+    `begun` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
     """
     if begun is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
@@ -718,15 +690,7 @@ def away(backoff: Backoff | None) -> str:
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
-    """Say that a request was not sent because its session did not come back in time.
-
-    Args:
-        server: The connection's name.
-        what: The request.
-        seconds: How long it waited.
-        backoff: The attempts to reconnect.
-        last: Why the last attempt failed, or "".
-    """
+    """Say that a request was not sent because its session did not come back in time."""
     error = SessionClosedError(
         f"{what}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
         f"`%mcp reconnect {server}` tries it at once.{_last_line(last)}"
@@ -736,14 +700,7 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
 
 
 def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
-    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile.
-
-    Args:
-        what: The request.
-        place: The connection.
-        reason: Why the request failed.
-        begun: The end of the server's stderr when the request was sent.
-    """
+    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile."""
     return SessionClosedError(
         f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
         f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",

@@ -36,10 +36,7 @@ class TooLargeError(httpx2.RequestError):
 
 
 async def read_whole(response: Response) -> Response:
-    """Read an answer, in parts if it is compressed or has no length.
-
-    Returns:
-        The answer with its content: the same object, or an equal one.
+    """Read an answer, in parts if it is compressed or has no length; return it, or an equal one, with its content.
 
     Raises:
         TooLargeError: The answer is too large.
@@ -91,10 +88,8 @@ _STILL_OPEN = 409
 class ResilientClient:
     """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
 
-    Args:
-        client: Sends the requests.
-        wire: Reports failures; without a session requests are sent as usual.
-        isolate: Whether a failed request fails alone; otherwise it ends the session, as over HTTP+SSE.
+    With `isolate` a failed request fails alone; otherwise it ends the session, as over HTTP+SSE. Without a session,
+    requests are sent as usual.
     """
 
     def __init__(self, client: httpx2.AsyncClient, wire: Wire, *, isolate: bool) -> None:
@@ -220,13 +215,7 @@ class ResilientClient:
 
 
 class _Followed(httpx2.AsyncByteStream):
-    """A stream that reports when it breaks.
-
-    Args:
-        stream: The stream.
-        wire: Reports it, if there is a session by then.
-        quietly: Whether a broken stream just ends instead of raising.
-    """
+    """A stream that reports when it breaks; with `quietly` it then just ends instead of raising."""
 
     def __init__(self, stream: Any, wire: Wire, *, quietly: bool = False) -> None:
         self._stream = stream

@@ -46,11 +46,8 @@ async def follow_changes(
 ) -> None:
     """Follow the change events of a 2026-07-28 session until cancelled; return at once if the server has none.
 
-    Args:
-        client: The session.
-        note: Called with each event.
-        missed: Called when the stream is open again: changes meanwhile were not announced.
-        doubted: Called with the error when the connection to the server is lost.
+    `note` gets each event. `missed` is called when the stream is open again: changes meanwhile were not announced.
+    `doubted` gets the error when the connection to the server is lost.
     """
     wanted = _announced(client)
     if client.session.discover_result is None or not any(wanted.values()):
@@ -105,10 +102,6 @@ USUAL: LoggingLevel = "info"
 class Logs:
     """The log messages of one connection.
 
-    Args:
-        calls: The pending calls of the session, the latest last.
-        masked: Masks secrets in a text that is cut.
-
     Attributes:
         messages: The last messages, oldest first; long ones are cut.
         level: The least severe level that the user wants; None for the default.
@@ -128,11 +121,7 @@ class Logs:
     def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
         """Keep a message of mcp_magic among those of the server.
 
-        Args:
-            level: How severe it is.
-            text: The message.
-            shown: Whether to show it below the pending call, if there is exactly one.
-            once: Whether to drop it if this session already has the same message.
+        `shown` shows it below the pending call, if there is exactly one; `once` drops it if it was logged before.
         """
         if once and text in self._said_once:
             return
@@ -219,14 +208,6 @@ _CHANGES = {
 class Notices:
     """The client callbacks of one connection, and what they have collected.
 
-    Args:
-        changed: Called with the kind of a listing that changed.
-        roots: Answers requests for roots.
-        logs: Keeps the server's log messages.
-        questions: Answers elicitations; None where they are not allowed.
-        sampling: Answers sampling requests; None where they are not allowed.
-        doubted: Called with the error when a notification stream is cut.
-
     Attributes:
         logs: The log messages and the log level.
         questions: Answers elicitations; None where they are not allowed.
@@ -260,11 +241,8 @@ class Notices:
     ) -> AsyncIterator[Client]:
         """Enter an `mcp.Client` for `server` with these callbacks.
 
-        Args:
-            server: The transport or server that `mcp.Client` takes.
-            timeout: Seconds that the handshake may take.
-            prepare: Called with the client before it is entered.
-            protocol: How the session begins: `"auto"`, `"handshake"` or a version to request with `server/discover`.
+        `timeout` is for the handshake, in seconds. `prepare` gets the client before it is entered. `protocol` is
+        `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
         client = self._client(server, protocol)
         prepare(client)

@@ -70,13 +70,9 @@ class Reconnection:
 
 
 class Backoff:
-    """The pauses between attempts: each is twice as long as the one before.
+    """The pauses between attempts: each is twice as long as the one before, up to the longest.
 
-    Args:
-        first: The first pause, in seconds.
-        longest: The longest pause.
-        jitter: The random part of a pause.
-        total: Time after which to give up.
+    `jitter` is the random part of a pause, and `total` the time after which to give up. All times are in seconds.
 
     Attributes:
         attempts: How many attempts have failed.
@@ -133,15 +129,9 @@ class Answer(Enum):
 
 
 async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, BaseException | None]:
-    """Ping a server that may be gone.
+    """Ping a server that may be gone; return what its answer means, and its error, if any.
 
-    Args:
-        client: The session.
-        seconds: Deadline for the answer.
-        made: Records how HTTP answers.
-
-    Returns:
-        The meaning of the answer, and its error, if any.
+    `made` records how HTTP answers.
     """
     token = current.set(made)
     failure: BaseException

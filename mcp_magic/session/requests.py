@@ -61,13 +61,6 @@ BUSY_SECONDS = 60.0
 class RequestSender:
     """Sends the requests of one connection.
 
-    Args:
-        place: Name and spec of the connection, for error messages.
-        supervisor: Owns the session.
-        notices: Takes the server's notifications.
-        questions: The queue of the server's questions during calls.
-        reports: How the progress and the log messages of calls are shown.
-
     Attributes:
         calls: Requests sent, without those that the host made on its own.
         failures: How many of `calls` failed. An error that a tool reports does not count.

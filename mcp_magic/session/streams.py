@@ -187,12 +187,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Strays:
-    """The pending requests of one session, and the stray answers.
-
-    Args:
-        told: Called with a sentence about each stray answer.
-        masked: Masks secrets in a text.
-    """
+    """The pending requests of one session, and the stray answers, each of which is told in a sentence."""
 
     def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
         self._told = told
@@ -216,14 +211,9 @@ class Strays:
             outcome.sends(awaited)
 
     def came(self, message: Any, stream: Any) -> Any:
-        """Note a message from the server.
+        """Note a message from the server; return the `SessionMessage` that the session gets instead, or None.
 
-        Args:
-            message: The message.
-            stream: Its stream; over HTTP it has the context in which the request was posted.
-
-        Returns:
-            The `SessionMessage` that the session gets instead, or None.
+        Over HTTP the stream has the context in which the request was posted.
         """
         fields = message.__dict__
         if "method" in fields:
@@ -340,14 +330,7 @@ class WatchedWrite(TracedWrite):
 
 
 class WatchedStream(Wrapped):
-    """The stream of the server's messages.
-
-    Args:
-        stream: The transport's read stream.
-        wire: The wire.
-        strays: Gets each message.
-        answer: Sends a message to the server.
-    """
+    """The stream of the server's messages."""
 
     def __init__(self, stream: Any, wire: Wire, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
         super().__init__(stream)

@@ -96,11 +96,7 @@ class Subscription:
 
 
 class Ticks:
-    """Updates at regular intervals, for servers that announce no changes.
-
-    Args:
-        seconds: The interval.
-    """
+    """Updates at regular intervals, for servers that announce no changes."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -140,11 +136,7 @@ GOODBYE_SECONDS = 5.0
 
 
 class _Shared:
-    """One URI and its subscribers.
-
-    Attributes:
-        confirmed: Done when the server has agreed, or failed with its error.
-    """
+    """One URI and its subscribers. `confirmed` is done when the server has agreed, or failed with its error."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -196,11 +188,7 @@ class _Shared:
 
 
 class Subscriptions:
-    """The subscriptions of one server, over all its sessions.
-
-    Args:
-        log: Takes a level and a message for `%mcp logs`.
-    """
+    """The subscriptions of one server, over all its sessions."""
 
     def __init__(self, log: Callable[[str, str], None]) -> None:
         self._log = log

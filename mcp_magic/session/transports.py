@@ -48,11 +48,7 @@ __all__ = [
 
 
 class CloseOnFailedTLS:
-    """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed.
-
-    Args:
-        then: Called with each event first.
-    """
+    """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed."""
 
     def __init__(self, then: Callable[[str, dict[str, Any]], Awaitable[None]]) -> None:
         self._then = then
@@ -185,8 +181,7 @@ _BYTES = (
 def contained(server: Any) -> Iterator[None]:
     """Let exceptions of a server's functions end only the request, and report them to the caller.
 
-    Args:
-        server: An `MCPServer` or a low-level `Server`. Inside the context, a middleware precedes its own.
+    Inside the context, a middleware precedes those of the `MCPServer` or low-level `Server`.
     """
 
     async def contain(context: Any, call_next: Any) -> Any:
