@@ -41,27 +41,27 @@ __all__ = [
     "KEPT_CHARACTERS",
     "LOST_ATTEMPTS",
     "METHOD_NOT_FOUND",
+    "Attempt",
+    "ConcurrencyLimit",
     "Deadline",
     "InFlightRequest",
-    "Meter",
     "NotAskedError",
-    "Outcome",
-    "Pace",
     "PendingReply",
+    "ProgressMeter",
     "QuestionQueue",
+    "RateLimiter",
     "Report",
     "Reporter",
     "Reports",
     "RetryBudget",
     "State",
-    "Turns",
     "Unanswered",
     "amount_text",
     "answered",
     "attend",
     "cannot_have_run",
     "caused_by",
-    "current",
+    "current_attempt",
     "current_call",
     "figure",
     "in_time",
@@ -172,7 +172,7 @@ MAX_MESSAGE = 2000
 """Maximum number of characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
 
 
-class Meter:
+class ProgressMeter:
     """The progress of a call.
 
     The numbers come from a server, so any value is handled: NaN and infinity change nothing, a total that is not
@@ -230,7 +230,7 @@ class Meter:
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the amount done, the rate, and while running the remaining time.
 
-        >>> meter = Meter()
+        >>> meter = ProgressMeter()
         >>> meter.note(0, 10, None, 1.0), meter.note(3, None, "loading", 3.0)
         (None, None)
         >>> meter.figures()
@@ -316,7 +316,7 @@ class Report:
     ) -> None:
         self.server = server
         self.title = title
-        self.meter = Meter()
+        self.meter = ProgressMeter()
         self.state: State = "running"
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
@@ -643,9 +643,9 @@ def _name_level(request: Any, level: str) -> None:
         params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
 
 
-# Outcomes: whether a request was written, and how HTTP answered it.
+# Attempts: whether a request was written, and how HTTP answered it.
 #
-# The HTTP transports post a request in the context of its sender, so their hooks find the right outcome even if many
+# The HTTP transports post a request in the context of its sender, so their hooks find the right attempt even if many
 # requests are pending.
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -684,8 +684,8 @@ class PendingReply:
         return f"The server answered {self._stray}{more}; {never} (fault: the server)."
 
 
-class Outcome:
-    """The outcome of one attempt of a request, as far as the transport knows it.
+class Attempt:
+    """One attempt of a request, as far as the transport knows it.
 
     Attributes:
         status: The HTTP status of its answer, or None.
@@ -746,8 +746,8 @@ class Outcome:
             self.written = True
 
 
-current: ContextVar[Outcome | None] = ContextVar("mcp_magic_outcome", default=None)
-"""The outcome of the attempt that runs in this context."""
+current_attempt: ContextVar[Attempt | None] = ContextVar("mcp_magic_attempt", default=None)
+"""The attempt that runs in this context."""
 
 
 def keep_alive(event: str, info: dict[str, Any]) -> None:
@@ -848,7 +848,7 @@ class QuestionQueue:
             self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
 
     async def _settle(self, client: Client) -> None:
-        current.set(None)  # the ping is no part of the interrupted request
+        current_attempt.set(None)  # the ping is no part of the interrupted request
         with suppress(Exception):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await ping(client)
@@ -934,11 +934,11 @@ TELL_SECONDS = 1.0
 """Seconds that a call waits before the user is told."""
 
 
-class Pace:
+class RateLimiter:
     """A rate limit per minute.
 
-    >>> pace = Pace()
-    >>> [pace.allows(2) for _ in range(3)]
+    >>> limiter = RateLimiter()
+    >>> [limiter.allows(2) for _ in range(3)]
     [True, True, False]
     """
 
@@ -956,7 +956,7 @@ class Pace:
         return True
 
 
-class Turns:
+class ConcurrencyLimit:
     """Limits concurrent calls to `most`; the others wait in order of arrival."""
 
     def __init__(self, most: int) -> None:
@@ -1063,13 +1063,13 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
-def is_forgotten(failure: BaseException, outcome: Outcome) -> bool:
+def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
     """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
     code = getattr(failure, "code", None)
-    if outcome.status == 404:
+    if attempt.status == 404:
         # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
         return code is not None and code != METHOD_NOT_FOUND and str(failure) != "Connection closed"
-    return outcome.status == 400 and code is not None and says_no_session(str(failure))
+    return attempt.status == 400 and code is not None and says_no_session(str(failure))
 
 
 def says_no_session(text: str) -> bool:
@@ -1083,8 +1083,8 @@ def says_no_session(text: str) -> bool:
     return _NO_SESSION.search(text) is not None
 
 
-def cannot_have_run(failure: BaseException, outcome: Outcome) -> bool:
+def cannot_have_run(failure: BaseException, attempt: Attempt) -> bool:
     """Whether a request that failed certainly did not run."""
-    if outcome.refused and not outcome.written:
+    if attempt.refused and not attempt.written:
         return True
-    return outcome.status in BUSY or is_forgotten(failure, outcome)
+    return attempt.status in BUSY or is_forgotten(failure, attempt)

@@ -16,7 +16,7 @@ from mcp_magic.cassette.file import CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import named_secrets
 from mcp_magic.errors import CassetteError
-from mcp_magic.inflight import Outcome, current
+from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place
 from mcp_magic.trace.mask import Masker, to_json
@@ -378,7 +378,7 @@ class SessionRecorder(Tap):
         self._number = cassette.next_session()
         self._place = Place(server, spec, wire)
         self._methods: dict[str, str] = {}
-        self._outcomes: dict[str, Outcome] = {}
+        self._attempts: dict[str, Attempt] = {}
         self._statuses: dict[str, int] = {}
         self._last = 0.0
         self._busy = 0
@@ -405,8 +405,8 @@ class SessionRecorder(Tap):
         method, number = message.get("method"), message.get("id")
         http: dict[str, Any] = {}
         if method and number is not None:
-            if direction == OUT and (made := current.get()) is not None:
-                self._outcomes[str(number)] = made
+            if direction == OUT and (attempt := current_attempt.get()) is not None:
+                self._attempts[str(number)] = attempt
             self._methods[f"{direction}{number}"] = method
         elif not method:
             back = f"{'←' if direction == OUT else '→'}{number}"
@@ -430,12 +430,12 @@ class SessionRecorder(Tap):
 
     def _http(self, number: str) -> dict[str, Any]:
         """Return how HTTP answered a request, if that was unusual, else {}."""
-        made, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
-        error: BaseException | None = made.error if made is not None else None
+        attempt, status = self._attempts.pop(number, None), self._statuses.pop(number, None)
+        error: BaseException | None = attempt.error if attempt is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
-        if made is not None and made.retry_after is not None:
-            found["retry_after"] = made.retry_after
-        if made is not None and made.refused and not made.written:
+        if attempt is not None and attempt.retry_after is not None:
+            found["retry_after"] = attempt.retry_after
+        if attempt is not None and attempt.refused and not attempt.written:
             found["refused"] = True
         if error is not None:
             found |= told(error, self._cassette.masker)

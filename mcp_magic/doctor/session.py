@@ -12,7 +12,7 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, duration, listed
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
-from mcp_magic.inflight import Outcome, current
+from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.protocol import leaf
 from mcp_magic.results.frames import reason
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Asked(NamedTuple):
-    """The outcome of a request.
+    """The attempt of a request.
 
     Attributes:
         result: The result, or None.
@@ -75,8 +75,8 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     answer: Any = TypeAdapter(dict[str, Any])
     started = time.perf_counter()
     failure: Exception
-    outcome = Outcome()
-    token = current.set(outcome)
+    attempt = Attempt()
+    token = current_attempt.set(attempt)
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
@@ -84,11 +84,11 @@ async def ask(connection: Connection, method: str, params: Mapping[str, Any] | N
     except Exception as error:
         failure = error
     finally:
-        outcome.over = True
-        current.reset(token)
-    explained = request_error(failure, connection.place, method, seconds, outcome)
+        attempt.over = True
+        current_attempt.reset(token)
+    explained = request_error(failure, connection.place, method, seconds, attempt)
     code = getattr(leaf(failure), "code", None)
-    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
+    return Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, attempt.result)
 
 
 # Checks of an open session: version, ping, a call.

@@ -14,7 +14,7 @@ from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.document import bundle
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current, is_repeatable
+from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current_attempt, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
@@ -508,7 +508,7 @@ class Connection:
 
         async def send(client: Client) -> CallToolResult:
             nonlocal begun
-            begun = current.get().begun  # type: ignore[union-attr]  # the sender has set it
+            begun = current_attempt.get().begun  # type: ignore[union-attr]  # the sender has set it
             raw = await client.call_tool(tool, dict(given))
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):

@@ -41,7 +41,7 @@ from mcp_magic.session.wire import Place, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from mcp_magic.inflight import Outcome
+    from mcp_magic.inflight import Attempt
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
 
@@ -207,7 +207,7 @@ def _bad_url(found: BaseException, place: Place) -> Exception:
     return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
 
 
-def _opening(place: Place) -> Outcome | None:
+def _opening(place: Place) -> Attempt | None:
     return place.wire.opening if place.wire is not None else None
 
 
@@ -510,7 +510,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
 def request_error(
-    error: BaseException, place: Place, what: str, seconds: float | None = None, outcome: Outcome | None = None
+    error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
     """Say why a request on an open session failed.
 
@@ -519,15 +519,15 @@ def request_error(
         place: The connection.
         what: The request, for example `"weather:forecast"`.
         seconds: Its deadline.
-        outcome: What the transport knows of this request, or None.
+        attempt: What the transport knows of this request, or None.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
     if not_recorded(found, place):
         return errors.CassetteError(str(found))
-    if outcome is not None and outcome.status in BUSY:
-        return _protocol_error(found, place, what, outcome)
+    if attempt is not None and attempt.status in BUSY:
+        return _protocol_error(found, place, what, attempt)
     if _timed_out(found) or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
@@ -535,10 +535,10 @@ def request_error(
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""
     if is_mcp_error(found) and not broken:
-        return _protocol_error(found, place, what, outcome)
+        return _protocol_error(found, place, what, attempt)
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
-        result = outcome.result if outcome is not None else None
+        result = attempt.result if attempt is not None else None
         reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
@@ -566,9 +566,9 @@ def _timed_out(found: BaseException) -> bool:
     return getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
 
 
-def _protocol_error(found: Any, place: Place, what: str, outcome: Outcome | None) -> errors.ProtocolError:
-    status = outcome.status if outcome is not None else None
-    wait = outcome.retry_after if outcome is not None and outcome.status in BUSY else None
+def _protocol_error(found: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
+    status = attempt.status if attempt is not None else None
+    wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
     code, data = getattr(found, "code", _INTERNAL_ERROR), getattr(found, "data", None)
     said = _status_words(found, place, status, wait) if status in BUSY or _is_made_up(found) else ""
     said = said or _code_words(found, place)

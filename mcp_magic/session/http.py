@@ -86,7 +86,7 @@ _STILL_OPEN = 409
 
 
 class ResilientClient:
-    """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
+    """The part of `httpx2.AsyncClient` that the SDK's transports use, attempt robust.
 
     With `isolate` a failed request fails alone; otherwise it ends the session, as over HTTP+SSE. Without a session,
     requests are sent as usual.
@@ -144,8 +144,8 @@ class ResilientClient:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
             problem = str(error) or type(error).__name__
-            if (made := inflight.current.get()) is not None:
-                made.error = error
+            if (attempt := inflight.current_attempt.get()) is not None:
+                attempt.error = error
             self._wire.report(Event.DOUBTED, session, error)
         else:
             if _is_stream(response):
@@ -167,7 +167,7 @@ class ResilientClient:
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Open a stream, or resume it: the request already has `Last-Event-ID`."""
-        made = inflight.current.get()
+        attempt = inflight.current_attempt.get()
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         if (session_id := request.headers.get("mcp-session-id")) != self._session_id:
             self._session_id = session_id
@@ -178,13 +178,13 @@ class ResilientClient:
             try:
                 response = await self._ask_for_stream(request, options)
             except httpx2.TransportError as error:
-                if session is None or (made is not None and made.over):
+                if session is None or (attempt is not None and attempt.over):
                     raise
                 self._wire.report(Event.DOUBTED, session, error)
                 await self._wire.back()
             else:
                 away = response.status_code in AWAY or response.status_code == _STILL_OPEN
-                if session is None or not away or (made is not None and made.over):
+                if session is None or not away or (attempt is not None and attempt.over):
                     return await self._opened(response, session)
                 asked = inflight.retry_after(response.headers.get("retry-after"))
                 await response.aclose()

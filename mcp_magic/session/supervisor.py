@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import current
+from mcp_magic.inflight import current_attempt
 from mcp_magic.protocol import is_closed
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS
@@ -477,12 +477,12 @@ class Supervisor:
             self._then, self._phase = _Then.STAY, _Phase.ENTERING
             self._leave.clear()
             leaving = False
-            current.set(wire.begins(negotiation.probe(wire.errlog)))
+            current_attempt.set(wire.begins(negotiation.probe(wire.errlog)))
             try:
                 server, prepare = transport.make(), transport.prepare
                 session = self._notices.session(server, self.spec.timeout, prepare, negotiation.way)
                 async with self._unless_listening(session, wire) as client:
-                    current.set(None)
+                    current_attempt.set(None)
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     wire.opened(client)

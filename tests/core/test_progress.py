@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.inflight import Meter, Report
+from mcp_magic.inflight import ProgressMeter, Report
 from tests.core.reporting_server import reporting_server
 from tests.processes import start_http
 
@@ -270,8 +270,8 @@ async def test_a_call_that_reports_for_ever_ends_all_the_same(
 # Figures
 
 
-def metered(*notes: tuple[float, float | None], seconds: float = 1.0) -> Meter:
-    meter = Meter()
+def metered(*notes: tuple[float, float | None], seconds: float = 1.0) -> ProgressMeter:
+    meter = ProgressMeter()
     for number, (progress, total) in enumerate(notes):
         meter.note(progress, total, None, number * seconds)
     return meter
