@@ -416,8 +416,7 @@ class Host:
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call `callback` with a server's name whenever it is added or removed, or its state or offer changes.
 
-        Returns:
-            A function that removes the callback.
+        Returns a function that removes the callback.
         """
         return self._watchers.add(callback)
 
@@ -446,10 +445,7 @@ class Host:
     async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
         """Open a session to a server described by a spec.
 
-        Args:
-            spec: Where it is.
-            name: Its name.
-            replace: Whether to close a session of that name to another server; if not, the new name gets a number.
+        `replace` closes a session of that name to another server; otherwise the new name gets a number.
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
@@ -479,8 +475,7 @@ class Host:
     async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
         """Open sessions in parallel; a failure does not affect the others.
 
-        Returns:
-            Name -> the connection, or the error why it could not be opened.
+        Returns name -> the connection, or the error why it could not be opened.
         """
 
         async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
@@ -508,9 +503,7 @@ class Host:
     async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
         """Close a session if it is still open, and open it again at once, in the same `Connection`.
 
-        Args:
-            name: Its name.
-            by_hand: Whether the user asked for it.
+        `by_hand` says whether the user asked for it.
 
         Raises:
             ConnectError: It could not be opened.
@@ -614,10 +607,7 @@ class Host:
     def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
         """Return a new connection, neither open nor added to the host.
 
-        Args:
-            name: Its name. It takes over roots and log level of a connection of this name to the same server.
-            spec: Where its server is.
-            logins: How the user logs in, instead of the host's `logins`.
+        It takes over roots and log level of a connection of this name to the same server. `logins` replace the host's.
         """
         services = self.services
         connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
@@ -650,8 +640,7 @@ class Host:
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
         """Find a tool or prompt by `"server:name"`, or by its name alone if that is unique.
 
-        Returns:
-            The connection and the definition.
+        Returns the connection and the definition.
 
         Raises:
             UnknownServerError, UnknownToolError, UnknownPromptError: It does not exist.
@@ -720,9 +709,8 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
 async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
     """Reopen the sessions of a host, so that a cassette has them from their beginning.
 
-    Returns:
-        The names of the reopened sessions, and name -> error of the others. A session that is missing in a replay-only
-        cassette is disconnected.
+    Returns the names of the reopened sessions, and name -> error of the others. A session that is missing in a
+    replay-only cassette is disconnected.
     """
 
     async def one(connection: Connection) -> MCPMagicError | None:

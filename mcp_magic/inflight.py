@@ -16,7 +16,6 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
@@ -423,6 +422,7 @@ class InFlightRequest:
         what: The request, for messages: `"math:slow"`.
         on_progress: The callback for progress notifications; None if nothing uses them.
         ended: Whether the wait for the answer is over.
+        questions_asked: How many questions the server has asked during it.
         report: The report to show; None as long as it would be empty.
         unclaimed: A report of log messages that may belong to another call, or None.
     """
@@ -447,6 +447,7 @@ class InFlightRequest:
         self.prepared = prepared
         self.visit = visit
         self.ended = False
+        self.questions_asked = 0
         self.report: Report | None = None
         self.unclaimed: Report | None = None
         self._server = server
@@ -557,6 +558,11 @@ class InFlightRequest:
             self._shows[report] = lambda: None
 
     # Questions
+
+    def count_question(self) -> int:
+        """Note that the server asks a question; return how many it has asked during this call."""
+        self.questions_asked += 1
+        return self.questions_asked
 
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
@@ -830,7 +836,6 @@ class QuestionQueue:
         self.settling: asyncio.Task[None] | None = None
         self._limit = limit
         self._lock = asyncio.Lock()
-        self._counts: WeakKeyDictionary[InFlightRequest, int] = WeakKeyDictionary()
         self._outside = 0
 
     async def settled(self) -> None:
@@ -844,7 +849,7 @@ class QuestionQueue:
         In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
         gets a ping; questions before its answer belong to the old call, and are refused.
         """
-        if call in self._counts and self.settling is None and client.session.discover_result is None:
+        if call.questions_asked and self.settling is None and client.session.discover_result is None:
             self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
 
     async def _settle(self, client: Client) -> None:
@@ -882,8 +887,7 @@ class QuestionQueue:
 
     def _count(self, call: InFlightRequest) -> None:
         if call in self.calls:
-            self._counts[call] = count = self._counts.get(call, 0) + 1
-            self._outside = 0
+            count, self._outside = call.count_question(), 0
         else:
             self._outside = count = self._outside + 1
         limit = self._limit()

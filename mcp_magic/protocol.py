@@ -161,11 +161,7 @@ def of_status(status: int) -> Fault:
 
 
 def who(fault: Fault, *, asked_by_us: bool = True) -> str:
-    """Return whose fault it is, from this host's view.
-
-    Args:
-        fault: The answer.
-        asked_by_us: Whether it answers a request of this host; otherwise it is this host's answer to the server.
+    """Return whose fault it is, from this host's view; `asked_by_us` is False for this host's answer to the server.
 
     >>> who(of_code(-32602)), who(of_code(-32602), asked_by_us=False), who(of_code(-32603), asked_by_us=False)
     ('the caller', 'the server', 'mcp_magic')
@@ -257,12 +253,7 @@ def checked(level: str) -> Any:
 
 
 def log_text(data: Any, masked: Callable[[str], str] = str, limit: int | None = None) -> str:
-    """Return the data of a log message as text.
-
-    Args:
-        data: The data.
-        masked: Masks secrets in a text.
-        limit: Maximum number of characters.
+    """Return the data of a log message as text, secrets masked, of at most `limit` characters.
 
     >>> log_text("ready"), log_text({"rows": 3}), log_text("a long story", limit=6)
     ('ready', '{"rows": 3}', 'a long')
@@ -422,8 +413,7 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 def check_output(result: CallToolResult, tool: Tool) -> str:
     """Check a result against its tool's output schema.
 
-    Returns:
-        A warning for the user if a pattern of the schema could not be checked, else "".
+    Returns a warning for the user if a pattern of the schema could not be checked, else "".
 
     Raises:
         ValueError: The result does not fit, or the schema is invalid.

@@ -299,8 +299,7 @@ def _frees_beginnings(folder: str) -> bool:
 def _free(number: int, length: int) -> bool:
     """Free the beginning of a file on the disk; its size stays, and concurrent writes are kept.
 
-    Returns:
-        Whether it worked: on Linux, with most file systems.
+    Returns whether it worked: on Linux, with most file systems.
     """
     import ctypes
 
@@ -515,12 +514,7 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
-    Other words must match exactly.
-
-    Args:
-        stderr: The server's stderr.
-        env: The names of the variables passed to it, besides those that every server gets.
-        typed: The subcommand that takes `--env`.
+    Other words must match exactly. `env` has the names that were passed; `typed` is the subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
 

@@ -127,13 +127,9 @@ class Catalog:
             await self._join(kind)
         return self._items[kind]
 
-    def settles(self, kind: str) -> bool:
-        """Whether a fetched listing is known to have changed since."""
-        return kind in self._items and self._changed(kind)
-
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait up to `seconds` for a listing that is known to have changed. If the fetch fails, the old one stays."""
-        if self.settles(kind):
+        if kind in self._items and self._changed(kind):
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)

@@ -155,11 +155,6 @@ class Connection:
 
     `Host.connect` makes it. It outlives the cell that opened it and closes with the kernel.
 
-    Args:
-        name: Its name in the host.
-        spec: Where the server is.
-        services: What the host shares with it.
-
     Attributes:
         name: Its name in the host.
         spec: Where the server is.
@@ -228,8 +223,7 @@ class Connection:
     async def reopen(self, *, by_hand: bool = True) -> None:
         """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
 
-        Args:
-            by_hand: Whether the user asked for it.
+        `by_hand` says whether the user asked for it.
 
         Raises:
             ConnectError: It could not be opened; the state is then `"lost"`.
@@ -558,13 +552,7 @@ class Connection:
         max_total_timeout: float | None = None,
         wait_if_busy: bool = True,
     ) -> ResourceResult:
-        """Read a resource.
-
-        Args:
-            uri: Its URI.
-            timeout: Seconds to wait for the answer; see `call_tool`.
-            max_total_timeout: Seconds that it may take in all.
-            wait_if_busy: Whether to wait for a busy server; see `call_tool`.
+        """Read a resource. The time-outs and `wait_if_busy` are those of `call_tool`.
 
         Raises:
             ProtocolError: The server has no such resource, or refused.
@@ -606,14 +594,13 @@ class Connection:
         max_total_timeout: float | None = None,
         **named: str,
     ) -> PromptResult:
-        """Get a prompt's messages.
+        """Get a prompt's messages. The time-outs are those of `call_tool`.
 
         Args:
             prompt: Its name on this server.
             arguments: Its arguments, as text.
-            timeout: Seconds to wait for the answer; see `call_tool`. Pass a prompt argument of this name in
-                `arguments`.
-            max_total_timeout: Seconds that it may take in all.
+            timeout: In seconds. Pass a prompt argument of this name in `arguments`.
+            max_total_timeout: In seconds; likewise.
             **named: Further arguments by name.
 
         Raises:
@@ -686,13 +673,7 @@ class Connection:
         """Send any request and return the `result` of its answer, unchecked and unconverted.
 
         The session adds to `_meta` what its protocol version requires. `tools/call` goes through consent as the user's
-        own call.
-
-        Args:
-            method: The method.
-            params: Its parameters, objects that convert to JSON.
-            timeout: Seconds to wait for the answer; see `call_tool`.
-            max_total_timeout: Seconds that it may take in all.
+        own call. The parameters are objects that convert to JSON; the time-outs are those of `call_tool`.
 
         Raises:
             ArgumentsError: The parameters cannot be sent.
@@ -738,13 +719,9 @@ class Connection:
         await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
 
     async def ping(self, timeout: float | None = None) -> float:
-        """Check that the server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
+        """Return the seconds until the server answers a `ping`, or since 2026-07-28, which has none, `server/discover`.
 
-        Args:
-            timeout: Deadline in seconds; None for `reconnection.ping`.
-
-        Returns:
-            Seconds until the server answered. An error answer counts too.
+        An error answer counts too. The default deadline is `reconnection.ping`.
 
         Raises:
             RequestTimeoutError: The server did not answer in time.
@@ -821,8 +798,7 @@ class Connection:
     async def look_again(self, kind: str) -> bool:
         """Fetch a listing again because a name is missing in it: not every server announces what it adds.
 
-        Returns:
-            Whether it was fetched; False if that happened a moment ago, or without a session.
+        Returns whether it was fetched; False if that happened a moment ago, or without a session.
         """
         now = time.monotonic()
         if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
@@ -834,13 +810,12 @@ class Connection:
     async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
 
-        Args:
-            kind: Which listing.
-            refresh: Whether to ask the server even if it has not announced a change.
-            timeout: Seconds that all pages may take together; None waits without limit.
+        With `refresh` the server is asked even if it has not announced a change. `timeout` is in seconds, for all pages
+        together; None waits without limit.
 
         Raises:
             RequestTimeoutError: The pages took longer.
+            InvalidResponseError: The listing is too long, or breaks the protocol.
             SessionError: The session failed.
         """
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
@@ -879,10 +854,7 @@ class Connection:
         return []  # the server announced the capability but does not know the method
 
     async def lint(self) -> Findings:
-        """Check the definitions of everything that the server offers.
-
-        Returns:
-            The findings; see `mcp_magic.lint`.
+        """Check the definitions of everything that the server offers; see `mcp_magic.lint`.
 
         Raises:
             SessionError: A listing could not be fetched.

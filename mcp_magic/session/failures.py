@@ -528,7 +528,8 @@ def request_error(
         return errors.CassetteError(str(found))
     if attempt is not None and attempt.status in BUSY:
         return _protocol_error(found, place, what, attempt)
-    if _timed_out(found) or waited_in_vain(found):
+    timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
+    if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
     if is_closed(found):
@@ -560,10 +561,6 @@ def why_closed(place: Place, reason: BaseException | None = None) -> str:
     if how := place.ended():
         return how
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
-
-
-def _timed_out(found: BaseException) -> bool:
-    return getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
 
 
 def _protocol_error(found: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
@@ -667,13 +664,13 @@ def cause_in(stderr: str, tool: str) -> str:
 
 def _cause(log: list[str]) -> str:
     """Return the exception at the end of a log's last traceback, or ""."""
-    begun, framed = _last(log, lambda line: line.endswith(_BEGINS)), _last(log, lambda line: line.lstrip()[0] == _FRAME)
-    said = log[framed + 1 :] if framed > begun else dropwhile(lambda line: line.startswith(" "), log[begun + 1 :])
-    return " ".join(map(str.strip, said)) if max(begun, framed) >= 0 else ""
-
-
-def _last(lines: list[str], fits: Callable[[str], bool]) -> int:
-    return next((number for number in reversed(range(len(lines))) if fits(lines[number])), -1)
+    for number in reversed(range(len(log))):
+        if log[number].lstrip()[0] == _FRAME:
+            return " ".join(line.strip() for line in log[number + 1 :])
+        if log[number].endswith(_BEGINS):
+            cause = dropwhile(lambda line: line.startswith(" "), log[number + 1 :])
+            return " ".join(line.strip() for line in cause)
+    return ""
 
 
 # Errors of sessions that were lost and may come back.

@@ -175,8 +175,7 @@ class Logs:
 async def request_level(client: Client, level: str) -> bool:
     """Set the log level of a handshake session; in a 2026-07-28 session each request names it.
 
-    Returns:
-        Whether the server announces logging; if not, nothing is sent.
+    Returns whether the server announces logging; if not, nothing is sent.
 
     Raises:
         MCPError: The server refuses.

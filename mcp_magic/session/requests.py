@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,6 +39,7 @@ from mcp_magic.session.wire import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -155,19 +156,20 @@ class RequestSender:
         self.calls += counted
         repeats: RetryBudget | None = None
         while True:
-            attempt = Attempt()
-            try:
-                if call is None or not self._takes_turns:
+            turn: AbstractAsyncContextManager[None] = nullcontext()
+            if call is not None and self._takes_turns:
+                turn = self._limit.taken(partial(self._tell_queue, call))
+            async with turn:
+                if client is not self._supervisor.client:  # lost or reopened while this request waited
+                    client = await self.open_client(what, timeout)
+                attempt = Attempt()
+                try:
                     return await self._send_once(client, send, call, attempt)
-                async with self._limit.taken(partial(self._tell_queue, call)):
-                    if client is not self._supervisor.client:  # lost or reopened while this request waited
-                        client = await self.open_client(what, timeout)
-                    return await self._send_once(client, send, call, attempt)
-            except CallCancelledError:  # no failure: the user cancelled it
-                with without_context:
-                    raise
-            except Exception as error:
-                failure = error
+                except CallCancelledError:  # no failure: the user cancelled it
+                    with without_context:
+                        raise
+                except Exception as error:
+                    failure = error
             await self._supervisor.after_failure(client, failure)
             repeats = repeats or RetryBudget(harmless, patient=patient)
             if not await self._again(client, failure, attempt, repeats, timeout):
@@ -218,8 +220,8 @@ class RequestSender:
             place.quiet = place.position()
         return answer
 
-    def _tell_queue(self, call: InFlightRequest, at_once: int, waiting: int) -> None:
-        text = f"{at_once} calls of {self._place.name} are under way; {waiting} wait for their turn"
+    def _tell_queue(self, call: InFlightRequest, most: int, waiting: int) -> None:
+        text = f"{most} calls of {self._place.name} are under way; {waiting} wait for their turn"
         self._notices.log("warning", text)
         call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 

@@ -38,11 +38,8 @@ class Update(NamedTuple):
 class Subscription:
     """The changes of one resource, as an asynchronous iterator of `Update`; also a context manager.
 
-    Announcements that come faster than they are read are counted in one `Update`.
-
-    Attributes:
-        uri: The resource.
-        ended: Whether the iterator has ended.
+    Announcements that come faster than they are read are counted in one `Update`. `uri` is the resource, and `ended`
+    whether the iterator has ended.
     """
 
     def __init__(self, uri: str, on_close: Callable[[Subscription], Any]) -> None:
