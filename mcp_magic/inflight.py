@@ -121,7 +121,7 @@ class Deadline:
                 problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
             else:
                 problem = f"no answer within {self._seconds:g} s of its last report of progress"
-            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told that nobody waits.") from None
+            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told to stop.") from None
         finally:
             self._limit = None
 

@@ -97,7 +97,7 @@ CODES = {
     -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
     -32042: Fault("URL elicitation required", YOU, "a page has to be opened first"),
-    -1: Fault("refused by the person", YOU),
+    -1: Fault("refused by the user", YOU),
 }
 """JSON-RPC and MCP error codes."""
 
@@ -180,7 +180,7 @@ _SDK_SAYS = re.compile(r"Cannot send '([\w/]{1,60})': this transport context has
 
 _INSTEAD = {
     "elicitation/create": (
-        "asks the person by `ctx.elicit`",
+        "asks the user by `ctx.elicit`",
         'answer: Annotated[ElicitationResult[Model], Resolve(ask)]`, where `ask()` returns `Elicit("Where to?", Model)',
     ),
     "sampling/createMessage": (

@@ -177,7 +177,7 @@ def _unreachable(found: BaseException, place: Place) -> Exception:
             f"{place.name}: the browser got nothing from {where}. "
             "Is the server running, and does it allow pages of other sites (CORS) to call it?"
         )
-    return errors.UnreachableError(f"{place.name}: nobody listens at {where}; is the server running?")
+    return errors.UnreachableError(f"{place.name}: nothing listens at {where}; is the server running?")
 
 
 def _http_status(found: BaseException, place: Place) -> Exception:
@@ -531,7 +531,7 @@ def request_error(
     timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
     if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
+        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told to stop.")
     if is_closed(found):
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""

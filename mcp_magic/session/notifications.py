@@ -209,7 +209,7 @@ class Notices:
 
     Attributes:
         logs: The log messages and the log level.
-        questions: Answers elicitations; None where they are not allowed.
+        questions: Answers elicitations.
         subscriptions: The resources whose changes the server announces.
     """
 
@@ -218,9 +218,9 @@ class Notices:
         changed: Callable[[str], None],
         roots: Roots,
         logs: Logs,
-        questions: Questions | None = None,
-        sampling: SamplingQuestions | None = None,
-        doubted: Callable[[BaseException], None] = lambda why: None,
+        questions: Questions,
+        sampling: SamplingQuestions,
+        doubted: Callable[[BaseException], None],
     ) -> None:
         self.logs = logs
         self.questions = questions
@@ -232,11 +232,7 @@ class Notices:
 
     @asynccontextmanager
     async def session(
-        self,
-        server: Any,
-        timeout: float,
-        prepare: Callable[[Client], None] = lambda client: None,
-        protocol: str = "auto",
+        self, server: Any, timeout: float, prepare: Callable[[Client], None], protocol: str
     ) -> AsyncIterator[Client]:
         """Enter an `mcp.Client` for `server` with these callbacks.
 
@@ -274,17 +270,15 @@ class Notices:
 
         from mcp_magic import __version__
 
-        modes = {"auto": {}, "handshake": {"mode": "legacy"}}
-        options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
-        if self._sampling is not None:
-            options |= self._sampling.options
+        mode: dict[str, Any] = {"auto": {}, "handshake": {"mode": "legacy"}}.get(protocol, {"mode": protocol})
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
-            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            **options,
+            elicitation_callback=self.questions if self.questions.announced else None,
+            **mode,
+            **self._sampling.options,
             logging_callback=self.logs,
             log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level
         )

@@ -113,7 +113,6 @@ class RequestSender:
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
         all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
-        questions = self._notices.questions
         call = InFlightRequest(
             timeout,
             elicitor,
@@ -124,7 +123,7 @@ class RequestSender:
             max_total=max_total,
             masked=self._place.masked,
             prepared=prepared,
-            visit=questions.visited if pages and questions is not None else None,
+            visit=self._notices.questions.visited if pages else None,
         )
         return await self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
 

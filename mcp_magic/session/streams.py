@@ -263,7 +263,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
     """Describe the id of a stray answer.
 
     >>> _said("x", None, already=False), _said(3, None, already=True)
-    ('with id "x", which nobody asked', 'with id 3, which had its answer already')
+    ('with id "x", which no request has', 'with id 3, which had its answer already')
     >>> _said(_NOTHING, None, already=False)
     'without an id'
     """
@@ -271,7 +271,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
         return "without an id"
     shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
     what = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
-    return f"with id {shown}{what}, which {'had its answer already' if already else 'nobody asked'}"
+    return f"with id {shown}{what}, which {'had its answer already' if already else 'no request has'}"
 
 
 # Watching: when the server ends its stream, and which of its output is no message.

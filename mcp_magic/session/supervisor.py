@@ -138,11 +138,6 @@ class Known(NamedTuple):
     server_info: Implementation | None
     instructions: str | None
 
-    @classmethod
-    def of(cls, client: Client) -> Known:
-        """Read it from the client of an open session."""
-        return cls(client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions)
-
 
 class Supervisor:
     """Owns the session of one connection; only it changes the state.
@@ -279,7 +274,10 @@ class Supervisor:
         """Note that there is a session; `afresh` if the server may offer something else than before."""
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
-        self.client, self.known = client, Known.of(client)
+        self.client = client
+        self.known = Known(
+            client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions
+        )
         self._lost = self._why = self._tried = None
         self._up_since = time.monotonic()
         if afresh:

@@ -153,5 +153,5 @@ async def test_the_warm_client_runs_what_the_suite_starts_and_hands_back_its_cod
         waiting.send_signal(signal.SIGKILL)  # as the suite does with one that takes too long
         waiting.wait()
     assert [(each.returncode, each.stdout) for each in done] == [(1, ""), (2, "")]
-    assert "nobody listens at http://127.0.0.1:9/mcp" in done[0].stderr
+    assert "nothing listens at http://127.0.0.1:9/mcp" in done[0].stderr
     assert sys.executable in command

@@ -154,7 +154,7 @@ async def test_a_port_that_nobody_listens_on(host: Host) -> None:
     for scheme in ("http", "ws"):
         error = await failure(host, f"{scheme}://127.0.0.1:{port}/mcp")
         assert type(error) is errors.UnreachableError
-        assert str(error) == f"x: nobody listens at {scheme}://127.0.0.1:{port}/mcp; is the server running?"
+        assert str(error) == f"x: nothing listens at {scheme}://127.0.0.1:{port}/mcp; is the server running?"
 
 
 async def test_a_host_that_does_not_exist(host: Host) -> None:

@@ -189,7 +189,7 @@ async def test_a_call_that_waits_in_vain_says_so_and_was_not_sent(quick: Host) -
         with pytest.raises(errors.SessionClosedError) as caught:
             await connection.call("count")
         assert str(caught.value).startswith("counting:count: not sent: the session did not come back within 0.1 s")
-        assert "`%mcp reconnect counting` tries it at once.\n  last: counting: nobody listens at" in str(caught.value)
+        assert "`%mcp reconnect counting` tries it at once.\n  last: counting: nothing listens at" in str(caught.value)
         assert (caught.value.sent, caught.value.waited) == (False, True)
         with pytest.raises(errors.SessionClosedError, match=r"within 0\.05 s"):
             await connection.call_tool("count", {}, timeout=0.05)

@@ -248,8 +248,7 @@ async def test_after_the_last_report_the_time_runs(host: Host, tmp_path: Path) -
         await connection.call_tool("hold", {"folder": str(tmp_path), "done": 1}, timeout=0.2)
 
     assert str(caught.value) == (
-        "reports:hold: no answer within 0.2 s of its last report of progress; "
-        "the server has been told that nobody waits."
+        "reports:hold: no answer within 0.2 s of its last report of progress; the server has been told to stop."
     )
 
 
