@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.services import HoldsConnections
     from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog, Position
-    from mcp_magic.telemetry.metrics import Metrics
 
 __all__ = ["Connection", "ToolFunction", "ToolNamespace"]
 
@@ -255,11 +254,6 @@ class Connection:
         return self._services.consent
 
     @property
-    def metrics(self) -> Metrics | None:
-        """The host's metrics, or None."""
-        return self._services.metrics
-
-    @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that opened the session, or None before."""
         return self._supervisor.loop
@@ -305,11 +299,6 @@ class Connection:
         backoff = self._supervisor.backoff
         return backoff.attempts if backoff is not None else 0
 
-    @property
-    def found_open(self) -> float | None:
-        """The `opened_at` of the session that `connect` found already open, or None."""
-        return self._found_open
-
     def note_found_open(self) -> None:
         """Note that `connect` was asked for this session, which was already open."""
         self._found_open = self.opened_at
@@ -328,11 +317,6 @@ class Connection:
     def in_flight(self) -> int:
         """Pending requests."""
         return self._sender.in_flight
-
-    @property
-    def latency(self) -> float | None:
-        """Seconds of the last round trip, or None."""
-        return self._sender.latency
 
     @property
     def last_seen(self) -> float | None:
@@ -386,11 +370,11 @@ class Connection:
             protocol_version=self.protocol_version,
             instructions=self.instructions,
             opened_at=self.opened_at,
-            found_open=self.found_open,
+            found_open=self._found_open,
             counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
             unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
             last_seen=self.last_seen,
-            latency=self.latency,
+            latency=self._sender.latency,
             calls=self.calls,
             failures=self.failures,
             reconnects=self.reconnects,
