@@ -36,6 +36,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
+from mcp_magic.session.supervisor import State
 from mcp_magic.telemetry.metrics import Metrics
 from mcp_magic.telemetry.spans import span_taps
 from mcp_magic.trace.trace import Trace
@@ -69,7 +70,7 @@ __all__ = [
 
 # Names: which server offers a tool or serves a URI.
 
-OFFERING = ("open", "reconnecting")
+OFFERING = (State.OPEN, State.RECONNECTING)
 """States of the sessions in which names are looked up."""
 
 
@@ -214,10 +215,6 @@ def fits_template(uri: str, template: str) -> bool:
 class PendingConnection:
     """A session that is being opened.
 
-    Args:
-        spec: Where the server is.
-        name: The name that the connection will have.
-
     Attributes:
         connection: The connection, once its opening has begun.
         unwanted: Whether the host was closed meanwhile.
@@ -298,10 +295,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Callbacks that get the name of a connection that changed.
-
-    Args:
-        first: Always called before the others.
+    """Callbacks that get the name of a connection that changed; `first` is always called before the others.
 
     >>> watchers = Watchers()
     >>> stop = watchers.add(print)
@@ -423,8 +417,7 @@ class Host:
     def watch(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call `callback` with a server's name whenever it is added or removed, or its state or offer changes.
 
-        Returns:
-            A function that removes the callback.
+        Returns a function that removes the callback.
         """
         return self._watchers.add(callback)
 
@@ -453,10 +446,7 @@ class Host:
     async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
         """Open a session to a server described by a spec.
 
-        Args:
-            spec: Where it is.
-            name: Its name.
-            replace: Whether to close a session of that name to another server; if not, the new name gets a number.
+        `replace` closes a session of that name to another server; otherwise the new name gets a number.
         """
         check_name(name)
         self.loop = asyncio.get_running_loop()
@@ -465,9 +455,9 @@ class Host:
                 return joined
         for known in [name, *(n for n in self._connections if numbered(n, name))]:
             open_ = self._connections.get(known)
-            if open_ is not None and open_.spec == spec and open_.state == "reconnecting":
+            if open_ is not None and open_.spec == spec and open_.state is State.RECONNECTING:
                 return await self.reconnect(known)
-            if open_ is not None and open_.state == "open" and open_.spec == spec:
+            if open_ is not None and open_.state is State.OPEN and open_.spec == spec:
                 open_.note_found_open()
                 return open_
         if not replace:
@@ -486,8 +476,7 @@ class Host:
     async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
         """Open sessions in parallel; a failure does not affect the others.
 
-        Returns:
-            Name -> the connection, or the error why it could not be opened.
+        Returns name -> the connection, or the error why it could not be opened.
         """
 
         async def one(name: str, spec: Spec) -> Connection | MCPMagicError:
@@ -515,9 +504,7 @@ class Host:
     async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
         """Close a session if it is still open, and open it again at once, in the same `Connection`.
 
-        Args:
-            name: Its name.
-            by_hand: Whether the user asked for it.
+        `by_hand` says whether the user asked for it.
 
         Raises:
             ConnectError: It could not be opened.
@@ -581,29 +568,25 @@ class Host:
     async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
-        failed: HTTPStatusError | None = None
         try:
             await connection.open()
         except HTTPStatusError as error:
             if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
                 raise
-            failed = error
+            arrival.wanted()
+            shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
+            sse = arrival.connection = self.make(name, SseSpec(**shared))
+            try:
+                with suppress(MCPMagicError):
+                    await sse.open()
+            finally:
+                self.keep_until_closed(sse)
+            if sse.state is not State.OPEN:
+                raise
+            return sse
         finally:
             self.keep_until_closed(connection)
-        if failed is None:
-            return connection
-        assert isinstance(spec, HttpSpec)
-        arrival.wanted()
-        shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
-        sse = arrival.connection = self.make(name, SseSpec(**shared))
-        try:
-            with suppress(MCPMagicError):
-                await sse.open()
-        finally:
-            self.keep_until_closed(sse)
-        if sse.state == "open":
-            return sse
-        raise failed
+        return connection
 
     @property
     def services(self) -> Services:
@@ -626,10 +609,7 @@ class Host:
     def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
         """Return a new connection, neither open nor added to the host.
 
-        Args:
-            name: Its name. It takes over roots and log level of a connection of this name to the same server.
-            spec: Where its server is.
-            logins: How the user logs in, instead of the host's `logins`.
+        It takes over roots and log level of a connection of this name to the same server. `logins` replace the host's.
         """
         services = self.services
         connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
@@ -662,8 +642,7 @@ class Host:
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
         """Find a tool or prompt by `"server:name"`, or by its name alone if that is unique.
 
-        Returns:
-            The connection and the definition.
+        Returns the connection and the definition.
 
         Raises:
             UnknownServerError, UnknownToolError, UnknownPromptError: It does not exist.
@@ -732,9 +711,8 @@ async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Trans
 async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
     """Reopen the sessions of a host, so that a cassette has them from their beginning.
 
-    Returns:
-        The names of the reopened sessions, and name -> error of the others. A session that is missing in a replay-only
-        cassette is disconnected.
+    Returns the names of the reopened sessions, and name -> error of the others. A session that is missing in a
+    replay-only cassette is disconnected.
     """
 
     async def one(connection: Connection) -> MCPMagicError | None:

@@ -16,7 +16,6 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
@@ -41,27 +40,27 @@ __all__ = [
     "KEPT_CHARACTERS",
     "LOST_ATTEMPTS",
     "METHOD_NOT_FOUND",
+    "Attempt",
+    "ConcurrencyLimit",
     "Deadline",
     "InFlightRequest",
-    "Meter",
     "NotAskedError",
-    "Outcome",
-    "Pace",
     "PendingReply",
+    "ProgressMeter",
     "QuestionQueue",
+    "RateLimiter",
     "Report",
     "Reporter",
     "Reports",
     "RetryBudget",
     "State",
-    "Turns",
     "Unanswered",
     "amount_text",
     "answered",
     "attend",
     "cannot_have_run",
     "caused_by",
-    "current",
+    "current_attempt",
     "current_call",
     "figure",
     "in_time",
@@ -86,10 +85,8 @@ RESTART_SECONDS = 0.05
 class Deadline:
     """Ends a wait at its deadline. Can be reused after the wait.
 
-    Args:
-        what: The request, for messages.
-        seconds: How long the answer, or the next progress report, may take, without pauses; None for no limit.
-        most: Seconds that it may take in all, without pauses; None for no limit.
+    `seconds` is how long the answer, or the next progress report, may take; `most` is how long it may take in all. Both
+    are without pauses, and None for no limit.
     """
 
     def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
@@ -124,7 +121,7 @@ class Deadline:
                 problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
             else:
                 problem = f"no answer within {self._seconds:g} s of its last report of progress"
-            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told that nobody waits.") from None
+            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told to stop.") from None
         finally:
             self._limit = None
 
@@ -174,7 +171,7 @@ MAX_MESSAGE = 2000
 """Maximum number of characters kept of a message: more than are shown, so that a secret is masked before it is cut."""
 
 
-class Meter:
+class ProgressMeter:
     """The progress of a call.
 
     The numbers come from a server, so any value is handled: NaN and infinity change nothing, a total that is not
@@ -198,14 +195,7 @@ class Meter:
         self._since = self._last = -1.0
 
     def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
-        """Take a progress notification.
-
-        Args:
-            progress: Its progress.
-            total: Its total, or None.
-            message: Its message, or None.
-            now: Seconds of a monotonic clock.
-        """
+        """Take a progress notification; `now` is in seconds of a monotonic clock."""
         self.count += 1
         if message is not None:
             self.message = message[:MAX_MESSAGE]
@@ -239,7 +229,7 @@ class Meter:
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the amount done, the rate, and while running the remaining time.
 
-        >>> meter = Meter()
+        >>> meter = ProgressMeter()
         >>> meter.note(0, 10, None, 1.0), meter.note(3, None, "loading", 3.0)
         (None, None)
         >>> meter.figures()
@@ -325,7 +315,7 @@ class Report:
     ) -> None:
         self.server = server
         self.title = title
-        self.meter = Meter()
+        self.meter = ProgressMeter()
         self.state: State = "running"
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
@@ -393,9 +383,7 @@ class Reports:
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
         """Return the most seconds that a call may take in all; None for no limit.
 
-        Args:
-            timeout: Its deadline; the default maximum is never shorter.
-            wanted: The maximum that was given for this call.
+        `wanted` is the maximum that was given for this call. The default maximum is never shorter than the `timeout`.
 
         >>> Reports().most(2), Reports(max_total_timeout=5).most(2), Reports(max_total_timeout=5).most(9)
         (20, 5, 9)
@@ -425,25 +413,16 @@ class Answerer(Protocol):
 class InFlightRequest:
     """A pending request during which the server may ask questions and report.
 
-    Args:
-        seconds: How long the answer, or the next progress report, may take, without the time for questions to the
-            user; None for no limit.
+    Attributes:
+        seconds: How long the answer, or the next progress report, may take, without the time for questions to the user;
+            None for no limit.
         elicitor: Answers the server's elicitations during this call, instead of the host's.
-        what: The request, for messages: `"math:slow"`.
-        server: The server's name.
-        reports: How reports are shown.
-        on_progress: Awaited with (progress, total, message) for each progress notification, which then is not shown.
-        max_total: Maximum seconds that it may take in all, instead of the default of `reports`.
-        masked: Masks secrets in a text.
         prepared: Decides first about sampling requests during this call.
         visit: Asks the user to visit the pages that a server wants visited first; returns whether all were.
-
-    Attributes:
-        what: The request, for messages.
-        seconds: Its deadline, or None.
-        visit: See above.
+        what: The request, for messages: `"math:slow"`.
         on_progress: The callback for progress notifications; None if nothing uses them.
         ended: Whether the wait for the answer is over.
+        questions_asked: How many questions the server has asked during it.
         report: The report to show; None as long as it would be empty.
         unclaimed: A report of log messages that may belong to another call, or None.
     """
@@ -468,6 +447,7 @@ class InFlightRequest:
         self.prepared = prepared
         self.visit = visit
         self.ended = False
+        self.questions_asked = 0
         self.report: Report | None = None
         self.unclaimed: Report | None = None
         self._server = server
@@ -579,6 +559,11 @@ class InFlightRequest:
 
     # Questions
 
+    def count_question(self) -> int:
+        """Note that the server asks a question; return how many it has asked during this call."""
+        self.questions_asked += 1
+        return self.questions_asked
+
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
         task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
@@ -633,11 +618,6 @@ def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
     `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
     client is made. A request that a server refuses because pages must be visited first is sent again after the visit.
     Source: specification 2025-11-25, "URL Elicitation Required Error".
-
-    Args:
-        session: The SDK's session.
-        calls: The pending calls of the session.
-        logs: The log messages.
     """
     usual = session.send_request
 
@@ -669,9 +649,9 @@ def _name_level(request: Any, level: str) -> None:
         params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
 
 
-# Outcomes: whether a request was written, and how HTTP answered it.
+# Attempts: whether a request was written, and how HTTP answered it.
 #
-# The HTTP transports post a request in the context of its sender, so their hooks find the right outcome even if many
+# The HTTP transports post a request in the context of its sender, so their hooks find the right attempt even if many
 # requests are pending.
 
 KEEP_ALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -710,8 +690,8 @@ class PendingReply:
         return f"The server answered {self._stray}{more}; {never} (fault: the server)."
 
 
-class Outcome:
-    """The outcome of one attempt of a request, as far as the transport knows it.
+class Attempt:
+    """One attempt of a request, as far as the transport knows it.
 
     Attributes:
         status: The HTTP status of its answer, or None.
@@ -772,8 +752,8 @@ class Outcome:
             self.written = True
 
 
-current: ContextVar[Outcome | None] = ContextVar("mcp_magic_outcome", default=None)
-"""The outcome of the attempt that runs in this context."""
+current_attempt: ContextVar[Attempt | None] = ContextVar("mcp_magic_attempt", default=None)
+"""The attempt that runs in this context."""
 
 
 def keep_alive(event: str, info: dict[str, Any]) -> None:
@@ -826,12 +806,7 @@ WAIT_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Why a question has no answer.
-
-    Attributes:
-        why: `"late"` (no answer in time), `"ended"` (the call has ended) or `"failed"`.
-        error: The failure, or None.
-    """
+    """Why a question has no answer: it came too late, its call has ended, or asking failed with `error`."""
 
     why: Literal["late", "ended", "failed"]
     error: Exception | None = None
@@ -840,8 +815,7 @@ class Unanswered:
 class NotAskedError(Exception):
     """A question is not put to the user; the text says why, also to the server.
 
-    Attributes:
-        is_first: Whether it is the first such question, which deserves a log message.
+    `is_first` says whether it is the first such question, which deserves a log message.
     """
 
     def __init__(self, why: str, *, is_first: bool) -> None:
@@ -852,12 +826,8 @@ class NotAskedError(Exception):
 class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call.
 
-    Args:
-        calls: The pending calls of the session, the latest last.
-        limit: Returns how many questions a call may ask.
-
     Attributes:
-        calls: See above.
+        calls: The pending calls of the session, the latest last.
         settling: Shows, until it is done, that an interrupted call may still have questions; else None.
     """
 
@@ -866,7 +836,6 @@ class QuestionQueue:
         self.settling: asyncio.Task[None] | None = None
         self._limit = limit
         self._lock = asyncio.Lock()
-        self._counts: WeakKeyDictionary[InFlightRequest, int] = WeakKeyDictionary()
         self._outside = 0
 
     async def settled(self) -> None:
@@ -880,11 +849,11 @@ class QuestionQueue:
         In a handshake session a question does not name its call. So when a call that asked is interrupted, the server
         gets a ping; questions before its answer belong to the old call, and are refused.
         """
-        if call in self._counts and self.settling is None and client.session.discover_result is None:
+        if call.questions_asked and self.settling is None and client.session.discover_result is None:
             self.settling = asyncio.create_task(self._settle(client), name="mcp_magic questions")
 
     async def _settle(self, client: Client) -> None:
-        current.set(None)  # the ping is no part of the interrupted request
+        current_attempt.set(None)  # the ping is no part of the interrupted request
         with suppress(Exception):
             async with asyncio.timeout(SETTLE_SECONDS):
                 await ping(client)
@@ -902,13 +871,9 @@ class QuestionQueue:
 
     @asynccontextmanager
     async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:
-        """Wait until earlier questions are over.
+        """Wait until earlier questions are over; `is_new` is False for the second part of a question.
 
         Questions without a pending call share one limit, which a question of a call resets.
-
-        Args:
-            call: The call that caused the question.
-            is_new: Whether it counts; False for the second part of a question.
 
         Raises:
             NotAskedError: The call has asked too many questions, or is over.
@@ -922,8 +887,7 @@ class QuestionQueue:
 
     def _count(self, call: InFlightRequest) -> None:
         if call in self.calls:
-            self._counts[call] = count = self._counts.get(call, 0) + 1
-            self._outside = 0
+            count, self._outside = call.count_question(), 0
         else:
             self._outside = count = self._outside + 1
         limit = self._limit()
@@ -935,12 +899,7 @@ class QuestionQueue:
 
 
 async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T | Unanswered:
-    """Ask a question in the context of its call, and wait for the answer.
-
-    Args:
-        call: The call that caused the question; its end cancels the question.
-        question: Asks.
-    """
+    """Ask a question in the context of its call, whose end cancels it, and wait for the answer."""
     try:
         return await call.ask(question)
     except Exception as error:
@@ -979,11 +938,11 @@ TELL_SECONDS = 1.0
 """Seconds that a call waits before the user is told."""
 
 
-class Pace:
+class RateLimiter:
     """A rate limit per minute.
 
-    >>> pace = Pace()
-    >>> [pace.allows(2) for _ in range(3)]
+    >>> limiter = RateLimiter()
+    >>> [limiter.allows(2) for _ in range(3)]
     [True, True, False]
     """
 
@@ -1001,12 +960,8 @@ class Pace:
         return True
 
 
-class Turns:
-    """Limits concurrent calls; the others wait in order of arrival.
-
-    Args:
-        most: The limit.
-    """
+class ConcurrencyLimit:
+    """Limits concurrent calls to `most`; the others wait in order of arrival."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -1018,9 +973,7 @@ class Turns:
     async def taken(self, tell: Callable[[int, int], None]) -> AsyncIterator[None]:
         """Wait until a place is free, and take it.
 
-        Args:
-            tell: Called with the numbers of running and of waiting calls after a second of waiting; only once until no
-                call waits any more.
+        After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
         """
         if self._free.locked():
             await self._wait(tell)
@@ -1085,6 +1038,7 @@ TypeScript SDK's examples, and many servers made from them, answer 400 "No valid
 answers 400 "Server not initialized"."""
 
 
+@dataclass
 class RetryBudget:
     """The retries of one request.
 
@@ -1097,39 +1051,29 @@ class RetryBudget:
         waited: Seconds that it waited for a busy server.
     """
 
-    def __init__(self, harmless: bool, *, patient: bool = True) -> None:
-        self.harmless = harmless
-        self.patient = patient
-        self.renewed = False
-        self.busy = self.lost = 0
-        self.waited = 0.0
+    harmless: bool
+    patient: bool = True
+    renewed: bool = False
+    busy: int = 0
+    lost: int = 0
+    waited: float = 0.0
 
 
 def is_repeatable(spec: Spec, tool: Any) -> bool:
-    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server.
-
-    Args:
-        spec: Where the tool's server is, and whether it is trusted.
-        tool: The definition, or None if unknown.
-    """
+    """Whether a call may be sent twice: the tool's hints say so, and the user trusts its server."""
     hints = tool.annotations if tool is not None else None
     if hints is None or not spec.trust:
         return False
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
-def is_forgotten(failure: BaseException, outcome: Outcome) -> bool:
-    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool.
-
-    Args:
-        failure: What the SDK raised.
-        outcome: How HTTP answered.
-    """
+def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
+    """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
     code = getattr(failure, "code", None)
-    if outcome.status == 404:
+    if attempt.status == 404:
         # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
         return code is not None and code != METHOD_NOT_FOUND and str(failure) != "Connection closed"
-    return outcome.status == 400 and code is not None and says_no_session(str(failure))
+    return attempt.status == 400 and code is not None and says_no_session(str(failure))
 
 
 def says_no_session(text: str) -> bool:
@@ -1143,8 +1087,8 @@ def says_no_session(text: str) -> bool:
     return _NO_SESSION.search(text) is not None
 
 
-def cannot_have_run(failure: BaseException, outcome: Outcome) -> bool:
+def cannot_have_run(failure: BaseException, attempt: Attempt) -> bool:
     """Whether a request that failed certainly did not run."""
-    if outcome.refused and not outcome.written:
+    if attempt.refused and not attempt.written:
         return True
-    return outcome.status in BUSY or is_forgotten(failure, outcome)
+    return attempt.status in BUSY or is_forgotten(failure, attempt)

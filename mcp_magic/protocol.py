@@ -97,7 +97,7 @@ CODES = {
     -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
     -32042: Fault("URL elicitation required", YOU, "a page has to be opened first"),
-    -1: Fault("refused by the person", YOU),
+    -1: Fault("refused by the user", YOU),
 }
 """JSON-RPC and MCP error codes."""
 
@@ -161,11 +161,7 @@ def of_status(status: int) -> Fault:
 
 
 def who(fault: Fault, *, asked_by_us: bool = True) -> str:
-    """Return whose fault it is, from this host's view.
-
-    Args:
-        fault: The answer.
-        asked_by_us: Whether it answers a request of this host; otherwise it is this host's answer to the server.
+    """Return whose fault it is, from this host's view; `asked_by_us` is False for this host's answer to the server.
 
     >>> who(of_code(-32602)), who(of_code(-32602), asked_by_us=False), who(of_code(-32603), asked_by_us=False)
     ('the caller', 'the server', 'mcp_magic')
@@ -184,7 +180,7 @@ _SDK_SAYS = re.compile(r"Cannot send '([\w/]{1,60})': this transport context has
 
 _INSTEAD = {
     "elicitation/create": (
-        "asks the person by `ctx.elicit`",
+        "asks the user by `ctx.elicit`",
         'answer: Annotated[ElicitationResult[Model], Resolve(ask)]`, where `ask()` returns `Elicit("Where to?", Model)',
     ),
     "sampling/createMessage": (
@@ -257,12 +253,7 @@ def checked(level: str) -> Any:
 
 
 def log_text(data: Any, masked: Callable[[str], str] = str, limit: int | None = None) -> str:
-    """Return the data of a log message as text.
-
-    Args:
-        data: The data.
-        masked: Masks secrets in a text.
-        limit: Maximum number of characters.
+    """Return the data of a log message as text, secrets masked, of at most `limit` characters.
 
     >>> log_text("ready"), log_text({"rows": 3}), log_text("a long story", limit=6)
     ('ready', '{"rows": 3}', 'a long')
@@ -422,8 +413,7 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 def check_output(result: CallToolResult, tool: Tool) -> str:
     """Check a result against its tool's output schema.
 
-    Returns:
-        A warning for the user if a pattern of the schema could not be checked, else "".
+    Returns a warning for the user if a pattern of the schema could not be checked, else "".
 
     Raises:
         ValueError: The result does not fit, or the schema is invalid.

@@ -81,11 +81,7 @@ class Written(NamedTuple):
 
 
 class _Sink(Protocol):
-    """A destination of a server's stderr.
-
-    Attributes:
-        file: The file that the server writes to.
-    """
+    """A destination of a server's stderr, which writes to `file`."""
 
     file: IO[bytes]
 
@@ -143,11 +139,7 @@ class ErrorLog:
         return shown.decode("utf-8", "replace")
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
-        """Hide the output so far from `tail`; the trace has it.
-
-        Args:
-            pattern: Hide from its first match on; without a match, nothing. None hides everything.
-        """
+        """Hide the output so far from `tail`, or what a pattern matches and all after it; the trace has it."""
         found = self._kept()
         begin = found.end - len(found.data)
         match = pattern.search(found.data) if pattern is not None else None
@@ -308,8 +300,7 @@ def _frees_beginnings(folder: str) -> bool:
 def _free(number: int, length: int) -> bool:
     """Free the beginning of a file on the disk; its size stays, and concurrent writes are kept.
 
-    Returns:
-        Whether it worked: on Linux, with most file systems.
+    Returns whether it worked: on Linux, with most file systems.
     """
     import ctypes
 
@@ -335,11 +326,7 @@ LONGEST_LINE = 1 << 16
 
 
 class Lines:
-    """Reads the new lines of one log.
-
-    Args:
-        errlog: The log.
-    """
+    """Reads the new lines of one log."""
 
     def __init__(self, errlog: ErrorLog) -> None:
         self._errlog = errlog
@@ -347,12 +334,9 @@ class Lines:
         self._rest = b""
 
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
-        """Yield the lines since the last call, each with the time of the last write.
+        """Yield the lines since the last call, each with the time of the last write; with `last` an unfinished one too.
 
         Of more than 64 KiB the beginning is skipped, and a longer line is split.
-
-        Args:
-            last: Whether to yield an unfinished line too.
         """
         if self._errlog.end == self._read and not (last and self._rest):
             return
@@ -397,11 +381,7 @@ class _Starter:
 
 
 def terminate(errlog: Any) -> None:
-    """Send SIGTERM to a process and its children, which the SDK puts into a process group of their own.
-
-    Args:
-        errlog: The file of its stderr.
-    """
+    """Send SIGTERM to the process with this stderr and its children, which the SDK puts into a group of their own."""
     process = _started.get(errlog)
     if process is not None and process.returncode is None:
         with suppress(OSError):
@@ -409,11 +389,7 @@ def terminate(errlog: Any) -> None:
 
 
 def has_read(errlog: Any) -> bool:
-    """Whether a process has read everything written to its standard input.
-
-    Args:
-        errlog: The file of its stderr.
-    """
+    """Whether the process with this stderr has read everything written to its standard input."""
     stdin = getattr(_started.get(errlog), "stdin", None)
     return is_read(getattr(stdin, "_stream", None))
 
@@ -436,12 +412,9 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how a process ended, as `exit code 3` or `SIGKILL`; "" if unknown.
+    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown.
 
     SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
-
-    Args:
-        errlog: The file of its stderr.
     """
     code = getattr(_started.get(errlog), "returncode", None)
     return "" if code is None or code == -signal.SIGTERM else exit_words(code)
@@ -545,12 +518,7 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
-    Other words must match exactly.
-
-    Args:
-        stderr: The server's stderr.
-        env: The names of the variables passed to it, besides those that every server gets.
-        typed: The subcommand that takes `--env`.
+    Other words must match exactly. `env` has the names that were passed; `typed` is the subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
 

@@ -19,7 +19,7 @@ from mcp_magic.agent.offline import answer
 from mcp_magic.auth import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Consent, Decision, Request, because_changed
-from mcp_magic.inflight import Outcome
+from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session import failures
 from mcp_magic.session.failures import connect_error, request_error
@@ -38,12 +38,12 @@ JOINED_BADLY = re.compile(
 
 def answered(status: int) -> Iterator[Exception]:
     """Errors of an HTTP status, while connecting and in a session."""
-    place, outcome = Place("web", WEB), Outcome()
-    outcome.status = status
+    place, attempt = Place("web", WEB), Attempt()
+    attempt.status = status
     response = httpx2.Response(status, request=httpx2.Request("POST", WEB.url))
     yield connect_error(httpx2.HTTPStatusError("x", request=response.request, response=response), place)
     for said in ("Server returned an error response", "no", "Not now."):
-        yield request_error(MCPError(-32603, said), place, "web:tool", outcome=outcome)
+        yield request_error(MCPError(-32603, said), place, "web:tool", attempt=attempt)
 
 
 def coded(code: int, said: str) -> Iterator[Exception]:
@@ -67,9 +67,9 @@ def failed(said: str) -> Iterator[Exception]:
         yield connect_error(error, web)
         yield request_error(error, web, "web:tool")
     yield failures.lost_error("web", "web:tool", httpx2.ReadError(said), web)
-    outcome = Outcome()
-    outcome.status, outcome.retry_after = 429, 1.0
-    yield request_error(MCPError(-32603, said), web, "web:tool", outcome=outcome)
+    attempt = Attempt()
+    attempt.status, attempt.retry_after = 429, 1.0
+    yield request_error(MCPError(-32603, said), web, "web:tool", attempt=attempt)
 
 
 def denied(said: str) -> Iterator[object]:

@@ -33,7 +33,7 @@ from mcp_magic.display.json import brief, tree
 from mcp_magic.display.text import cut, is_base64, one_line
 from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
-from mcp_magic.inflight import NotAskedError, Pace, Unanswered, answered, in_time
+from mcp_magic.inflight import NotAskedError, RateLimiter, Unanswered, answered, in_time
 from mcp_magic.results.content import part_of
 from mcp_magic.schema.commandline import read_json
 
@@ -496,7 +496,7 @@ class SamplingQuestions:
         self._queue = queue
         self._log = log
         self._takes_tools = False
-        self._pace = Pace()
+        self._limiter = RateLimiter()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -601,7 +601,7 @@ class SamplingQuestions:
         """Let the user decide, unless the mode is `"auto"`."""
         if asked.unasked:
             most = self._samplers.per_minute
-            if self._pace.allows(most):
+            if self._limiter.allows(most):
                 return Review(True, by="sampling = 'auto'")
             return Review.deny(f"more than {most} requests within a minute", by="sampling = 'auto'")
         reviewer = self._samplers.reviewer

@@ -67,7 +67,7 @@ from mcp_magic.auth.store import FileStore, KeptTokens, locked, read_model, serv
 from mcp_magic.config.specs import tls_context
 from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.inflight import current
+from mcp_magic.inflight import current_attempt
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.trace.trace import STATUS, being_sent
 
@@ -244,7 +244,7 @@ class SessionAuth(httpx2.Auth):
     def _survive(self, error: AuthorizationError) -> bool:
         """Record a failed log-in. Raises the error while the session opens; later the refusal itself is passed on."""
         self._failure, self._failed_at = error, time.monotonic()
-        if (attempt := current.get()) is not None:
+        if (attempt := current_attempt.get()) is not None:
             attempt.error = error
         if not self._context.is_open():
             raise error

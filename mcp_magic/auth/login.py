@@ -19,7 +19,7 @@ from mcp_magic.auth.store import Store, make_store
 from mcp_magic.display.document import Bold, Part, bundle, joined, page, tag
 from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
-from mcp_magic.inflight import current, current_call, person_asked
+from mcp_magic.inflight import current_attempt, current_call, person_asked
 
 __all__ = [
     "CALLBACK_PATH",
@@ -447,7 +447,7 @@ class LogIns:
 async def _ask_person(question: Coroutine[Any, Any, T], interrupted: str) -> T:
     """Ask below the cell that called, and return the answer. The deadline of the call pauses meanwhile."""
     with person_asked():
-        call, attempt = current_call(), current.get()
+        call, attempt = current_call(), current_attempt.get()
         asking = asyncio.ensure_future(question) if call is None else call.ask(question)
         try:
             while not asking.done() and not (attempt is not None and attempt.given_up):

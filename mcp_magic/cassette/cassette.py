@@ -16,7 +16,7 @@ from mcp_magic.cassette.file import LARGEST, CassetteFile
 from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import Masker, named_secrets, to_json
 from mcp_magic.errors import CassetteError
-from mcp_magic.inflight import Outcome, current
+from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place
 from mcp_magic.trace.trace import OUT, Tap
@@ -422,7 +422,7 @@ class SessionRecorder(Tap):
         self._number = cassette.next_session()
         self._place = Place(server, spec, wire)
         self._methods: dict[str, str] = {}
-        self._outcomes: dict[str, Outcome] = {}
+        self._attempts: dict[str, Attempt] = {}
         self._statuses: dict[str, int] = {}
         self._last = 0.0
         self._busy = 0
@@ -453,8 +453,8 @@ class SessionRecorder(Tap):
         method, number = message.get("method"), message.get("id")
         http: dict[str, Any] = {}
         if method and number is not None:
-            if direction == OUT and (attempt := current.get()) is not None:
-                self._outcomes[str(number)] = attempt
+            if direction == OUT and (attempt := current_attempt.get()) is not None:
+                self._attempts[str(number)] = attempt
             self._methods[f"{direction}{number}"] = method
         elif not method:
             back = f"{'←' if direction == OUT else '→'}{number}"
@@ -477,7 +477,7 @@ class SessionRecorder(Tap):
         self._statuses[str(number)] = status
 
     def _http(self, number: str) -> dict[str, Any]:
-        attempt, status = self._outcomes.pop(number, None), self._statuses.pop(number, None)
+        attempt, status = self._attempts.pop(number, None), self._statuses.pop(number, None)
         error: BaseException | None = attempt.error if attempt is not None else None
         found: dict[str, Any] = {"status": status} if status not in (None, 200) or (status and error) else {}
         if attempt is not None and attempt.retry_after is not None:

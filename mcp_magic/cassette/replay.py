@@ -13,7 +13,7 @@ from mcp_magic.cassette.cassette import SessionRecorder, examining, http_error, 
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
-from mcp_magic.inflight import current
+from mcp_magic.inflight import current_attempt
 from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.streams import Watched, members
 from mcp_magic.session.transports import Transport, open_transport
@@ -199,7 +199,7 @@ class ReplayTransport:
                 self._cassette.played += 1
                 await self._steps(scene, message["id"])
             elif self._ending is not None:
-                if (outcome := current.get()) is not None:
+                if (outcome := current_attempt.get()) is not None:
                     outcome.refused = True  # it was not sent
                 self._ending.set()  # when recorded, the session had ended by now
             elif method == LISTEN:
@@ -288,14 +288,14 @@ class ReplayTransport:
                 await self._ending.wait()
 
     async def _answered(self, http: dict[str, Any]) -> None:
-        """Report how HTTP answered to the recorder, the outcome and the supervisor, as a real answer would."""
+        """Report how HTTP answered to the recorder, the attempt and the supervisor, as a real answer would."""
         if not self._recorded.http:
             return
         status = http.get("status", None if "lost" in http else 200)
         if status is not None:
             self._wire.recorder.http("POST", status, {})
         error = http_error(http)
-        if (attempt := current.get()) is not None:
+        if (attempt := current_attempt.get()) is not None:
             attempt.status, attempt.retry_after = status, http.get("retry_after")
             attempt.refused, attempt.error = bool(http.get("refused")), error
         if "lost" in http and error is not None and self._wire.session is not None:

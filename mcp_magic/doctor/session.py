@@ -12,7 +12,7 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, duration, listed
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
-from mcp_magic.inflight import Outcome, current
+from mcp_magic.inflight import Attempt, current_attempt
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.protocol import leaf
 from mcp_magic.results.results import reason
@@ -70,8 +70,8 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
     answer: Any = TypeAdapter(dict[str, Any])
     started = time.perf_counter()
     failure: Exception
-    outcome = Outcome()
-    token = current.set(outcome)
+    attempt = Attempt()
+    token = current_attempt.set(attempt)
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
@@ -79,11 +79,11 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
     except Exception as error:
         failure = error
     finally:
-        outcome.over = True
-        current.reset(token)
-    explained = request_error(failure, connection.place, method, seconds, outcome)
+        attempt.over = True
+        current_attempt.reset(token)
+    explained = request_error(failure, connection.place, method, seconds, attempt)
     code = getattr(leaf(failure), "code", None)
-    return _Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, outcome.result)
+    return _Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, attempt.result)
 
 
 # Checks of an open session: version, ping, a call.

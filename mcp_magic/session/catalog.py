@@ -98,8 +98,8 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             raise InvalidResponseError(
                 f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
-                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} items "
-                f"and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
+                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} "
+                f"items and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
             )
         cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
@@ -110,9 +110,7 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
 class Catalog:
     """The cached listings of one session.
 
-    Args:
-        fetch: Lists one kind from the server; its second argument says whether the user asked for it.
-        loaded: Called with the kind whenever a listing was fetched.
+    `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
 
     Attributes:
         problems: Kind -> why its last fetch failed.
@@ -151,13 +149,9 @@ class Catalog:
             await self._join(kind)
         return self._items[kind]
 
-    def settles(self, kind: str) -> bool:
-        """Whether a fetched listing is known to have changed since."""
-        return kind in self._items and self._changed(kind)
-
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait up to `seconds` for a listing that is known to have changed. If the fetch fails, the old one stays."""
-        if self.settles(kind):
+        if kind in self._items and self._changed(kind):
             task = self._running.get(kind) or self._start(kind)
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)

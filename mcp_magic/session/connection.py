@@ -14,8 +14,8 @@ from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current, is_repeatable
-from mcp_magic.protocol import check_output, checked, is_closed, ping
+from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current_attempt, is_repeatable
+from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.catalog import KINDS, Catalog, all_pages
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.services import HoldsConnections
     from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog, Position
-    from mcp_magic.telemetry.metrics import Metrics
 
 __all__ = ["Connection", "ToolFunction", "ToolNamespace"]
 
@@ -155,11 +154,6 @@ class Connection:
 
     `Host.connect` makes it. It outlives the cell that opened it and closes with the kernel.
 
-    Args:
-        name: Its name in the host.
-        spec: Where the server is.
-        services: What the host shares with it.
-
     Attributes:
         name: Its name in the host.
         spec: Where the server is.
@@ -228,8 +222,7 @@ class Connection:
     async def reopen(self, *, by_hand: bool = True) -> None:
         """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
 
-        Args:
-            by_hand: Whether the user asked for it.
+        `by_hand` says whether the user asked for it.
 
         Raises:
             ConnectError: It could not be opened; the state is then `"lost"`.
@@ -259,11 +252,6 @@ class Connection:
     def consent(self) -> Consent | None:
         """The host's rules about who may call what; None where calls need no approval."""
         return self._services.consent
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """The host's metrics, or None."""
-        return self._services.metrics
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -311,11 +299,6 @@ class Connection:
         backoff = self._supervisor.backoff
         return backoff.attempts if backoff is not None else 0
 
-    @property
-    def found_open(self) -> float | None:
-        """The `opened_at` of the session that `connect` found already open, or None."""
-        return self._found_open
-
     def note_found_open(self) -> None:
         """Note that `connect` was asked for this session, which was already open."""
         self._found_open = self.opened_at
@@ -334,11 +317,6 @@ class Connection:
     def in_flight(self) -> int:
         """Pending requests."""
         return self._sender.in_flight
-
-    @property
-    def latency(self) -> float | None:
-        """Seconds of the last round trip, or None."""
-        return self._sender.latency
 
     @property
     def last_seen(self) -> float | None:
@@ -392,11 +370,11 @@ class Connection:
             protocol_version=self.protocol_version,
             instructions=self.instructions,
             opened_at=self.opened_at,
-            found_open=self.found_open,
+            found_open=self._found_open,
             counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
             unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
             last_seen=self.last_seen,
-            latency=self.latency,
+            latency=self._sender.latency,
             calls=self.calls,
             failures=self.failures,
             reconnects=self.reconnects,
@@ -508,7 +486,7 @@ class Connection:
 
         async def send(client: Client) -> CallToolResult:
             nonlocal begun
-            begun = current.get().begun  # type: ignore[union-attr]  # the sender has set it
+            begun = current_attempt.get().begun  # type: ignore[union-attr]  # the sender has set it
             raw = await client.call_tool(tool, dict(given))
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
@@ -558,13 +536,7 @@ class Connection:
         max_total_timeout: float | None = None,
         wait_if_busy: bool = True,
     ) -> ResourceResult:
-        """Read a resource.
-
-        Args:
-            uri: Its URI.
-            timeout: Seconds to wait for the answer; see `call_tool`.
-            max_total_timeout: Seconds that it may take in all.
-            wait_if_busy: Whether to wait for a busy server; see `call_tool`.
+        """Read a resource. The time-outs and `wait_if_busy` are those of `call_tool`.
 
         Raises:
             ProtocolError: The server has no such resource, or refused.
@@ -606,14 +578,13 @@ class Connection:
         max_total_timeout: float | None = None,
         **named: str,
     ) -> PromptResult:
-        """Get a prompt's messages.
+        """Get a prompt's messages. The time-outs are those of `call_tool`.
 
         Args:
             prompt: Its name on this server.
             arguments: Its arguments, as text.
-            timeout: Seconds to wait for the answer; see `call_tool`. Pass a prompt argument of this name in
-                `arguments`.
-            max_total_timeout: Seconds that it may take in all.
+            timeout: In seconds. Pass a prompt argument of this name in `arguments`.
+            max_total_timeout: In seconds; likewise.
             **named: Further arguments by name.
 
         Raises:
@@ -686,13 +657,7 @@ class Connection:
         """Send any request and return the `result` of its answer, unchecked and unconverted.
 
         The session adds to `_meta` what its protocol version requires. `tools/call` goes through consent as the user's
-        own call.
-
-        Args:
-            method: The method.
-            params: Its parameters, objects that convert to JSON.
-            timeout: Seconds to wait for the answer; see `call_tool`.
-            max_total_timeout: Seconds that it may take in all.
+        own call. The parameters are objects that convert to JSON; the time-outs are those of `call_tool`.
 
         Raises:
             ArgumentsError: The parameters cannot be sent.
@@ -738,13 +703,9 @@ class Connection:
         await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
 
     async def ping(self, timeout: float | None = None) -> float:
-        """Check that the server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
+        """Return the seconds until the server answers a `ping`, or since 2026-07-28, which has none, `server/discover`.
 
-        Args:
-            timeout: Deadline in seconds; None for `reconnection.ping`.
-
-        Returns:
-            Seconds until the server answered. An error answer counts too.
+        An error answer counts too. The default deadline is `reconnection.ping`.
 
         Raises:
             RequestTimeoutError: The server did not answer in time.
@@ -789,6 +750,8 @@ class Connection:
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
+        if (tool := self.catalog.current_tools.get(name)) is not None:
+            return tool
         await self.catalog.settle("tools")
         if name not in self.catalog.tools:
             await self.catalog.get("tools")
@@ -819,8 +782,7 @@ class Connection:
     async def look_again(self, kind: str) -> bool:
         """Fetch a listing again because a name is missing in it: not every server announces what it adds.
 
-        Returns:
-            Whether it was fetched; False if that happened a moment ago, or without a session.
+        Returns whether it was fetched; False if that happened a moment ago, or without a session.
         """
         now = time.monotonic()
         if self._supervisor.client is None or now - self._looked_again.get(kind, -AGAIN_SECONDS) < AGAIN_SECONDS:
@@ -832,13 +794,12 @@ class Connection:
     async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
 
-        Args:
-            kind: Which listing.
-            refresh: Whether to ask the server even if it has not announced a change.
-            timeout: Seconds that all pages may take together; None waits without limit.
+        With `refresh` the server is asked even if it has not announced a change. `timeout` is in seconds, for all pages
+        together; None waits without limit.
 
         Raises:
             RequestTimeoutError: The pages took longer.
+            InvalidResponseError: The listing is too long, or breaks the protocol.
             SessionError: The session failed.
         """
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
@@ -846,13 +807,15 @@ class Connection:
         what = f"{self.name}: {kind}"
         await self._sender.open_client(what, timeout)
         late = asyncio.timeout(timeout)
-        try:
-            async with late:
-                return await self.catalog.get(kind, refresh=refresh)
-        except TimeoutError:
-            if not late.expired():
-                raise
-        raise RequestTimeoutError(f"{what}: not listed within {timeout:g} s; --timeout S waits longer.")
+        with without_context:
+            try:
+                async with late:
+                    return await self.catalog.get(kind, refresh=refresh)
+            except TimeoutError:
+                if not late.expired():
+                    raise
+                text = f"{what}: not listed within {timeout:g} s; --timeout S waits longer."
+                raise RequestTimeoutError(text) from None
 
     async def _list(self, kind: str, counted: bool) -> list[Any]:
         """Fetch one kind of listing from the server, for the catalog."""
@@ -875,10 +838,7 @@ class Connection:
         return []  # the server announced the capability but does not know the method
 
     async def lint(self) -> Findings:
-        """Check the definitions of everything that the server offers.
-
-        Returns:
-            The findings; see `mcp_magic.lint`.
+        """Check the definitions of everything that the server offers; see `mcp_magic.lint`.
 
         Raises:
             SessionError: A listing could not be fetched.

@@ -42,7 +42,7 @@ from mcp_magic.session.wire import Place, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mcp_magic.inflight import Outcome
+    from mcp_magic.inflight import Attempt
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
 
@@ -273,7 +273,7 @@ def _bad_url(found: BaseException, place: Place) -> Exception:
     return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
 
 
-def _opening(place: Place) -> Outcome | None:
+def _opening(place: Place) -> Attempt | None:
     return place.wire.opening if place.wire is not None else None
 
 
@@ -355,12 +355,7 @@ _COUNT = re.compile(r": \d+ validation errors? for .*")
 
 
 class Unreadable(Exception):
-    """Recorded text that was no valid message.
-
-    Args:
-        text: The text.
-        instead: The `SessionMessage` that the request got instead, or None.
-    """
+    """Recorded text that was no valid message, and the `SessionMessage` that the request got instead, or None."""
 
     def __init__(self, text: str, instead: Any = None) -> None:
         super().__init__(text)
@@ -378,12 +373,7 @@ def unreadable(error: BaseException | str) -> str:
 
 
 def bad_item(problem: BaseException, result: Any) -> str:
-    """Name the listed item that a `ValidationError` is about, as ` (the tool 'add')`; "" if there is none.
-
-    Args:
-        problem: The error.
-        result: The invalid result, as the server sent it.
-    """
+    """Name the listed item that a `ValidationError` of a result is about, as ` (the tool 'add')`, or return ""."""
     details = problem.errors() if hasattr(problem, "errors") else []
     path = details[0]["loc"] if details else ()
     for member, number in pairwise(path):
@@ -409,12 +399,7 @@ def stand_in_line(message: Any) -> str:
 
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
-    """Return a log line about an unreadable message; "" for text that does not look like a message.
-
-    Args:
-        problem: The error of the SDK's reader.
-        masked: Masks secrets in a text.
-    """
+    """Return a log line about an unreadable message; "" for text that does not look like a message."""
     text = masked(unread_text(problem)[:_BEGINNING]).strip()
     if not text.startswith("{") and '"jsonrpc"' not in text:
         return ""
@@ -424,13 +409,9 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error that ends a request with an unreadable answer.
+    """Return the `SessionMessage` with the JSON-RPC error that ends a request with an unreadable answer.
 
-    Args:
-        problem: The `ValidationError` of the SDK's reader.
-
-    Returns:
-        A `SessionMessage` with the id of the unreadable answer; None if the text is not known to be an answer.
+    None if the text is not known to be an answer.
     """
     if isinstance(problem, Unreadable):
         return problem.instead
@@ -468,10 +449,9 @@ class SpreadOut:
 
 
 def refusal_of(problem: Exception) -> Any:
-    """Return the JSON-RPC error that answers an unreadable request of the server.
+    """Return the `SessionMessage` with the JSON-RPC error that answers an unreadable request of the server.
 
-    Returns:
-        A `SessionMessage` with the id of the request; None if the text is not known to be a request.
+    None if the text is not known to be a request.
     """
     whole = _whole(problem) or {}
     number = whole.get("id")
@@ -484,12 +464,7 @@ def refusal_of(problem: Exception) -> Any:
 
 
 def instead_of_strange(number: int | str, said: str) -> Any:
-    """Return the JSON-RPC error that ends a request whose answer has a wrong id.
-
-    Args:
-        number: The id of the request.
-        said: Describes the wrong id.
-    """
+    """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
     return _error(number, f"it came {said}; {json.dumps(number)} was asked")
 
 
@@ -601,7 +576,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 
 
 def request_error(
-    error: BaseException, place: Place, what: str, seconds: float | None = None, outcome: Outcome | None = None
+    error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
     """Say why a request on an open session failed.
 
@@ -610,26 +585,27 @@ def request_error(
         place: The connection.
         what: The request, for example `"weather:forecast"`.
         seconds: Its deadline.
-        outcome: What the transport knows of this request, or None.
+        attempt: What the transport knows of this request, or None.
     """
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
     if not_recorded(found, place):
         return errors.CassetteError(str(found))
-    if outcome is not None and outcome.status in BUSY:
-        return _protocol_error(found, place, what, outcome)
-    if _timed_out(found) or waited_in_vain(found):
+    if attempt is not None and attempt.status in BUSY:
+        return _protocol_error(found, place, what, attempt)
+    timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
+    if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told that nobody waits.")
+        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told to stop.")
     if is_closed(found):
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""
     if is_mcp_error(found) and not broken:
-        return _protocol_error(found, place, what, outcome)
+        return _protocol_error(found, place, what, attempt)
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(found, ValueError | RuntimeError) or broken:
-        result = outcome.result if outcome is not None else None
+        result = attempt.result if attempt is not None else None
         reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
@@ -653,13 +629,9 @@ def why_closed(place: Place, reason: BaseException | None = None) -> str:
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
 
 
-def _timed_out(found: BaseException) -> bool:
-    return getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
-
-
-def _protocol_error(found: Any, place: Place, what: str, outcome: Outcome | None) -> errors.ProtocolError:
-    status = outcome.status if outcome is not None else None
-    wait = outcome.retry_after if outcome is not None and outcome.status in BUSY else None
+def _protocol_error(found: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
+    status = attempt.status if attempt is not None else None
+    wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
     code, data = getattr(found, "code", _INTERNAL_ERROR), getattr(found, "data", None)
     said = _status_words(found, place, status, wait) if status in BUSY or _is_made_up(found) else ""
     said = said or _code_words(found, place)
@@ -724,10 +696,7 @@ _FRAME = "╰"
 def clue(place: Place, tool: str, begun: Position | None) -> str:
     """Return words after `half:add failed` that lead to the cause, or "".
 
-    Args:
-        place: The connection.
-        tool: The tool's name.
-        begun: The end of the server's stderr when the tool was called; None if this host does not have the stderr.
+    `begun` is the end of the server's stderr when the tool was called; None if this host does not have the stderr.
     """
     if begun is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
@@ -761,13 +730,13 @@ def cause_in(stderr: str, tool: str) -> str:
 
 def _cause(log: list[str]) -> str:
     """Return the exception at the end of a log's last traceback, or ""."""
-    begun, framed = _last(log, lambda line: line.endswith(_BEGINS)), _last(log, lambda line: line.lstrip()[0] == _FRAME)
-    said = log[framed + 1 :] if framed > begun else dropwhile(lambda line: line.startswith(" "), log[begun + 1 :])
-    return " ".join(map(str.strip, said)) if max(begun, framed) >= 0 else ""
-
-
-def _last(lines: list[str], fits: Callable[[str], bool]) -> int:
-    return next((number for number in reversed(range(len(lines))) if fits(lines[number])), -1)
+    for number in reversed(range(len(log))):
+        if log[number].lstrip()[0] == _FRAME:
+            return " ".join(line.strip() for line in log[number + 1 :])
+        if log[number].endswith(_BEGINS):
+            cause = dropwhile(lambda line: line.startswith(" "), log[number + 1 :])
+            return " ".join(line.strip() for line in cause)
+    return ""
 
 
 # Errors of sessions that were lost and may come back.
@@ -784,15 +753,7 @@ def away(backoff: Backoff | None) -> str:
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:
-    """Say that a request was not sent because its session did not come back in time.
-
-    Args:
-        server: The connection's name.
-        what: The request.
-        seconds: How long it waited.
-        backoff: The attempts to reconnect.
-        last: Why the last attempt failed, or "".
-    """
+    """Say that a request was not sent because its session did not come back in time."""
     error = SessionClosedError(
         f"{what}: not sent: the session did not come back within {seconds:g} s ({away(backoff)}); "
         f"`%mcp reconnect {server}` tries it at once.{_last_line(last)}"
@@ -802,14 +763,7 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
 
 
 def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
-    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile.
-
-    Args:
-        what: The request.
-        place: The connection.
-        reason: Why the request failed.
-        begun: The end of the server's stderr when the request was sent.
-    """
+    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile."""
     return SessionClosedError(
         f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
         f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",

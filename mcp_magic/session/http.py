@@ -36,10 +36,7 @@ class TooLargeError(httpx2.RequestError):
 
 
 async def read_whole(response: Response) -> Response:
-    """Read an answer, in parts if it is compressed or has no length.
-
-    Returns:
-        The answer with its content: the same object, or an equal one.
+    """Read an answer, in parts if it is compressed or has no length; return it, or an equal one, with its content.
 
     Raises:
         TooLargeError: The answer is too large.
@@ -89,12 +86,10 @@ _STILL_OPEN = 409
 
 
 class ResilientClient:
-    """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
+    """The part of `httpx2.AsyncClient` that the SDK's transports use, attempt robust.
 
-    Args:
-        client: Sends the requests.
-        wire: Reports failures; without a session requests are sent as usual.
-        isolate: Whether a failed request fails alone; otherwise it ends the session, as over HTTP+SSE.
+    With `isolate` a failed request fails alone; otherwise it ends the session, as over HTTP+SSE. Without a session,
+    requests are sent as usual.
     """
 
     def __init__(self, client: httpx2.AsyncClient, wire: Wire, *, isolate: bool) -> None:
@@ -149,8 +144,8 @@ class ResilientClient:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
             problem = str(error) or type(error).__name__
-            if (made := inflight.current.get()) is not None:
-                made.error = error
+            if (attempt := inflight.current_attempt.get()) is not None:
+                attempt.error = error
             self._wire.report(Event.DOUBTED, session, error)
         else:
             if _is_stream(response):
@@ -172,7 +167,7 @@ class ResilientClient:
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Open a stream, or resume it: the request already has `Last-Event-ID`."""
-        made = inflight.current.get()
+        attempt = inflight.current_attempt.get()
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         if (session_id := request.headers.get("mcp-session-id")) != self._session_id:
             self._session_id = session_id
@@ -183,13 +178,13 @@ class ResilientClient:
             try:
                 response = await self._ask_for_stream(request, options)
             except httpx2.TransportError as error:
-                if session is None or (made is not None and made.over):
+                if session is None or (attempt is not None and attempt.over):
                     raise
                 self._wire.report(Event.DOUBTED, session, error)
                 await self._wire.back()
             else:
                 away = response.status_code in AWAY or response.status_code == _STILL_OPEN
-                if session is None or not away or (made is not None and made.over):
+                if session is None or not away or (attempt is not None and attempt.over):
                     return await self._opened(response, session)
                 asked = inflight.retry_after(response.headers.get("retry-after"))
                 await response.aclose()
@@ -220,13 +215,7 @@ class ResilientClient:
 
 
 class _Followed(httpx2.AsyncByteStream):
-    """A stream that reports when it breaks.
-
-    Args:
-        stream: The stream.
-        wire: Reports it, if there is a session by then.
-        quietly: Whether a broken stream just ends instead of raising.
-    """
+    """A stream that reports when it breaks; with `quietly` it then just ends instead of raising."""
 
     def __init__(self, stream: Any, wire: Wire, *, quietly: bool = False) -> None:
         self._stream = stream

@@ -74,10 +74,6 @@ class KnownProtocols:
 class Negotiation:
     """Decides how the sessions of one connection begin.
 
-    Args:
-        spec: Where the server is, and which protocol the user chose.
-        known: What other sessions have learned.
-
     Attributes:
         way: `"auto"`, `"handshake"` or `"2026-07-28"`: how the next session begins.
     """
@@ -90,11 +86,7 @@ class Negotiation:
         self.way = "handshake" if self._free and spec in known else spec.protocol
 
     def probe(self, errlog: ErrorLog | None) -> Probe:
-        """Return the probe of a new session.
-
-        Args:
-            errlog: The stderr of the server's process, if this host started it.
-        """
+        """Return the probe of a new session; `errlog` is the stderr of a process that this host started."""
         return Probe(errlog if self.way == "auto" else None)
 
     def opened(self, client: Client) -> None:
@@ -106,12 +98,7 @@ class Negotiation:
             (self._known.discard if modern else self._known.add)(self._spec)
 
     def another(self, error: BaseException, probe: Probe) -> bool:
-        """Decide whether to retry a failed opening the other way; if so, set `way` to it.
-
-        Args:
-            error: Why the session could not be opened.
-            probe: Its probe.
-        """
+        """Decide whether to retry a failed opening the other way; if so, set `way` to it."""
         found = leaf(error)
         self._tries += 1
         if not self._free or self._tries > 1 or isinstance(found, MCPMagicError) or is_unreachable(found):
@@ -131,9 +118,6 @@ class Negotiation:
 
 class Probe:
     """Watches the first request of a session and whether the server answers it.
-
-    Args:
-        errlog: The stderr of the server's process, if this host started it.
 
     Attributes:
         begun: Whether anything was sent.
@@ -238,11 +222,7 @@ _PATHS = ("/mcp", "/sse")
 
 
 class ListensError(Exception):
-    """A program listens at a URL instead of writing messages to its output.
-
-    Args:
-        url: Where it answers.
-    """
+    """A program listens at a `url` instead of writing messages to its output."""
 
     def __init__(self, url: str) -> None:
         super().__init__(f"it listens at {url}")
@@ -252,10 +232,8 @@ class ListensError(Exception):
 async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
     """Await the opening of a stdio session, but stop if the program turns out to listen at a URL.
 
-    Args:
-        beginning: Opens the session.
-        heard: Returns the program's output so far.
-        end: Tells the program to end; called before `beginning` is cancelled, because that waits for the program.
+    `heard` returns the program's output so far. `end` tells the program to end; it is called before `beginning` is
+    cancelled, because that waits for the program.
 
     Raises:
         ListensError: The program answers as an MCP server at a URL that it names, and not over its output.

@@ -46,11 +46,8 @@ async def follow_changes(
 ) -> None:
     """Follow the change events of a 2026-07-28 session until cancelled; return at once if the server has none.
 
-    Args:
-        client: The session.
-        note: Called with each event.
-        missed: Called when the stream is open again: changes meanwhile were not announced.
-        doubted: Called with the error when the connection to the server is lost.
+    `note` gets each event. `missed` is called when the stream is open again: changes meanwhile were not announced.
+    `doubted` gets the error when the connection to the server is lost.
     """
     wanted = _announced(client)
     if client.session.discover_result is None or not any(wanted.values()):
@@ -105,10 +102,6 @@ USUAL: LoggingLevel = "info"
 class Logs:
     """The log messages of one connection.
 
-    Args:
-        calls: The pending calls of the session, the latest last.
-        masked: Masks secrets in a text that is cut.
-
     Attributes:
         messages: The last messages, oldest first; long ones are cut.
         level: The least severe level that the user wants; None for the default.
@@ -128,11 +121,7 @@ class Logs:
     def log(self, level: str, text: str, *, shown: bool = False, once: bool = False) -> None:
         """Keep a message of mcp_magic among those of the server.
 
-        Args:
-            level: How severe it is.
-            text: The message.
-            shown: Whether to show it below the pending call, if there is exactly one.
-            once: Whether to drop it if this session already has the same message.
+        `shown` shows it below the pending call, if there is exactly one; `once` drops it if it was logged before.
         """
         if once and text in self._said_once:
             return
@@ -186,8 +175,7 @@ class Logs:
 async def request_level(client: Client, level: str) -> bool:
     """Set the log level of a handshake session; in a 2026-07-28 session each request names it.
 
-    Returns:
-        Whether the server announces logging; if not, nothing is sent.
+    Returns whether the server announces logging; if not, nothing is sent.
 
     Raises:
         MCPError: The server refuses.
@@ -219,17 +207,9 @@ _CHANGES = {
 class Notices:
     """The client callbacks of one connection, and what they have collected.
 
-    Args:
-        changed: Called with the kind of a listing that changed.
-        roots: Answers requests for roots.
-        logs: Keeps the server's log messages.
-        questions: Answers elicitations; None where they are not allowed.
-        sampling: Answers sampling requests; None where they are not allowed.
-        doubted: Called with the error when a notification stream is cut.
-
     Attributes:
         logs: The log messages and the log level.
-        questions: Answers elicitations; None where they are not allowed.
+        questions: Answers elicitations.
         subscriptions: The resources whose changes the server announces.
     """
 
@@ -238,9 +218,9 @@ class Notices:
         changed: Callable[[str], None],
         roots: Roots,
         logs: Logs,
-        questions: Questions | None = None,
-        sampling: SamplingQuestions | None = None,
-        doubted: Callable[[BaseException], None] = lambda why: None,
+        questions: Questions,
+        sampling: SamplingQuestions,
+        doubted: Callable[[BaseException], None],
     ) -> None:
         self.logs = logs
         self.questions = questions
@@ -252,19 +232,12 @@ class Notices:
 
     @asynccontextmanager
     async def session(
-        self,
-        server: Any,
-        timeout: float,
-        prepare: Callable[[Client], None] = lambda client: None,
-        protocol: str = "auto",
+        self, server: Any, timeout: float, prepare: Callable[[Client], None], protocol: str
     ) -> AsyncIterator[Client]:
         """Enter an `mcp.Client` for `server` with these callbacks.
 
-        Args:
-            server: The transport or server that `mcp.Client` takes.
-            timeout: Seconds that the handshake may take.
-            prepare: Called with the client before it is entered.
-            protocol: How the session begins: `"auto"`, `"handshake"` or a version to request with `server/discover`.
+        `timeout` is for the handshake, in seconds. `prepare` gets the client before it is entered. `protocol` is
+        `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
         client = self._client(server, protocol)
         prepare(client)
@@ -297,17 +270,15 @@ class Notices:
 
         from mcp_magic import __version__
 
-        modes = {"auto": {}, "handshake": {"mode": "legacy"}}
-        options: dict[str, Any] = dict(modes.get(protocol, {"mode": protocol}))
-        if self._sampling is not None:
-            options |= self._sampling.options
+        mode: dict[str, Any] = {"auto": {}, "handshake": {"mode": "legacy"}}.get(protocol, {"mode": protocol})
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
-            elicitation_callback=self.questions if self.questions and self.questions.announced else None,
-            **options,
+            elicitation_callback=self.questions if self.questions.announced else None,
+            **mode,
+            **self._sampling.options,
             logging_callback=self.logs,
             log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level
         )

@@ -18,14 +18,14 @@ from mcp_magic.errors import (
     MissingDependencyError,
     TargetError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, current, is_forgotten
+from mcp_magic.inflight import METHOD_NOT_FOUND, current_attempt, is_forgotten
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Outcome
+    from mcp_magic.inflight import Attempt
 
 __all__ = ["Answer", "Backoff", "Reconnection", "is_hopeless", "look"]
 
@@ -70,13 +70,9 @@ class Reconnection:
 
 
 class Backoff:
-    """The pauses between attempts: each is twice as long as the one before.
+    """The pauses between attempts: each is twice as long as the one before, up to the longest.
 
-    Args:
-        first: The first pause, in seconds.
-        longest: The longest pause.
-        jitter: The random part of a pause.
-        total: Time after which to give up.
+    `jitter` is the random part of a pause, and `total` the time after which to give up. All times are in seconds.
 
     Attributes:
         attempts: How many attempts have failed.
@@ -132,18 +128,12 @@ class Answer(Enum):
     """The server wants other credentials."""
 
 
-async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, BaseException | None]:
-    """Ping a server that may be gone.
+async def look(client: Client, seconds: float, attempt: Attempt) -> tuple[Answer, BaseException | None]:
+    """Ping a server that may be gone; return what its answer means, and its error, if any.
 
-    Args:
-        client: The session.
-        seconds: Deadline for the answer.
-        made: Records how HTTP answers.
-
-    Returns:
-        The meaning of the answer, and its error, if any.
+    `attempt` records how HTTP answers.
     """
-    token = current.set(made)
+    token = current_attempt.set(attempt)
     failure: BaseException
     try:
         async with asyncio.timeout(seconds):
@@ -153,17 +143,17 @@ async def look(client: Client, seconds: float, made: Outcome) -> tuple[Answer, B
     else:
         return Answer.HERE, None
     finally:
-        made.over = True
-        current.reset(token)
-    return _meaning(client, failure, made), made.error or failure
+        attempt.over = True
+        current_attempt.reset(token)
+    return _meaning(client, failure, attempt), attempt.error or failure
 
 
-def _meaning(client: Client, failure: BaseException, made: Outcome) -> Answer:
+def _meaning(client: Client, failure: BaseException, attempt: Attempt) -> Answer:
     unknown = getattr(failure, "code", None) == METHOD_NOT_FOUND
-    if is_forgotten(failure, made) or (unknown and client.session.discover_result is not None):
+    if is_forgotten(failure, attempt) or (unknown and client.session.discover_result is not None):
         return Answer.FORGOTTEN  # a server that no longer knows `server/discover` is another server
-    if made.status in REFUSED:
+    if attempt.status in REFUSED:
         return Answer.REFUSED
-    if waited_in_vain(failure) or is_closed(failure) or made.status in AWAY:
+    if waited_in_vain(failure) or is_closed(failure) or attempt.status in AWAY:
         return Answer.AWAY
     return Answer.HERE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,12 +24,12 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
+    Attempt,
+    ConcurrencyLimit,
     InFlightRequest,
-    Outcome,
     RetryBudget,
-    Turns,
     cannot_have_run,
-    current,
+    current_attempt,
     is_forgotten,
     most_at_once,
 )
@@ -39,6 +39,7 @@ from mcp_magic.session.wire import Event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -60,13 +61,6 @@ BUSY_SECONDS = 60.0
 
 class RequestSender:
     """Sends the requests of one connection.
-
-    Args:
-        place: Name and spec of the connection, for error messages.
-        supervisor: Owns the session.
-        notices: Takes the server's notifications.
-        questions: The queue of the server's questions during calls.
-        reports: How the progress and the log messages of calls are shown.
 
     Attributes:
         calls: Requests sent, without those that the host made on its own.
@@ -98,7 +92,7 @@ class RequestSender:
         self._notices = notices
         self._questions = questions
         self._reports = reports
-        self._turns = Turns(most_at_once())
+        self._limit = ConcurrencyLimit(most_at_once())
 
     async def send_call(
         self,
@@ -119,7 +113,6 @@ class RequestSender:
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
         all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
-        questions = self._notices.questions
         call = InFlightRequest(
             timeout,
             elicitor,
@@ -130,7 +123,7 @@ class RequestSender:
             max_total=max_total,
             masked=self._place.masked,
             prepared=prepared,
-            visit=questions.visited if pages and questions is not None else None,
+            visit=self._notices.questions.visited if pages else None,
         )
         return await self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
 
@@ -162,41 +155,42 @@ class RequestSender:
         self.calls += counted
         repeats: RetryBudget | None = None
         while True:
-            outcome = Outcome()
-            try:
-                if call is None or not self._takes_turns:
-                    return await self._send_once(client, send, call, outcome)
-                async with self._turns.taken(partial(self._tell_queue, call)):
-                    if client is not self._supervisor.client:  # lost or reopened while this request waited
-                        client = await self.open_client(what, timeout)
-                    return await self._send_once(client, send, call, outcome)
-            except CallCancelledError:  # no failure: the user cancelled it
-                with without_context:
-                    raise
-            except Exception as error:
-                failure = error
+            turn: AbstractAsyncContextManager[None] = nullcontext()
+            if call is not None and self._takes_turns:
+                turn = self._limit.taken(partial(self._tell_queue, call))
+            async with turn:
+                if client is not self._supervisor.client:  # lost or reopened while this request waited
+                    client = await self.open_client(what, timeout)
+                attempt = Attempt()
+                try:
+                    return await self._send_once(client, send, call, attempt)
+                except CallCancelledError:  # no failure: the user cancelled it
+                    with without_context:
+                        raise
+                except Exception as error:
+                    failure = error
             await self._supervisor.after_failure(client, failure)
             repeats = repeats or RetryBudget(harmless, patient=patient)
-            if not await self._again(client, failure, outcome, repeats, timeout):
+            if not await self._again(client, failure, attempt, repeats, timeout):
                 break
             client = await self.open_client(what, timeout)
         self.failures += counted
         with without_context:
-            raise self._failed(failure, outcome, what, timeout, harmless=harmless)
+            raise self._failed(failure, attempt, what, timeout, harmless=harmless)
 
     async def _send_once(
         self,
         client: Client,
         send: Callable[[Client], Awaitable[T]],
         call: InFlightRequest | None,
-        outcome: Outcome,
+        attempt: Attempt,
     ) -> T:
         place = self._place
         if self._has_stderr:
-            outcome.begun = place.position()
+            attempt.begun = place.position()
         if not self.in_flight:
-            place.quiet = outcome.begun
-        token = current.set(outcome)
+            place.quiet = attempt.begun
+        token = current_attempt.set(attempt)
         started = time.perf_counter()
         self.in_flight += 1
         try:
@@ -217,29 +211,29 @@ class RequestSender:
             self.in_flight -= 1
             if not self.in_flight:
                 self._idle.set()
-            outcome.over = True
-            current.reset(token)
+            attempt.over = True
+            current_attempt.reset(token)
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
         if self._has_stderr and not self.in_flight:
             place.quiet = place.position()
         return answer
 
-    def _tell_queue(self, call: InFlightRequest, at_once: int, waiting: int) -> None:
-        text = f"{at_once} calls of {self._place.name} are under way; {waiting} wait for their turn"
+    def _tell_queue(self, call: InFlightRequest, most: int, waiting: int) -> None:
+        text = f"{most} calls of {self._place.name} are under way; {waiting} wait for their turn"
         self._notices.log("warning", text)
         call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 
     async def _again(
-        self, client: Client, failure: Exception, outcome: Outcome, repeats: RetryBudget, timeout: float | None
+        self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None
     ) -> bool:
         """Decide whether to retry a failed request; wait for a busy server first."""
-        if is_forgotten(failure, outcome) and not repeats.renewed:
+        if is_forgotten(failure, attempt) and not repeats.renewed:
             repeats.renewed = True
             self._supervisor.report(Event.FORGOTTEN, client)
             return True
-        wait = outcome.retry_after
-        if outcome.status in BUSY:
+        wait = attempt.retry_after
+        if attempt.status in BUSY:
             if wait is None or not repeats.patient:
                 return False
             longest = BUSY_SECONDS if timeout is None else min(timeout, BUSY_SECONDS)
@@ -252,24 +246,24 @@ class RequestSender:
         if not is_closed(failure) or not (self._supervisor.comes_back or self._supervisor.client is not None):
             return False
         repeats.lost += 1
-        if cannot_have_run(failure, outcome):
+        if cannot_have_run(failure, attempt):
             return repeats.lost <= LOST_ATTEMPTS
         return repeats.harmless and repeats.lost <= 1
 
     def _failed(
-        self, failure: Exception, outcome: Outcome, what: str, timeout: float | None, *, harmless: bool
+        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, *, harmless: bool
     ) -> Exception:
-        if isinstance(outcome.error, AuthorizationError):
-            return AuthorizationError(*outcome.error.args)
-        error = request_error(failure, self._place, what, timeout, outcome)
-        if isinstance(error, RequestTimeoutError) and outcome.awaited is not None and outcome.awaited.in_vain:
-            return RequestTimeoutError(f"{error}\n  {outcome.awaited.in_vain}")
+        if isinstance(attempt.error, AuthorizationError):
+            return AuthorizationError(*attempt.error.args)
+        error = request_error(failure, self._place, what, timeout, attempt)
+        if isinstance(error, RequestTimeoutError) and attempt.awaited is not None and attempt.awaited.in_vain:
+            return RequestTimeoutError(f"{error}\n  {attempt.awaited.in_vain}")
         if isinstance(error, SessionClosedError):
-            error.sent = error.sent and not cannot_have_run(failure, outcome)
+            error.sent = error.sent and not cannot_have_run(failure, attempt)
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
-                return lost_error(self._place.name, what, outcome.error or failure, self._place)
+                return lost_error(self._place.name, what, attempt.error or failure, self._place)
             if error.sent and not harmless:
-                return ended_error(what, self._place, failure, outcome.begun)
+                return ended_error(what, self._place, failure, attempt.begun)
         return error
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
@@ -326,7 +320,7 @@ class RequestSender:
                 await ping(client)
 
         try:
-            await self._send_once(client, send, None, Outcome())
+            await self._send_once(client, send, None, Attempt())
         except Exception as error:
             if isinstance(error, TimeoutError) or is_closed(error):
                 self._supervisor.report(Event.DOUBTED, client, error)

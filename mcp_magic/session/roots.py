@@ -21,9 +21,6 @@ class Roots:
 
     Roots are information, not protection: a server on this machine can access everything that its user can.
 
-    Args:
-        changed: Tells the server that the list has changed, if its protocol version has a message for that.
-
     Attributes:
         directories: The roots, as absolute paths.
     """

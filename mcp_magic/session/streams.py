@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import PendingReply, current
+from mcp_magic.inflight import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete
 from mcp_magic.session.failures import (
     SpreadOut,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Wire
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["Strays", "TracedWrite", "Watched", "Wrapped", "members", "trace_in_process"]
+__all__ = ["TracedWrite", "UnmatchedReplies", "Watched", "Wrapped", "members", "trace_in_process"]
 
 
 # Recording: the streams of a transport, and the calls of a server in this kernel.
@@ -186,13 +186,8 @@ _SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
 _NOTHING: dict[str, Any] = {}
 
 
-class Strays:
-    """The pending requests of one session, and the stray answers.
-
-    Args:
-        told: Called with a sentence about each stray answer.
-        masked: Masks secrets in a text.
-    """
+class UnmatchedReplies:
+    """The pending requests of one session, and the stray answers, each of which is told in a sentence."""
 
     def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
         self._told = told
@@ -212,18 +207,13 @@ class Strays:
             self._highest = number
         if len(self._waiting) > WAITING:
             del self._waiting[next(iter(self._waiting))]
-        if (outcome := current.get()) is not None:
-            outcome.sends(awaited)
+        if (attempt := current_attempt.get()) is not None:
+            attempt.sends(awaited)
 
     def came(self, message: Any, stream: Any) -> Any:
-        """Note a message from the server.
+        """Note a message from the server; return the `SessionMessage` that the session gets instead, or None.
 
-        Args:
-            message: The message.
-            stream: Its stream; over HTTP it has the context in which the request was posted.
-
-        Returns:
-            The `SessionMessage` that the session gets instead, or None.
+        Over HTTP the stream has the context in which the request was posted.
         """
         fields = message.__dict__
         if "method" in fields:
@@ -261,8 +251,8 @@ class Strays:
 
     def _meant(self, number: Any, context: Context | None) -> PendingReply | None:
         """Return the request for which an answer is certainly meant, or None."""
-        outcome = context.get(current) if context is not None else None
-        posted = outcome.awaited if outcome is not None else None
+        attempt = context.get(current_attempt) if context is not None else None
+        posted = attempt.awaited if attempt is not None else None
         if posted is not None and self._waiting.get(posted.number) is posted:
             return posted
         spelt = _SPELT.fullmatch(str(number)) if not isinstance(number, int) else None
@@ -273,7 +263,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
     """Describe the id of a stray answer.
 
     >>> _said("x", None, already=False), _said(3, None, already=True)
-    ('with id "x", which nobody asked', 'with id 3, which had its answer already')
+    ('with id "x", which no request has', 'with id 3, which had its answer already')
     >>> _said(_NOTHING, None, already=False)
     'without an id'
     """
@@ -281,7 +271,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
         return "without an id"
     shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
     what = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
-    return f"with id {shown}{what}, which {'had its answer already' if already else 'nobody asked'}"
+    return f"with id {shown}{what}, which {'had its answer already' if already else 'no request has'}"
 
 
 # Watching: when the server ends its stream, and which of its output is no message.
@@ -306,7 +296,7 @@ class Watched:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
-        strays = Strays(self._wire.strayed, self._wire.recorder.hide)
+        strays = UnmatchedReplies(self._wire.strayed, self._wire.recorder.hide)
         writes = WatchedWrite(write, self._wire, strays)
         return WatchedStream(read, self._wire, strays, writes.send), writes
 
@@ -318,7 +308,7 @@ class Watched:
 
 
 class WatchedWrite(TracedWrite):
-    def __init__(self, stream: Any, wire: Wire, strays: Strays) -> None:
+    def __init__(self, stream: Any, wire: Wire, strays: UnmatchedReplies) -> None:
         super().__init__(stream, wire.recorder)
         self._strays = strays
         self._probe: Probe | None = wire.probe
@@ -332,24 +322,21 @@ class WatchedWrite(TracedWrite):
         if "method" in fields and "id" in fields:
             await super().send(item)
             return
-        token = current.set(None)  # the HTTP status of a notification or an answer is not that of the pending request
+        token = current_attempt.set(
+            None
+        )  # the HTTP status of a notification or an answer is not that of the pending request
         try:
             await super().send(item)
         finally:
-            current.reset(token)
+            current_attempt.reset(token)
 
 
 class WatchedStream(Wrapped):
-    """The stream of the server's messages.
+    """The stream of the server's messages."""
 
-    Args:
-        stream: The transport's read stream.
-        wire: The wire.
-        strays: Gets each message.
-        answer: Sends a message to the server.
-    """
-
-    def __init__(self, stream: Any, wire: Wire, strays: Strays, answer: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(
+        self, stream: Any, wire: Wire, strays: UnmatchedReplies, answer: Callable[[Any], Awaitable[None]]
+    ) -> None:
         super().__init__(stream)
         self._wire = wire
         self._answer = answer

@@ -38,11 +38,8 @@ class Update(NamedTuple):
 class Subscription:
     """The changes of one resource, as an asynchronous iterator of `Update`; also a context manager.
 
-    Announcements that come faster than they are read are counted in one `Update`.
-
-    Attributes:
-        uri: The resource.
-        ended: Whether the iterator has ended.
+    Announcements that come faster than they are read are counted in one `Update`. `uri` is the resource, and `ended`
+    whether the iterator has ended.
     """
 
     def __init__(self, uri: str, on_close: Callable[[Subscription], Any]) -> None:
@@ -96,11 +93,7 @@ class Subscription:
 
 
 class Ticks:
-    """Updates at regular intervals, for servers that announce no changes.
-
-    Args:
-        seconds: The interval.
-    """
+    """Updates at regular intervals, for servers that announce no changes."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -140,11 +133,7 @@ GOODBYE_SECONDS = 5.0
 
 
 class _Shared:
-    """One URI and its subscribers.
-
-    Attributes:
-        confirmed: Done when the server has agreed, or failed with its error.
-    """
+    """One URI and its subscribers. `confirmed` is done when the server has agreed, or failed with its error."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -196,11 +185,7 @@ class _Shared:
 
 
 class Subscriptions:
-    """The subscriptions of one server, over all its sessions.
-
-    Args:
-        log: Takes a level and a message for `%mcp logs`.
-    """
+    """The subscriptions of one server, over all its sessions."""
 
     def __init__(self, log: Callable[[str, str], None]) -> None:
         self._log = log

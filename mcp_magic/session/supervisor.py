@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import current
+from mcp_magic.inflight import current_attempt
 from mcp_magic.protocol import is_closed
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS
@@ -138,24 +138,9 @@ class Known(NamedTuple):
     server_info: Implementation | None
     instructions: str | None
 
-    @classmethod
-    def of(cls, client: Client) -> Known:
-        """Read it from the client of an open session."""
-        return cls(client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions)
-
 
 class Supervisor:
     """Owns the session of one connection; only it changes the state.
-
-    Args:
-        place: Name and spec of the connection, for error messages.
-        services: What the host shares.
-        recorder: Writes the messages into the trace.
-        notices: Makes the client of each session, and takes the server's notifications.
-        catalog: The cached listings; told when a new session may offer something else.
-        drained: Waits until no request is pending, at most the given seconds.
-        held: Whether a host has the connection, so that `%mcp reconnect` finds it.
-        changed: Called whenever the state changes.
 
     Attributes:
         loop: The event loop that opened the session, or None before.
@@ -286,15 +271,13 @@ class Supervisor:
         self._pause()
 
     def _resume(self, client: Client, *, afresh: bool) -> None:
-        """Note that there is a session.
-
-        Args:
-            client: Its client.
-            afresh: Whether the server may offer something else than before.
-        """
+        """Note that there is a session; `afresh` if the server may offer something else than before."""
         if self._ready is not None and not self._ready.done():
             self._ready.set_result(None)
-        self.client, self.known = client, Known.of(client)
+        self.client = client
+        self.known = Known(
+            client, client.protocol_version, client.server_capabilities, client.server_info, client.instructions
+        )
         self._lost = self._why = self._tried = None
         self._up_since = time.monotonic()
         if afresh:
@@ -322,13 +305,7 @@ class Supervisor:
             self._ready.exception()  # retrieved, so that asyncio does not report it
 
     def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
-        """Note what a transport or a request has learned.
-
-        Args:
-            event: What happened.
-            session: The client of the session that it is about; the present one if left out.
-            why: The error that shows it, or None.
-        """
+        """Note what a transport or a request has learned about a session, by default the present one."""
         if event is Event.FORGOTTEN:
             if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
                 self._leave_for(_Then.RENEW)
@@ -398,11 +375,7 @@ class Supervisor:
     # The owner task
 
     async def open(self) -> None:
-        """Open the session. On failure nothing is left running.
-
-        Raises:
-            ConnectError: The session could not be opened; the message says why.
-        """
+        """Do what `Connection.open` says."""
         quiet_sdk_logging()
         self.loop = loop = asyncio.get_running_loop()
         self._begin()
@@ -419,10 +392,7 @@ class Supervisor:
         self.connect_seconds = time.perf_counter() - started
 
     async def close(self) -> None:
-        """Close the session, and end the server if this connection started it. Idempotent.
-
-        Cancels a `reopen()` in progress, which raises SessionClosedError.
-        """
+        """Do what `Connection.close` says."""
         self._closes += 1
         await self._close(_Then.CLOSE)
 
@@ -440,15 +410,7 @@ class Supervisor:
             await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
 
     async def reopen(self, *, by_hand: bool = True) -> None:
-        """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
-
-        Args:
-            by_hand: Whether the user asked for it.
-
-        Raises:
-            ConnectError: It could not be opened; the state is then `"lost"`.
-            SessionClosedError: It was closed meanwhile.
-        """
+        """Do what `Connection.reopen` says."""
         closes = self._closes
         async with self._reopening:
             if self._closes == closes:
@@ -513,12 +475,12 @@ class Supervisor:
             self._then, self._phase = _Then.STAY, _Phase.ENTERING
             self._leave.clear()
             leaving = False
-            current.set(wire.begins(negotiation.probe(wire.errlog)))
+            current_attempt.set(wire.begins(negotiation.probe(wire.errlog)))
             try:
                 server, prepare = transport.make(), transport.prepare
                 session = self._notices.session(server, self.spec.timeout, prepare, negotiation.way)
                 async with self._unless_listening(session, wire) as client:
-                    current.set(None)
+                    current_attempt.set(None)
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     wire.opened(client)

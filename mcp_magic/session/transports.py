@@ -14,7 +14,7 @@ from mcp_magic._compat import IN_BROWSER, call_without_threads
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec, tls_context
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
-from mcp_magic.inflight import current, keep_alive
+from mcp_magic.inflight import current_attempt, keep_alive
 from mcp_magic.results.results import remember
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
@@ -48,11 +48,7 @@ __all__ = [
 
 
 class CloseOnFailedTLS:
-    """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed.
-
-    Args:
-        then: Called with each event first.
-    """
+    """The "trace" extension of one request: closes a connection whose TLS handshake does not succeed."""
 
     def __init__(self, then: Callable[[str, dict[str, Any]], Awaitable[None]]) -> None:
         self._then = then
@@ -185,8 +181,7 @@ _BYTES = (
 def contained(server: Any) -> Iterator[None]:
     """Let exceptions of a server's functions end only the request, and report them to the caller.
 
-    Args:
-        server: An `MCPServer` or a low-level `Server`. Inside the context, a middleware precedes its own.
+    Inside the context, a middleware precedes those of the `MCPServer` or low-level `Server`.
     """
 
     async def contain(context: Any, call_next: Any) -> Any:
@@ -447,20 +442,20 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
 
 
 def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
-    """Record how each request is answered, in its outcome and in the trace; requests of a log-in are left out."""
+    """Record how each request is answered, in its attempt and in the trace; requests of a log-in are left out."""
     from mcp_magic.auth.client import OWN
 
     async def remember(response: httpx2.Response) -> None:
         if OWN in response.request.extensions:
             return
         wire.recorder.http(response.request.method, response.status_code, response.headers)
-        if (made := current.get()) is not None:
-            made.answered(response)
+        if (attempt := current_attempt.get()) is not None:
+            attempt.answered(response)
 
     async def count(event: str, info: dict[str, Any]) -> None:
         keep_alive(event, info)
-        if (made := current.get()) is not None:
-            made.happened(event)
+        if (attempt := current_attempt.get()) is not None:
+            attempt.happened(event)
 
     async def watch(request: httpx2.Request) -> None:
         if OWN not in request.extensions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import StdioSpec
-from mcp_magic.inflight import Outcome
+from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import named
 from mcp_magic.session.negotiation import Probe
 from mcp_magic.stderr import Position, cause, how_ended, not_passed_on
@@ -162,7 +162,7 @@ class Wire:
     back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
     errlog: ErrorLog | None = None
-    opening: Outcome | None = None
+    opening: Attempt | None = None
     stray: str = ""
     garbage: list[str] = field(default_factory=list)
     open: bool = False
@@ -172,13 +172,13 @@ class Wire:
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
 
-    def asks(self) -> Outcome:
-        """Return a new `Outcome` that records the answer to the next request."""
-        self.opening = Outcome()
+    def asks(self) -> Attempt:
+        """Return a new `Attempt` that records the answer to the next request."""
+        self.opening = Attempt()
         return self.opening
 
-    def begins(self, probe: Probe) -> Outcome:
-        """Note that a session is being opened; return the `Outcome` that records the answer."""
+    def begins(self, probe: Probe) -> Attempt:
+        """Note that a session is being opened; return the `Attempt` that records the answer."""
         self.probe = probe
         return self.asks()
 

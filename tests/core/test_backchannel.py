@@ -84,7 +84,7 @@ def answered(host: Host, tmp_path: Path) -> Host:
 @pytest.mark.parametrize(
     ("tool", "does", "parameter"),
     [
-        ("elicit", "asks the person by `ctx.elicit`", "answer: Annotated[ElicitationResult[Model], Resolve(ask)]"),
+        ("elicit", "asks the user by `ctx.elicit`", "answer: Annotated[ElicitationResult[Model], Resolve(ask)]"),
         ("sampling", "asks a model by `create_message`", "reply: Annotated[CreateMessageResult, Resolve(ask)]"),
         ("roots", "asks for roots by `list_roots`", "roots: Annotated[ListRootsResult, Resolve(ask)]"),
     ],

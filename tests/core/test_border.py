@@ -12,7 +12,7 @@ from mcp import MCPError
 
 from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
-from mcp_magic.inflight import Outcome
+from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import CODES
 from mcp_magic.session.failures import connect_error, request_error
 from mcp_magic.session.wire import Place
@@ -84,7 +84,7 @@ def test_protocol_errors_name_the_code_and_what_it_means() -> None:
         (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it wants"),
         (-32022, {"supported": ["2031-01-01"]}, "fault: mcp_magic)\n  it takes 2031-01-01; `%mcp doctor` says"),
         (-32042, None, "(-32042, URL elicitation required; fault: you)\n  a page has to be opened first"),
-        (-1, None, "web:x: no (-1, refused by the person; fault: you)"),
+        (-1, None, "web:x: no (-1, refused by the user; fault: you)"),
         (-32001, None, "web:x: no (-32001, no answer in time; fault: the server)"),
         (-31999, None, "web:x: no (-31999, the server's own code; fault: the server)"),
         (-32099, None, "(-32099, reserved by the specification; fault: the server)"),
@@ -115,10 +115,10 @@ def test_what_the_sdk_made_up_for_a_late_answer_is_a_time_out_and_no_error_of_th
     ],
 )
 async def test_a_status_in_a_session_says_whose_fault_it_is(status: int, says: str) -> None:
-    outcome = Outcome()
-    outcome.status = status
+    attempt = Attempt()
+    attempt.status = status
     failure = MCPError(-32603, "Server returned an error response")
-    explained = request_error(failure, HTTP, "web:x", outcome=outcome)
+    explained = request_error(failure, HTTP, "web:x", attempt=attempt)
     assert isinstance(explained, errors.ProtocolError)
     assert str(explained).startswith(f"web:x: {says}")
     assert (explained.status, explained.retry_after) == (status, None)

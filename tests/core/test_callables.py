@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any, Literal
 
 import mcp_types as types
@@ -14,6 +15,8 @@ from tests.langchain.lowlevel import serving_tools
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
@@ -131,3 +134,23 @@ async def test_arguments_may_have_any_name_whichever_way_a_tool_is_called(host: 
         await host.call("any:f", given),
     ):
         assert answer.text == repr(given)
+
+
+async def test_a_call_goes_straight_to_its_transport(show: Connection) -> None:
+    await show.call_tool("one_text", {"text": "warm"})
+    entered: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        file = frame.f_code.co_filename
+        if event == "call" and "/mcp_magic/" in file:
+            entered.append((file.rpartition("/mcp_magic/")[2], frame.f_code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        await show.call_tool("one_text", {"text": "hello"})
+    finally:
+        sys.setprofile(before)
+    way = entered[: next(at for at, (module, _) in enumerate(entered) if module == "session/streams.py")]
+    assert len(way) <= 15, way
+    assert len({module for module, _ in way}) <= 6, way

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.inflight import Meter, Report
+from mcp_magic.inflight import ProgressMeter, Report
 from tests.core.reporting_server import reporting_server
 from tests.processes import start_http
 
@@ -248,8 +248,7 @@ async def test_after_the_last_report_the_time_runs(host: Host, tmp_path: Path) -
         await connection.call_tool("hold", {"folder": str(tmp_path), "done": 1}, timeout=0.2)
 
     assert str(caught.value) == (
-        "reports:hold: no answer within 0.2 s of its last report of progress; "
-        "the server has been told that nobody waits."
+        "reports:hold: no answer within 0.2 s of its last report of progress; the server has been told to stop."
     )
 
 
@@ -270,8 +269,8 @@ async def test_a_call_that_reports_for_ever_ends_all_the_same(
 # Figures
 
 
-def metered(*notes: tuple[float, float | None], seconds: float = 1.0) -> Meter:
-    meter = Meter()
+def metered(*notes: tuple[float, float | None], seconds: float = 1.0) -> ProgressMeter:
+    meter = ProgressMeter()
     for number, (progress, total) in enumerate(notes):
         meter.note(progress, total, None, number * seconds)
     return meter

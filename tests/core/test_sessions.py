@@ -267,7 +267,7 @@ async def test_a_call_that_takes_too_long_times_out_and_the_server_is_told(host:
     with pytest.raises(errors.RequestTimeoutError) as caught:
         await connection.call_tool("slow", {"seconds": 30}, timeout=0.2)
     assert str(caught.value) == (
-        "show:slow: no answer within 0.2 s of its last report of progress; the server has been told that nobody waits."
+        "show:slow: no answer within 0.2 s of its last report of progress; the server has been told to stop."
     )
     await assert_told_and_usable(connection)
 

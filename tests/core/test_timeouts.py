@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SERVER = [sys.executable, str(Path(__file__).with_name("waiting_server.py"))]
 SHORT, PATIENT, LONG = 0.2, 1.2, 30.0
-TOLD = "the server has been told that nobody waits."
+TOLD = "the server has been told to stop."
 
 
 def asking(connection: Connection, name: str) -> dict[str, Callable[..., Awaitable[Any]]]:

@@ -60,7 +60,11 @@ ROWS = [
     Row("bad_utf8", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("number", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("wrong_shape", InvalidResponseError, "content: Field required"),
-    Row("wrong_id", InvalidResponseError, f"{BREAKS}Failed to parse the answer: it came with id 987654, which nobody"),
+    Row(
+        "wrong_id",
+        InvalidResponseError,
+        f"{BREAKS}Failed to parse the answer: it came with id 987654, which no",
+    ),
     Row("no_http", SessionClosedError, LOST),
     Row("bad_chunk", SessionClosedError, LOST),
     Row("bad_gzip", SessionClosedError, LOST),

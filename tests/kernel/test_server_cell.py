@@ -175,7 +175,7 @@ def test_a_parameter_asks_and_a_request_in_the_middle_of_a_call_says_what_to_wri
     (folder / "answers.json").write_text('[{"city": "Oslo"}]')
     assert shop.ok("%mcp call trips:plan --answers answers.json").text == "3 days in Oslo"
     failed = shop.run("%mcp call trips:ask")
-    assert failed.evalue.startswith("trips:ask: the server asks the person by `ctx.elicit` in the middle of the call")
+    assert failed.evalue.startswith("trips:ask: the server asks the user by `ctx.elicit` in the middle of the call")
     assert "`answer: Annotated[ElicitationResult[Model], Resolve(ask)]`" in failed.evalue
     shop.ok("%mcp export trips trips.py")
     assert (
