@@ -15,7 +15,7 @@ from langgraph.runtime import get_runtime
 from mcp_magic._text import free_name
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.langchain.content import LEVELS, storable
-from mcp_magic.schema.validate import schema_errors
+from mcp_magic.schema.validate import argument_problems
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -229,4 +229,4 @@ def _with_number(value: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _errors(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> int:
-    return len(schema_errors(arguments, input_schema) or ())
+    return len(argument_problems(arguments, input_schema))

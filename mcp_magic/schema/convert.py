@@ -243,10 +243,6 @@ MAX_DIGITS = 4_300
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
     """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged.
 
-    Args:
-        arguments: Python objects by name.
-        schema: The tool's input schema.
-
     Raises:
         ArgumentsError: An argument has no JSON form.
 
@@ -264,11 +260,7 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 
 def check_text(value: Any, path: str) -> None:
-    """Raise if a text, or a text inside a list or dict, cannot be sent.
-
-    Args:
-        value: The value to send.
-        path: Its name in the message.
+    """Raise if a text, or a text inside a list or dict, cannot be sent; `path` is its name in the message.
 
     Raises:
         ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode it, and sending it would end a session over

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.ipython.ask import needs_yes
@@ -11,8 +11,7 @@ from mcp_magic.ipython.commandline import Implementation, Invocation, Parser
 if TYPE_CHECKING:
     import argparse
 
-    from mcp_magic.session.connection import Connection
-    from mcp_magic.ui.explorer import Explorer, Item
+    from mcp_magic.ui.explorer import Explorer
 
 __all__ = ["UI"]
 
@@ -25,16 +24,14 @@ def options(parser: Parser) -> None:
 async def run(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
     """Open an explorer; closes the explorer of the cell's earlier run."""
     from mcp_magic.ipython.cells import keep_here
-    from mcp_magic.ui.explorer import Explorer, make_form
+    from mcp_magic.ui.explorer import Explorer
 
     configured = discover_servers(invocation.directory)
     ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
     offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
 
-    def form(connection: Connection, item: Item) -> Any:
-        return make_form(connection, item, invocation.settings.call_timeout)
-
-    explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
+    timeout = invocation.settings.call_timeout
+    explorer = Explorer(invocation.host, arguments.server, offered=offered, timeout=timeout)
     return keep_here(explorer, invocation.shell)
 
 
