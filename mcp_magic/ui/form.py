@@ -9,7 +9,7 @@ import ipywidgets
 
 from mcp_magic.display.document import joined, tag
 from mcp_magic.display.text import one_line, shorten
-from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.convert import read_json
 from mcp_magic.schema.fields import UNSET, root_field
 from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs

@@ -17,8 +17,7 @@ import ipywidgets
 
 from mcp_magic import schema
 from mcp_magic.display.text import one_line
-from mcp_magic.schema.commandline import read_json
-from mcp_magic.schema.convert import base64_text
+from mcp_magic.schema.convert import base64_text, read_json
 from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
 from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import measure

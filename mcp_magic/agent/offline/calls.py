@@ -17,7 +17,7 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.schema.commandline import UnfitText, from_text
+from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:

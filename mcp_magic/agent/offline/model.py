@@ -19,7 +19,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic._text import sentence
 from mcp_magic.agent.offline.calls import Call, Past, Toolbox, results_in
-from mcp_magic.schema.commandline import UnfitText, from_text
+from mcp_magic.schema.convert import UnfitText, from_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
