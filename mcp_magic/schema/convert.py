@@ -82,15 +82,6 @@ def _cells(value: Any) -> list[Any]:
     return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
-def _listed(value: Any, field: Field, path: str) -> list[Any]:
-    return _cells(value)
-
-
-def _multi_index(value: Any, field: Field, path: str) -> list[Any]:
-    levels = [_cells(value.get_level_values(level)) for level in range(value.nlevels)]
-    return [list(each) for each in zip(*levels, strict=True)]
-
-
 def _series(value: Any, field: Field, path: str) -> Any:
     """Return a list; for an object field, the values by label; for records or rows, a table of one column."""
     layout, _ = _layout(field)
@@ -124,14 +115,6 @@ def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
         if name not in columns:
             labels[name] = _cells(index.get_level_values(level))
     return labels
-
-
-def _polars(value: Any, field: Field, path: str) -> Any:
-    return _table(value.columns, [column.to_list() for column in value.get_columns()], field, path)
-
-
-def _arrow(value: Any, field: Field, path: str) -> Any:
-    return _table(value.column_names, [column.to_pylist() for column in value.columns], field, path)
 
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
@@ -179,27 +162,25 @@ def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"]
     return ("list", None) if row is None else ("rows", row)
 
 
-def _missing(value: Any, field: Field, path: str) -> None:
-    return None
-
-
-def _call(method: str) -> Callable[[Any, Field, str], Any]:
-    return lambda value, _field, _path: getattr(value, method)()
-
-
 _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
-    ("pandas", "MultiIndex"): _multi_index,
-    ("pandas", "Index"): _listed,
-    ("pandas", "ExtensionArray"): _listed,
-    ("pandas", "NAType"): _missing,
-    ("pandas", "NaTType"): _missing,
-    ("pandas", "Period"): _call("__str__"),
-    ("polars", "DataFrame"): _polars,
-    ("polars", "Series"): _call("to_list"),
-    ("pyarrow", "Table"): _arrow,
+    ("pandas", "MultiIndex"): lambda value, _field, _path: [
+        list(each) for each in zip(*(_cells(value.get_level_values(i)) for i in range(value.nlevels)), strict=True)
+    ],
+    ("pandas", "Index"): lambda value, _field, _path: _cells(value),
+    ("pandas", "ExtensionArray"): lambda value, _field, _path: _cells(value),
+    ("pandas", "NAType"): lambda _value, _field, _path: None,
+    ("pandas", "NaTType"): lambda _value, _field, _path: None,
+    ("pandas", "Period"): lambda value, _field, _path: str(value),
+    ("polars", "DataFrame"): lambda value, field, path: _table(
+        value.columns, [column.to_list() for column in value.get_columns()], field, path
+    ),
+    ("polars", "Series"): lambda value, _field, _path: value.to_list(),
+    ("pyarrow", "Table"): lambda value, field, path: _table(
+        value.column_names, [column.to_pylist() for column in value.columns], field, path
+    ),
 }
 """(library, class, or "" for any class) -> function that makes a value plain."""
 
@@ -463,12 +444,11 @@ def _decimal(value: decimal.Decimal, field: Field, path: str) -> Any:
     return _finite(float(value), field, path)
 
 
-def _datetime(value: datetime.datetime, field: Field, path: str) -> str:
-    return value.date().isoformat() if field.format == "date" else value.isoformat()
-
-
 def _date(value: datetime.date, field: Field, path: str) -> str:
-    if field.format == "date-time":
+    """Return a date or a datetime as the one that the format asks for."""
+    if field.format == "date" and isinstance(value, datetime.datetime):
+        return value.date().isoformat()
+    if field.format == "date-time" and not isinstance(value, datetime.datetime):
         return datetime.datetime.combine(value, datetime.time()).isoformat()
     return value.isoformat()
 
@@ -488,7 +468,6 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
 
 
 _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
-    (datetime.datetime, _datetime),
     (datetime.date, _date),
     (datetime.time, lambda value, _field, _path: value.isoformat()),
     (datetime.timedelta, _duration),
