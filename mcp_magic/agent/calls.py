@@ -16,7 +16,7 @@ from mcp_magic.agent.tools import own_arguments
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.langchain.content import LEVELS, approval_of, storable
-from mcp_magic.schema.validate import schema_errors
+from mcp_magic.schema.validate import argument_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -318,10 +318,10 @@ def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any
     """
     numbers: dict[str, Any] = dict(arguments)
     paths = list(islice(_digits(numbers), MAX_NUMBERS))
-    wrong = len(schema_errors(numbers, input_schema) or ()) if paths else 0
+    wrong = len(argument_problems(numbers, input_schema)) if paths else 0
     for path in paths if wrong else ():
         tried = _with_number(numbers, path)
-        fewer = len(schema_errors(tried, input_schema) or ())
+        fewer = len(argument_problems(tried, input_schema))
         if fewer < wrong:
             numbers, wrong = tried, fewer
     return numbers

@@ -25,7 +25,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic._text import sentence
 from mcp_magic.agent.scripted import LocalModel
-from mcp_magic.schema.commandline import UnfitText, from_text
+from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
 from mcp_magic.inflight import NotAskedError, RateLimiter, Unanswered, answered, in_time
 from mcp_magic.results.content import part_of
-from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.convert import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

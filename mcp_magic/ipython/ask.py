@@ -29,7 +29,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.ipython.execution import interrupt, let_end
-from mcp_magic.schema.commandline import UnfitText, from_text
+from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import UNSET
 from mcp_magic.schema.validate import unfit
 

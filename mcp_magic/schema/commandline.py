@@ -1,11 +1,10 @@
-"""Reads the arguments of a tool or prompt from a `%mcp` line, converts them by the schema, and writes such lines."""
+"""The syntax of the arguments on a `%mcp` line: reads the words of a line, and writes lines that read back."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import json
-import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,11 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.convert import base64_text, to_json_value
+from mcp_magic.schema.convert import UnfitText, base64_text, from_text, read_json, to_json_value
 from mcp_magic.schema.fields import Field, root_field, shorten
-from mcp_magic.schema.formats import fits_format
-from mcp_magic.schema.patterns import matches
-from mcp_magic.schema.resolve import is_number, json_equal
+from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.secrets import is_secret_name
 from mcp_magic.schema.validate import check_arguments, unfit, unknown
 
@@ -31,7 +28,6 @@ __all__ = [
     "CELL",
     "REFERENCE",
     "Item",
-    "UnfitText",
     "as_command",
     "as_word",
     "call_line",
@@ -39,7 +35,6 @@ __all__ = [
     "escape_name",
     "escape_text",
     "escape_word",
-    "from_text",
     "is_stray",
     "line_or_comment",
     "parse_arguments",
@@ -48,46 +43,9 @@ __all__ = [
     "prompt_schema",
     "python_source",
     "read_item",
-    "read_json",
     "stray_error",
     "unescape_word",
 ]
-
-
-# Strict JSON.
-
-
-def read_json(text: str) -> Any:
-    """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
-
-    Raises:
-        ValueError: The text is not JSON. The message says why in a few words.
-
-    >>> read_json("[1, 2.0]")
-    [1, 2.0]
-    >>> read_json("NaN")
-    Traceback (most recent call last):
-    ValueError: NaN is not JSON
-    """
-    try:
-        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
-        raise ValueError(f"{error.msg} at {where}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return value
-
-
-def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large for a float")
-    return value
 
 
 # The syntax of one argument, as in HTTPie: `name=text`, `name:=json`, `name=$variable`, `name={expression}`,
@@ -323,184 +281,6 @@ def unescape_word(word: str) -> str:
     ('{x}', '\\x')
     """
     return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word
-
-
-# Text from a command line as the JSON value that the schema expects.
-
-_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-# ASCII digits only: Python's int() also takes underscores and digits of any script.
-_INTEGER = re.compile(r"([+-]?[0-9]+)(\.0*)?")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-
-
-class UnfitText(ValueError):
-    """A text is no value of its field. The caller knows the argument's name and writes the message."""
-
-
-def from_text(text: str, field: Field) -> Any:
-    """Return the value that `text` stands for; it stays text if the field takes text.
-
-    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
-    (write the word itself as JSON, `name:='"null"'`).
-
-    Raises:
-        UnfitText: The text stands for no value of the field.
-
-    >>> from mcp_magic.schema.fields import root_field
-    >>> from_text("12", root_field({"type": ["integer", "null"]}))
-    12
-    >>> from_text("12", root_field({"type": ["integer", "string"]}))
-    '12'
-    """
-    if text == "null" and field.nullable:
-        return None
-    reader = _READERS.get(field.kind)
-    if reader is None:
-        return text
-    try:
-        return reader(text, field)
-    except UnfitText:
-        if "type" not in field.schema and field.kind in ("object", "array"):
-            # The kind was inferred from other keywords; JSON Schema allows text here too.
-            return text
-        raise
-
-
-def _string(text: str, field: Field) -> str:
-    if not fits_format(text, field.format):
-        raise UnfitText
-    return text
-
-
-def _integer(text: str, field: Field) -> int:
-    match = _INTEGER.fullmatch(text.strip())
-    if match is None:
-        raise UnfitText
-    return _exact(match[1])
-
-
-def _exact(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # more than 4,300 digits, which json cannot write either
-        raise UnfitText from None
-
-
-def _number(text: str, field: Field) -> int | float:
-    text = text.strip()
-    if re.fullmatch(r"[+-]?[0-9]+", text):
-        return _exact(text)
-    if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text)):
-        raise UnfitText
-    return value
-
-
-def _boolean(text: str, field: Field) -> bool:
-    value = _WORDS.get(text.strip().lower())
-    if value is None:
-        raise UnfitText
-    return value
-
-
-def _null(text: str, field: Field) -> None:
-    if text != "null":
-        raise UnfitText
-
-
-def _choice(text: str, field: Field) -> Any:
-    """Return the choice that a text names: by value, else by label, else by the value's JSON."""
-    for value, _ in field.choices:
-        if isinstance(value, str) and value == text:
-            return value
-    for value, label in field.choices:
-        if label == text:
-            return value
-    for value, _ in field.choices:
-        if not isinstance(value, str) and _reads_as(text, value):
-            return value
-    raise UnfitText
-
-
-def _reads_as(text: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return _WORDS.get(text.lower()) is value
-    try:
-        read = read_json(text)
-    except ValueError:
-        return False
-    return type(read) is type(value) and bool(read == value)
-
-
-def _array(text: str, field: Field) -> list[Any]:
-    if text.lstrip().startswith("["):
-        try:
-            value = read_json(text)
-        except ValueError:
-            value = None
-        if isinstance(value, list):
-            return value
-    item = field.at(0)
-    return [text if item is None else from_text(text, item)]
-
-
-def _object(text: str, field: Field) -> dict[str, Any]:
-    try:
-        value = read_json(text)
-    except ValueError:
-        raise UnfitText from None
-    if not isinstance(value, dict):
-        raise UnfitText
-    return value
-
-
-def _union(text: str, field: Field) -> Any:
-    """Return the text if a variant takes it as text, else the value by the first variant that can read it."""
-    for variant in field.variants:
-        if variant.kind in ("string", "any", "enum", "const") and _takes(variant, text):
-            return text
-    opening = text.lstrip()[:1]
-    variants = sorted(field.variants, key=lambda each: _RANK.get((opening, each.kind), _RANK.get(("", each.kind), 0)))
-    for variant in variants:
-        try:
-            return from_text(text, variant)
-        except UnfitText:
-            continue
-    raise UnfitText
-
-
-_RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array"): 2, ("", "string"): 3}
-"""Order of variants: the container that the text looks like, then scalars, object, list of one, unfitting string."""
-
-
-def _takes(field: Field, text: str) -> bool:
-    """Return whether the text itself is a value of the field."""
-    if field.kind in ("enum", "const"):
-        return any(value == text for value, _ in field.choices if isinstance(value, str))
-    schema = field.schema
-    low, high = schema.get("minLength"), schema.get("maxLength")
-    long_enough = not is_number(low) or len(text) >= low
-    short_enough = not is_number(high) or len(text) <= high
-    return bool(
-        long_enough
-        and short_enough
-        and fits_format(text, field.format)
-        and matches(schema.get("pattern"), text) is not False
-    )
-
-
-_READERS: dict[str, Callable[[str, Field], Any]] = {
-    "string": _string,
-    "integer": _integer,
-    "number": _number,
-    "boolean": _boolean,
-    "null": _null,
-    "enum": _choice,
-    "const": _choice,
-    "array": _array,
-    "object": _object,
-    "union": _union,
-}
-"""Kind -> reader of its text; a kind without a row takes any text."""
 
 
 # From the words of a `%mcp call` line to the JSON object that is sent.

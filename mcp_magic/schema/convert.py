@@ -1,4 +1,4 @@
-"""Converts Python values to the JSON that a schema expects: dates, numbers, arrays, tables and bytes."""
+"""Converts texts and Python values to the JSON that a schema expects: numbers, dates, arrays, tables and bytes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,37 @@ import enum
 import fractions
 import functools
 import io
+import json
 import math
 import numbers
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from typing import Any, Literal
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.fields import Field, root_field
+from mcp_magic.schema.formats import fits_format
+from mcp_magic.schema.patterns import matches
+from mcp_magic.schema.resolve import is_number
 
-__all__ = ["base64_text", "check_text", "encoded", "json_arguments", "picture", "to_json_value", "unpacked"]
+__all__ = [
+    "UnfitText",
+    "base64_text",
+    "check_text",
+    "from_text",
+    "json_arguments",
+    "read_json",
+    "to_json_value",
+]
 
 
 # Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts. This module imports none of these
 # libraries: an object of theirs can exist only after its library was imported.
 
 
-def unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
+def _unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
     """Return (True, the plain value) for an array, table or scalar of these libraries, else (False, None).
 
     Missing values of a table (NaN, NaT, NA) become None. Values inside may still need conversion.
@@ -69,15 +82,6 @@ def _cells(value: Any) -> list[Any]:
     return [None if missing else each for each, missing in zip(value.tolist(), value.isna(), strict=True)]
 
 
-def _listed(value: Any, field: Field, path: str) -> list[Any]:
-    return _cells(value)
-
-
-def _multi_index(value: Any, field: Field, path: str) -> list[Any]:
-    levels = [_cells(value.get_level_values(level)) for level in range(value.nlevels)]
-    return [list(each) for each in zip(*levels, strict=True)]
-
-
 def _series(value: Any, field: Field, path: str) -> Any:
     """Return a list; for an object field, the values by label; for records or rows, a table of one column."""
     layout, _ = _layout(field)
@@ -111,14 +115,6 @@ def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
         if name not in columns:
             labels[name] = _cells(index.get_level_values(level))
     return labels
-
-
-def _polars(value: Any, field: Field, path: str) -> Any:
-    return _table(value.columns, [column.to_list() for column in value.get_columns()], field, path)
-
-
-def _arrow(value: Any, field: Field, path: str) -> Any:
-    return _table(value.column_names, [column.to_pylist() for column in value.columns], field, path)
 
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
@@ -166,27 +162,25 @@ def _layout(field: Field) -> tuple[Literal["columns", "records", "rows", "list"]
     return ("list", None) if row is None else ("rows", row)
 
 
-def _missing(value: Any, field: Field, path: str) -> None:
-    return None
-
-
-def _call(method: str) -> Callable[[Any, Field, str], Any]:
-    return lambda value, _field, _path: getattr(value, method)()
-
-
 _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
-    ("pandas", "MultiIndex"): _multi_index,
-    ("pandas", "Index"): _listed,
-    ("pandas", "ExtensionArray"): _listed,
-    ("pandas", "NAType"): _missing,
-    ("pandas", "NaTType"): _missing,
-    ("pandas", "Period"): _call("__str__"),
-    ("polars", "DataFrame"): _polars,
-    ("polars", "Series"): _call("to_list"),
-    ("pyarrow", "Table"): _arrow,
+    ("pandas", "MultiIndex"): lambda value, _field, _path: [
+        list(each) for each in zip(*(_cells(value.get_level_values(i)) for i in range(value.nlevels)), strict=True)
+    ],
+    ("pandas", "Index"): lambda value, _field, _path: _cells(value),
+    ("pandas", "ExtensionArray"): lambda value, _field, _path: _cells(value),
+    ("pandas", "NAType"): lambda _value, _field, _path: None,
+    ("pandas", "NaTType"): lambda _value, _field, _path: None,
+    ("pandas", "Period"): lambda value, _field, _path: str(value),
+    ("polars", "DataFrame"): lambda value, field, path: _table(
+        value.columns, [column.to_list() for column in value.get_columns()], field, path
+    ),
+    ("polars", "Series"): lambda value, _field, _path: value.to_list(),
+    ("pyarrow", "Table"): lambda value, field, path: _table(
+        value.column_names, [column.to_pylist() for column in value.columns], field, path
+    ),
 }
 """(library, class, or "" for any class) -> function that makes a value plain."""
 
@@ -201,7 +195,7 @@ def base64_text(data: bytes, field: Field) -> str:
     return (base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)).decode("ascii")
 
 
-def encoded(data: bytes, field: Field, path: str, what: str) -> str:
+def _encoded(data: bytes, field: Field, path: str, what: str) -> str:
     """Return the base64 of bytes.
 
     Raises:
@@ -216,7 +210,7 @@ def encoded(data: bytes, field: Field, path: str, what: str) -> str:
     )
 
 
-def picture(value: Any, field: Field) -> bytes | None:
+def _picture(value: Any, field: Field) -> bytes | None:
     """Return the image file of a matplotlib figure, a PIL image or an object with a PNG repr; None for others."""
     library = type(value).__module__.partition(".")[0]
     buffer = io.BytesIO()
@@ -243,10 +237,6 @@ MAX_DIGITS = 4_300
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
     """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged.
 
-    Args:
-        arguments: Python objects by name.
-        schema: The tool's input schema.
-
     Raises:
         ArgumentsError: An argument has no JSON form.
 
@@ -268,11 +258,7 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 
 def check_text(value: Any, path: str) -> None:
-    """Raise if a text, or a text inside a list or dict, cannot be sent.
-
-    Args:
-        value: The value to send.
-        path: Its name in the message.
+    """Raise if a text, or a text inside a list or dict, cannot be sent; `path` is its name in the message.
 
     Raises:
         ArgumentsError: A text has a lone surrogate. UTF-8 cannot encode it, and sending it would end a session over
@@ -322,7 +308,7 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
         return _text(str.__str__(value), path)
     if isinstance(value, float):
         return _finite(float(value), field, path)
-    known, plain = unpacked(value, field, path)  # before integers, because numpy's timedelta64 counts as one
+    known, plain = _unpacked(value, field, path)  # before integers, because numpy's timedelta64 counts as one
     if known:
         return to_json_value(plain, field, path)
     if isinstance(value, numbers.Integral):
@@ -349,10 +335,10 @@ def _container(value: Any, field: Field, path: str) -> Any:
         return _array(_ordered(value), field, path)
     if isinstance(value, Sequence | ValuesView | collections.deque):
         return _array(value, field, path)
-    data = picture(value, field)
+    data = _picture(value, field)
     if data is None:
         raise ArgumentsError(f"{path}: cannot send a {kind.__name__} object; expected {field.type_text}")
-    return encoded(data, field, path, kind.__name__)
+    return _encoded(data, field, path, kind.__name__)
 
 
 def _is_plain(value: Any) -> bool:
@@ -462,12 +448,11 @@ def _decimal(value: decimal.Decimal, field: Field, path: str) -> Any:
     return _finite(float(value), field, path)
 
 
-def _datetime(value: datetime.datetime, field: Field, path: str) -> str:
-    return value.date().isoformat() if field.format == "date" else value.isoformat()
-
-
 def _date(value: datetime.date, field: Field, path: str) -> str:
-    if field.format == "date-time":
+    """Return a date or a datetime as the one that the format asks for."""
+    if field.format == "date" and isinstance(value, datetime.datetime):
+        return value.date().isoformat()
+    if field.format == "date-time" and not isinstance(value, datetime.datetime):
         return datetime.datetime.combine(value, datetime.time()).isoformat()
     return value.isoformat()
 
@@ -487,7 +472,6 @@ def _duration(value: datetime.timedelta, field: Field, path: str) -> Any:
 
 
 _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
-    (datetime.datetime, _datetime),
     (datetime.date, _date),
     (datetime.time, lambda value, _field, _path: value.isoformat()),
     (datetime.timedelta, _duration),
@@ -495,6 +479,220 @@ _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
     (fractions.Fraction, lambda value, field, path: _finite(float(value), field, path)),
     (uuid.UUID, lambda value, _field, _path: str(value)),
     (os.PathLike, lambda value, _field, path: _text(os.fsdecode(value), path)),
-    (bytes | bytearray | memoryview, lambda value, field, path: encoded(bytes(value), field, path, "bytes")),
+    (bytes | bytearray | memoryview, lambda value, field, path: _encoded(bytes(value), field, path, "bytes")),
 ]
 """Types of scalars and their conversions; a subclass comes before its base class."""
+
+
+# Strict JSON.
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
+
+    Raises:
+        ValueError: The text is not JSON. The message says why in a few words.
+
+    >>> read_json("[1, 2.0]")
+    [1, 2.0]
+    >>> read_json("NaN")
+    Traceback (most recent call last):
+    ValueError: NaN is not JSON
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite_float)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
+        raise ValueError(f"{error.msg} at {where}") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a float")
+    return value
+
+
+# Text from a command line as the JSON value that the schema expects.
+
+_WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# ASCII digits only: Python's int() also takes underscores and digits of any script.
+_INTEGER = re.compile(r"([+-]?[0-9]+)(\.0*)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class UnfitText(ValueError):
+    """A text is no value of its field. The caller knows the argument's name and writes the message."""
+
+
+def from_text(text: str, field: Field) -> Any:
+    """Return the value that `text` stands for; it stays text if the field takes text.
+
+    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
+    (write the word itself as JSON, `name:='"null"'`).
+
+    Raises:
+        UnfitText: The text stands for no value of the field.
+
+    >>> from mcp_magic.schema.fields import root_field
+    >>> from_text("12", root_field({"type": ["integer", "null"]}))
+    12
+    >>> from_text("12", root_field({"type": ["integer", "string"]}))
+    '12'
+    """
+    if text == "null" and field.nullable:
+        return None
+    reader = _READERS.get(field.kind)
+    if reader is None:
+        return text
+    try:
+        return reader(text, field)
+    except UnfitText:
+        if "type" not in field.schema and field.kind in ("object", "array"):
+            # The kind was inferred from other keywords; JSON Schema allows text here too.
+            return text
+        raise
+
+
+def _read_string(text: str, field: Field) -> str:
+    if not fits_format(text, field.format):
+        raise UnfitText
+    return text
+
+
+def _read_integer(text: str, field: Field) -> int:
+    match = _INTEGER.fullmatch(text.strip())
+    if match is None:
+        raise UnfitText
+    return _exact(match[1])
+
+
+def _exact(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:  # more than 4,300 digits, which json cannot write either
+        raise UnfitText from None
+
+
+def _read_number(text: str, field: Field) -> int | float:
+    text = text.strip()
+    if re.fullmatch(r"[+-]?[0-9]+", text):
+        return _exact(text)
+    if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text)):
+        raise UnfitText
+    return value
+
+
+def _read_boolean(text: str, field: Field) -> bool:
+    value = _WORDS.get(text.strip().lower())
+    if value is None:
+        raise UnfitText
+    return value
+
+
+def _read_null(text: str, field: Field) -> None:
+    if text != "null":
+        raise UnfitText
+
+
+def _read_choice(text: str, field: Field) -> Any:
+    """Return the choice that a text names: by value, else by label, else by the value's JSON."""
+    for value, _ in field.choices:
+        if isinstance(value, str) and value == text:
+            return value
+    for value, label in field.choices:
+        if label == text:
+            return value
+    for value, _ in field.choices:
+        if not isinstance(value, str) and _reads_as(text, value):
+            return value
+    raise UnfitText
+
+
+def _reads_as(text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return _WORDS.get(text.lower()) is value
+    try:
+        read = read_json(text)
+    except ValueError:
+        return False
+    return type(read) is type(value) and bool(read == value)
+
+
+def _read_array(text: str, field: Field) -> list[Any]:
+    if text.lstrip().startswith("["):
+        try:
+            value = read_json(text)
+        except ValueError:
+            value = None
+        if isinstance(value, list):
+            return value
+    item = field.at(0)
+    return [text if item is None else from_text(text, item)]
+
+
+def _read_object(text: str, field: Field) -> dict[str, Any]:
+    try:
+        value = read_json(text)
+    except ValueError:
+        raise UnfitText from None
+    if not isinstance(value, dict):
+        raise UnfitText
+    return value
+
+
+def _read_union(text: str, field: Field) -> Any:
+    """Return the text if a variant takes it as text, else the value by the first variant that can read it."""
+    for variant in field.variants:
+        if variant.kind in ("string", "any", "enum", "const") and _takes(variant, text):
+            return text
+    opening = text.lstrip()[:1]
+    variants = sorted(field.variants, key=lambda each: _RANK.get((opening, each.kind), _RANK.get(("", each.kind), 0)))
+    for variant in variants:
+        try:
+            return from_text(text, variant)
+        except UnfitText:
+            continue
+    raise UnfitText
+
+
+_RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array"): 2, ("", "string"): 3}
+"""Order of variants: the container that the text looks like, then scalars, object, list of one, unfitting string."""
+
+
+def _takes(field: Field, text: str) -> bool:
+    """Return whether the text itself is a value of the field."""
+    if field.kind in ("enum", "const"):
+        return any(value == text for value, _ in field.choices if isinstance(value, str))
+    schema = field.schema
+    low, high = schema.get("minLength"), schema.get("maxLength")
+    long_enough = not is_number(low) or len(text) >= low
+    short_enough = not is_number(high) or len(text) <= high
+    return bool(
+        long_enough
+        and short_enough
+        and fits_format(text, field.format)
+        and matches(schema.get("pattern"), text) is not False
+    )
+
+
+_READERS: dict[str, Callable[[str, Field], Any]] = {
+    "string": _read_string,
+    "integer": _read_integer,
+    "number": _read_number,
+    "boolean": _read_boolean,
+    "null": _read_null,
+    "enum": _read_choice,
+    "const": _read_choice,
+    "array": _read_array,
+    "object": _read_object,
+    "union": _read_union,
+}
+"""Kind -> reader of its text; a kind without a row takes any text."""

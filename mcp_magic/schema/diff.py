@@ -38,12 +38,7 @@ class SchemaChange(NamedTuple):
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
-    """Return the changes from one schema to another.
-
-    Args:
-        old: The schema before.
-        new: The schema now.
-        side: `"input"` for arguments sent to the server, `"output"` for its results.
+    """Return the changes from one schema to another: the "input" of a tool, or the "output".
 
     >>> before = {"properties": {"n": {"type": "integer"}}}
     >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}

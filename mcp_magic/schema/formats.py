@@ -31,18 +31,9 @@ def _date_time(text: str) -> bool:
     return True
 
 
-def _date(text: str) -> bool:
-    datetime.date.fromisoformat(text)
-    return len(text) == 10
-
-
 def _time(text: str) -> bool:
     datetime.time.fromisoformat(_LEAP_SECOND.sub(":59", text.upper()))
     return ":" in text
-
-
-def _duration(text: str) -> bool:
-    return _DURATION.fullmatch(text) is not None
 
 
 def _email(text: str) -> bool:
@@ -55,32 +46,18 @@ def _uri(text: str) -> bool:
     return bool(parts.scheme and (parts.netloc or parts.path)) and not re.search(r"\s", text)
 
 
-def _uuid(text: str) -> bool:
-    uuid.UUID(text)
-    return len(text) == 36
-
-
-def _ipv4(text: str) -> bool:
-    ipaddress.IPv4Address(text)
-    return True
-
-
-def _ipv6(text: str) -> bool:
-    return not ipaddress.IPv6Address(text).scope_id
-
-
 FORMATS: dict[str, Callable[[str], bool]] = {
-    "date": _date,
+    "date": lambda text: bool(datetime.date.fromisoformat(text)) and len(text) == 10,
     "date-time": _date_time,
-    "duration": _duration,
+    "duration": lambda text: _DURATION.fullmatch(text) is not None,
     "email": _email,
     "idn-email": _email,
-    "ipv4": _ipv4,
-    "ipv6": _ipv6,
+    "ipv4": lambda text: bool(ipaddress.IPv4Address(text)),
+    "ipv6": lambda text: not ipaddress.IPv6Address(text).scope_id,
     "iri": _uri,
     "time": _time,
     "uri": _uri,
-    "uuid": _uuid,
+    "uuid": lambda text: bool(uuid.UUID(text)) and len(text) == 36,
 }
 """Format -> check of a text, which returns False or raises ValueError if it does not fit. Others are not checked."""
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 __all__ = [
+    "Problem",
+    "argument_problems",
     "check_answer",
     "check_arguments",
     "import_jsonschema",
@@ -50,16 +52,12 @@ __all__ = [
     "is_unique",
     "keys_of",
     "make_validator",
-    "missing_names",
     "native_check",
     "path_text",
     "prepare_arguments",
-    "problems_of",
-    "schema_errors",
     "schema_problem",
     "shown",
     "together",
-    "told_of",
     "unfit",
     "unknown",
 ]
@@ -159,38 +157,71 @@ MAX_NAME = 120
 """Characters of a name that a message shows."""
 
 MAX_MISSING = 20
-"""Missing names of one object that a message lists."""
+"""Missing names that a message lists."""
 
 MAX_VALUES = 10_000
 """Values inside a list or object that are searched for a secret; a larger one is not quoted."""
 
 
-def problems_of(errors: Iterable[ValidationError], arguments: dict[str, Any], root: Field) -> list[str]:
-    """Return one line for each problem: missing names, unknown names, then values that do not fit."""
-    missing: dict[tuple[str | int, ...], str] = {}
-    unfitting: dict[str, None] = {}
-    unknowns: dict[str, None] = {}
+@dataclass(frozen=True)
+class Problem:
+    """One problem in arguments.
+
+    Attributes:
+        path: The path of the value, also of one that is missing; () for the root.
+        text: The message.
+        missing: Whether the value is missing.
+    """
+
+    path: tuple[str | int, ...]
+    text: str
+    missing: bool = False
+
+
+def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
+    """Return all problems of arguments, each with its place; see `check_arguments`."""
+    compiled = _compile(schema)
+    if compiled.takes(arguments):
+        return []
+    return list(_located(_errors(compiled, dict(arguments)), arguments, root_field(schema)))
+
+
+def _located(errors: Iterable[ValidationError], arguments: Mapping[str, Any], root: Field) -> Iterator[Problem]:
     extra = [name for name in arguments if not root.is_open and root.at(name) is None]
     if extra:
-        unknowns[unknown(extra, root)] = None
-    for error in (told for found in errors for told in told_of(found)):
-        path = list(error.absolute_path)
+        yield Problem((), unknown(extra, root))
+    lacking: set[tuple[str | int, ...]] = set()
+    for error in (told for found in errors for told in _told_of(found)):
+        path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
-            if (
-                tuple(path) not in missing
-            ):  # jsonschema yields one error for each missing name, and each error lists all
-                missing[tuple(path)] = _missing(error, path, field)
+            if path not in lacking:  # jsonschema yields one error for each missing name, and each error lists all
+                lacking.add(path)
+                yield from (_missing((*path, name), field.at(name)) for name in _missing_names(error)[:MAX_ERRORS])
         elif error.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(error.instance, dict):
             names = [str(name) for name in error.instance if field.at(str(name)) is None]
             if names and path:
-                unknowns[unknown(names, field, path_text(path))] = None
+                yield Problem(path, unknown(names, field, path_text(path)))
             elif not names:
-                unfitting[_in_its_words(error, path, field)] = None
+                yield Problem(path, _in_its_words(error, path, field))
         else:
-            unfitting[_line(error, path, field)] = None
-    absent = ", ".join(missing.values())
-    return [f"missing: {absent}"] * bool(absent) + list(unknowns) + list(unfitting)
+            yield Problem(path, _line(error, path, field))
+
+
+def _missing(path: tuple[str | int, ...], field: Field | None) -> Problem:
+    expected = field.type_text if field is not None else "any"
+    return Problem(path, f"missing: {shorten(path_text(path), MAX_NAME)} ({expected})", missing=True)
+
+
+def _joined(problems: Iterable[Problem]) -> list[str]:
+    """Return one line for each problem; all that is missing is on the first line."""
+    found = list(dict.fromkeys(problems))
+    absent = [problem.text.removeprefix("missing: ") for problem in found if problem.missing]
+    more = f" and {len(absent) - MAX_MISSING:,} more" if len(absent) > MAX_MISSING else ""
+    if len(absent) >= MAX_ERRORS:  # not all of them are there
+        more = " and many more"
+    lines = [f"missing: {', '.join(absent[:MAX_MISSING])}{more}"] if absent else []
+    return lines + list(dict.fromkeys(problem.text for problem in found if not problem.missing))
 
 
 def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
@@ -231,30 +262,19 @@ def _has_secret(value: Any) -> bool:
     return True
 
 
-def missing_names(error: ValidationError) -> list[str]:
+def _missing_names(error: ValidationError) -> list[str]:
     """Return the names that an object lacks, from jsonschema's error for `required`."""
     required = cast("list[Any]", error.validator_value)
     return [name for name in required if isinstance(name, str) and name not in cast("Any", error.instance)]
 
 
-def _missing(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
-    names = missing_names(error)
-    texts = []
-    for name in names[:MAX_MISSING]:
-        child = field.at(name)
-        texts.append(
-            f"{shorten(path_text([*path, name]), MAX_NAME)} ({child.type_text if child is not None else 'any'})"
-        )
-    return ", ".join(texts) + (f" and {len(names) - MAX_MISSING:,} more" if len(names) > MAX_MISSING else "")
-
-
-def told_of(error: ValidationError) -> Iterator[ValidationError]:
+def _told_of(error: ValidationError) -> Iterator[ValidationError]:
     """Yield, for a union's error, the errors of the variant that the value is meant for, else the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
     if not meant:
         yield error
     for each in meant:
-        yield from told_of(each)
+        yield from _told_of(each)
 
 
 def _meant_variant(error: ValidationError) -> list[ValidationError]:
@@ -835,17 +855,6 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
     return made
 
 
-def schema_errors(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[ValidationError] | None:
-    """Return the errors of arguments by jsonschema; None if a fast check shows that they fit.
-
-    Args:
-        arguments: JSON values.
-        schema: As for `check_arguments`; to jsonschema an unlisted name is no error.
-    """
-    compiled = _compile(schema)
-    return None if compiled.takes(arguments) else _errors(compiled, dict(arguments))
-
-
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
     """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
 
@@ -891,8 +900,8 @@ def is_bounded(schema: Mapping[str, Any]) -> bool:
     >>> is_bounded({"properties": {"n": {"type": "integer"}}, "required": ["n"]})
     True
     """
-    schema_errors(example_arguments(schema), schema)
-    schema_errors({child.name: {} for child in root_field(schema).children if child.required}, schema)  # fits nothing
+    argument_problems(example_arguments(schema), schema)
+    argument_problems({child.name: {} for child in root_field(schema).children if child.required}, schema)
     return not _compile(schema).given_up
 
 
@@ -911,9 +920,9 @@ def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
 
 
 def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
-    problems = problems_of(_errors(compiled, arguments), arguments, root_field(compiled.schema))
+    problems = list(_located(_errors(compiled, arguments), arguments, root_field(compiled.schema)))
     if problems:
-        raise together(problems)
+        raise together(_joined(problems))
 
 
 def _validator(schema: Mapping[str, Any]) -> Validator:

@@ -13,21 +13,21 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import WIDGET_VIEW, LoopRunner, WidgetScope
+from mcp_magic.ui.widgets import LoopRunner, WidgetScope, result_output, widget_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mcp_magic._host import Host
     from mcp_magic.config.specs import Spec
     from mcp_magic.display.document import Part
     from mcp_magic.session.catalog import Catalog
     from mcp_magic.session.connection import Connection
+    from mcp_magic.ui.request_form import RequestForm
 
-    MakeForm = Callable[[Connection, "Item"], Any]
     Where = tuple[str, str, str]
 
-__all__ = ["KEPT", "Explorer", "Index", "Item", "make_form", "make_item", "search"]
+__all__ = ["KEPT", "Explorer", "Index", "Item", "make_item", "search"]
 
 
 # The open forms: a form keeps what was typed when its item is chosen again.
@@ -36,85 +36,59 @@ KEPT = 10
 """Forms kept besides the one that is shown. A form has from ten to some hundred widgets."""
 
 
-class _Open:
-    def __init__(self, connection: Connection, item: Item, form: Any) -> None:
-        self.connection, self.item, self.form = connection, item, form
-        self._first, self._changed = form.form.draft, False
-        form.form.on_change(self._change)
-
-    def _change(self) -> None:
-        self._changed = True
-
-    @property
-    def touched(self) -> bool:
-        """Whether closing the form would lose anything: input, or an outcome."""
-        form = self.form
-        used = form.running or form.result is not None or form.error is not None
-        return self._changed or used or form.form.draft != self._first
-
-
 class Forms:
-    """Makes forms, and keeps the latest ones that were used.
+    """Makes forms, and keeps the latest ones that were used."""
 
-    Args:
-        make: Returns a new form for a connection and an item.
-    """
-
-    def __init__(self, make: MakeForm) -> None:
-        self._make = make
-        self._open: dict[Where, _Open] = {}  # in the order in which they were left
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._open: dict[Where, RequestForm] = {}  # in the order in which they were left
 
     def __contains__(self, item: Item) -> bool:
         return item.where in self._open
 
-    def open(self, connection: Connection, item: Item) -> Any:
+    def open(self, connection: Connection, item: Item) -> RequestForm:
         """Return the form of an item: the kept one, or a new one.
 
         If the session or the definition has changed, a new form takes over the input of the kept one.
-
-        Raises:
-            ImportError: The forms cannot be imported.
         """
-        known = self._open.get(item.where)
-        if known is None:
-            return self._new(connection, item)
-        if known.form.running or (known.connection is connection and known.item.definition == item.definition):
-            return known.form
-        form = self._new(connection, item)
-        if known.touched:
-            form.set_arguments(known.form.form.draft)
-        known.form.close()
-        return form
+        from mcp_magic.ui.request_form import RequestForm
 
-    def _new(self, connection: Connection, item: Item) -> Any:
-        form = self._make(connection, item)
-        self._open[item.where] = _Open(connection, item, form)
+        known = self._open.get(item.where)
+        if known is not None:
+            same = known.connection is connection and known.definition == item.definition
+            if known.running or same:
+                return known
+        form = self._open[item.where] = RequestForm(connection, item.definition, timeout=self._timeout)
+        if known is not None:
+            if known.touched:
+                form.set_arguments(known.form.draft)
+            known.close()
         return form
 
     def leave(self, item: Item) -> None:
         """Keep the form of an item if it was used; otherwise close it."""
-        left = self._open.pop(item.where, None)
-        if left is None:
+        form = self._open.pop(item.where, None)
+        if form is None:
             return
-        if not left.touched:
-            left.form.close()
+        if not form.touched:
+            form.close()
             return
-        self._open[item.where] = left
+        self._open[item.where] = form
         while len(self._open) > KEPT:
             # a running form goes last: closing it cancels its request
-            oldest = min(self._open, key=lambda where: self._open[where].form.running)
-            self._open.pop(oldest).form.close()
+            oldest = min(self._open, key=lambda where: self._open[where].running)
+            self._open.pop(oldest).close()
 
     def discard(self, item: Item) -> None:
         """Close the form of an item and drop its contents."""
-        left = self._open.pop(item.where, None)
-        if left is not None:
-            left.form.close()
+        form = self._open.pop(item.where, None)
+        if form is not None:
+            form.close()
 
     def close(self) -> None:
         """Close all forms."""
         while self._open:
-            self._open.popitem()[1].form.close()
+            self._open.popitem()[1].close()
 
 
 # The details of the chosen item: its card, the result of reading it, its form.
@@ -126,34 +100,17 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 }
 
 
-def make_form(connection: Connection, item: Item, timeout: float | None = None) -> Any:
-    """Return a new form for a tool, template or prompt, with a timeout in seconds."""
-    from mcp_magic.ui.request_form import RequestForm
-
-    return RequestForm(connection, item.definition, timeout=timeout)
-
-
 class Detail:
-    """The card of an item with the result of reading it, or its form.
+    """The card of an item with the result of reading it, or its form; `timeout` is its request's, in seconds."""
 
-    Args:
-        shop: Makes the widgets.
-        doing: Runs long work on the event loop.
-        form: Returns a new form for a connection and an item.
-
-    Attributes:
-        on_close: Called after the user closed the card.
-        item: The item shown, or None.
-        form: The open form, or None.
-    """
-
-    def __init__(self, shop: WidgetScope, doing: LoopRunner, form: MakeForm = make_form) -> None:
-        self._shop, self._doing, self._forms = shop, doing, Forms(form)
+    def __init__(
+        self, shop: WidgetScope, doing: LoopRunner, timeout: float | None, on_close: Callable[[], None]
+    ) -> None:
+        self._shop, self._doing, self._forms, self._on_close = shop, doing, Forms(timeout), on_close
         self._connection: Connection | None = None
         self._body: WidgetScope | None = None
-        self.on_close: Callable[[], None] = lambda: None
         self.item: Item | None = None
-        self.form: Any = None
+        self.form: RequestForm | None = None
         self.card = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
         self.note = shop.make(ipywidgets.HTML, "label")
         self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
@@ -206,8 +163,8 @@ class Detail:
             return
         try:
             self.form = self._forms.open(self._connection, self.item)
-        except ImportError as error:  # the card still has the line to type
-            self.say(f"there is no form: {error}", error=True)
+        except MCPMagicError as error:  # a template that cannot be filled in; the card still has the line to type
+            self.say(str(error), error=True)
             return
         # the form repeats what the card says
         self.buttons.children = (self.back, self.hide)
@@ -222,7 +179,7 @@ class Detail:
 
     def _closed(self) -> None:
         self.clear()
-        self.on_close()
+        self._on_close()
 
     def read_it(self) -> None:
         """Read the resource and show it below the card."""
@@ -232,23 +189,19 @@ class Detail:
             self._doing.start(self._read(self._connection, self.item))
 
     async def _read(self, connection: Connection, item: Item) -> None:
-        problem, data = "", {}
+        problem, outputs = "", tuple[dict[str, Any], ...]()
         try:
-            data = mimebundle(await connection.read(item.key))
+            outputs = (result_output(await connection.read(item.key)),)
         except MCPMagicError as error:
             problem = str(error)
         finally:
             self.read.disabled = False
         if self.item is item:  # another item may have been chosen meanwhile
             self.say(problem, error=True)
-            self._result(data)
-
-    def _result(self, data: dict[str, Any]) -> None:
-        if self._body is not None:
-            self._body.close()
-        self._body = self._shop.part()
-        shown = ({"output_type": "display_data", "data": data, "metadata": {}},) if data else ()
-        self._draw(self._body.make(ipywidgets.Output, "", outputs=shown))
+            if self._body is not None:
+                self._body.close()
+            self._body = self._shop.part()
+            self._draw(self._body.make(ipywidgets.Output, "", outputs=outputs))
 
     def say(self, text: str, *, error: bool = False) -> None:
         """Show a line below the card."""
@@ -422,12 +375,7 @@ T = TypeVar("T")
 class Pages(Generic[T]):
     """One page of a list, with buttons for the previous and the next page.
 
-    Args:
-        shop: Makes the widgets.
-        make_row: Returns a new row.
-        size: Rows of a page.
-        what: A noun for the rows, for tooltips.
-        on_turn: Receives the function that turns the page, and runs it on the right thread.
+    `what` is a noun for the rows, and `on_turn` runs the function that turns the page on the right thread.
     """
 
     def __init__(
@@ -461,13 +409,7 @@ class Pages(Generic[T]):
         return self._items[self._start : self._start + self._size]
 
     def show(self, items: Sequence[T], note: str, *, from_start: bool) -> None:
-        """Show a list.
-
-        Args:
-            items: All items.
-            note: Their number, in words.
-            from_start: Whether to show the first page; otherwise the present page, or the last one there is.
-        """
+        """Show all `items`, and their number in words; not `from_start`, the present page or the last one there is."""
         self._items, self._note = items, note
         last = max(len(items) - 1, 0) // self._size * self._size
         self._start = 0 if from_start else min(self._start, last)
@@ -497,14 +439,7 @@ class Pages(Generic[T]):
 
 
 class ItemRow:
-    """A row for a tool, resource, template or prompt: a button with its name, and a summary.
-
-    Args:
-        shop: Makes the widgets.
-        choose: Receives the item when the button is clicked.
-        chosen: Returns whether an item is chosen.
-        connection: Returns the connection of a server, or None.
-    """
+    """A row for a tool, resource, template or prompt: a button with its name, and a summary."""
 
     def __init__(
         self,
@@ -563,9 +498,7 @@ class Server(NamedTuple):
     """A server as a row shows it.
 
     Attributes:
-        name: The server's name.
         state: The connection's state, or "not connected".
-        spec: The server's declaration.
         counts: The number of items of each kind, as far as known.
         chosen: Whether only this server's items are shown.
         busy: Whether it is being connected or disconnected.
@@ -584,12 +517,7 @@ def _counts(catalog: Catalog) -> dict[str, int]:
 
 
 class ServerRow:
-    """A row for a server.
-
-    Args:
-        shop: Makes the widgets.
-        do: Receives the action ("choose", "connect", "disconnect") and the server's name.
-    """
+    """A row for a server; `do` receives "choose", "connect" or "disconnect", and the server's name."""
 
     def __init__(self, shop: WidgetScope, do: Callable[[str, str], None]) -> None:
         self.server: Server | None = None
@@ -642,13 +570,9 @@ class Servers:
         shop: Makes the widgets.
         doing: Runs long work on the event loop.
         host: The host of the servers.
-        offered: Servers that are not connected but can be, by name.
+        offered: Servers that can be connected, by name; a server that is disconnected here is added.
         on_choose: Receives the name of the clicked server.
         on_done: Called after connecting or disconnecting, with the problem, or "".
-
-    Attributes:
-        pages: The paged list.
-        offered: As given, plus servers that were disconnected here, so that they can be connected again.
     """
 
     def __init__(
@@ -695,28 +619,23 @@ class Servers:
         if server not in self._busy:
             self._busy.add(server)
             self.draw(self._chosen)
-            work = self._connect if what == "connect" else self._disconnect
-            self._doing.start(self._carry_out(server, work(server)))
+            self._doing.start(self._carry_out(what, server))
 
-    async def _carry_out(self, server: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _carry_out(self, what: str, server: str) -> None:
         problem = ""
         try:
-            await work
+            if what == "disconnect":
+                self.offered[server] = self._host[server].spec
+                await self._host.disconnect(server)
+            elif server in self._host:
+                await self._host.reconnect(server)
+            else:
+                await self._host.connect_spec(self.offered[server], server)
         except MCPMagicError as error:
             problem = str(error)
         finally:
             self._busy.discard(server)
         self._on_done(problem)
-
-    async def _connect(self, server: str) -> None:
-        if server in self._host:
-            await self._host.reconnect(server)
-        else:
-            await self._host.connect_spec(self.offered[server], server)
-
-    async def _disconnect(self, server: str) -> None:
-        self.offered[server] = self._host[server].spec
-        await self._host.disconnect(server)
 
 
 # The explorer itself.
@@ -735,7 +654,7 @@ class Explorer:
         host: The host of the servers.
         server: Show only this server at first.
         offered: Servers that are not connected but can be, by name.
-        form: Returns a new form for a connection and an `Item`.
+        timeout: The deadline of a form's request in seconds, or None.
 
     Attributes:
         widget: The whole widget.
@@ -751,7 +670,7 @@ class Explorer:
         server: str | None = None,
         *,
         offered: Mapping[str, Spec] | None = None,
-        form: MakeForm = make_form,
+        timeout: float | None = None,
     ) -> None:
         if server is not None:
             host[server]  # raises an error that lists the known servers
@@ -760,8 +679,7 @@ class Explorer:
         self._drawing = False
         self._index = Index()
         self._shop, self._doing = WidgetScope(), LoopRunner()
-        self.detail = Detail(self._shop, self._doing, form)
-        self.detail.on_close = lambda: self.items.redraw()
+        self.detail = Detail(self._shop, self._doing, timeout, on_close=lambda: self.items.redraw())
         self.servers = Servers(
             self._shop, self._doing, host, offered or {}, on_choose=self._server_chosen, on_done=self._server_done
         )
@@ -913,9 +831,5 @@ class Explorer:
         rows = [connection.info().row() for connection in self.host.connections.values()]
         note = "%mcp ui explores them where a kernel runs"
         static = Listing(rows, title="MCP servers", empty="no server is connected", note=note, kind="servers")
-        live = (
-            {}
-            if self.closed
-            else {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}}
-        )
+        live = {} if self.closed else widget_view(self.widget)
         return only({**live, **mimebundle(static)}, include, exclude)

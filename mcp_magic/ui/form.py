@@ -2,103 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
 from mcp_magic.display.document import joined, tag
 from mcp_magic.display.text import one_line, shorten
-from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.convert import read_json
 from mcp_magic.schema.fields import UNSET, root_field
-from mcp_magic.schema.validate import (
-    MAX_ERRORS,
-    missing_names,
-    path_text,
-    problems_of,
-    schema_errors,
-    together,
-    told_of,
-)
+from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs
-from mcp_magic.ui.inputs import Unread, write_json
+from mcp_magic.ui.inputs import write_json
 from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from jsonschema.exceptions import ValidationError
-
-    from mcp_magic.schema.fields import Field
     from mcp_magic.ui.inputs import Entry, Path
 
 __all__ = ["Form", "JsonEditor"]
 
 
-# Problems in arguments: the messages of the command line, each with its path in the form.
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One problem.
-
-    Attributes:
-        path: The path of the value; () for the root.
-        text: The message of the command line.
-        missing: Whether a value is missing; not shown before `submit` or `set_arguments`.
-    """
-
-    path: Path
-    text: str
-    missing: bool = False
-
-
-def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: list[Unread]) -> list[Problem]:
-    """Return all problems in arguments, as jsonschema finds them.
+def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: list[Problem]) -> list[Problem]:
+    """Return all problems in arguments, missing values first, in the words of the command line.
 
     Args:
         arguments: The arguments as read.
         of: The schema; pass the same object each time, because its compiled form is cached for it.
-        unread: Inputs that could not be read; jsonschema's errors about their stand-ins are dropped.
+        unread: Inputs that could not be read; the errors about their stand-ins are dropped.
     """
     unreadable = {each.path for each in unread}
-    texts = (Problem(each.path, f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread)
-    found = dict.fromkeys(texts)
-    found.update((problem, None) for problem in _checked(arguments, of) if problem.path not in unreadable)
-    return sorted(found, key=lambda problem: not problem.missing)
-
-
-def _checked(arguments: Mapping[str, Any], of: Mapping[str, Any]) -> Iterator[Problem]:
-    errors = schema_errors(arguments, of)
-    if errors is None:
-        return
-    root = root_field(of)
-    # jsonschema reports no names that the schema does not list
-    yield from (Problem((), text) for text in problems_of([], dict(arguments), root))
-    lacking: set[Path] = set()
-    for error in errors:
-        for told in told_of(error):  # for a union, the errors of the variant that was meant
-            yield from _located(told, root, lacking)
-
-
-def _located(error: ValidationError, root: Field, lacking: set[Path]) -> Iterator[Problem]:
-    """Yield the problems of an error; `lacking` collects the objects whose missing names were reported already."""
-    path = tuple(error.absolute_path)
-    if error.validator == "required" and isinstance(error.instance, dict) and isinstance(error.validator_value, list):
-        if path not in lacking:
-            lacking.add(path)
-            yield from (_missing((*path, name), root) for name in missing_names(error)[:MAX_ERRORS])
-        return
-    for text in problems_of([error], {}, root):
-        yield Problem(path, text)
-
-
-def _missing(path: Path, root: Field) -> Problem:
-    field: Field | None = root
-    for key in path:
-        field = field.at(key) if field is not None else None
-    expected = field.type_text if field is not None else "any"
-    return Problem(path, f"missing: {path_text(path)} ({expected})", missing=True)
+    found = [replace(each, text=f"{path_text(each.path) or 'arguments'}: {each.text}") for each in unread]
+    found += [problem for problem in argument_problems(arguments, of) if problem.path not in unreadable]
+    return sorted(dict.fromkeys(found), key=lambda problem: not problem.missing)
 
 
 # The form's JSON view: all arguments as one JSON object, to read, paste and edit.
@@ -119,17 +56,17 @@ class JsonEditor:
         self.widget.value = write_json(arguments)
         self._quiet = False
 
-    def read(self, unread: list[Unread]) -> dict[str, Any]:
+    def read(self, unread: list[Problem]) -> dict[str, Any]:
         """Return the arguments in the text; if it is no JSON object, add the problem to `unread`."""
         text = self.widget.value
         try:
             value = read_json(text) if text.strip() else {}
         except ValueError as error:
-            unread.append(Unread((), f"expected JSON, got a text that is none: {error}"))
+            unread.append(Problem((), f"expected JSON, got a text that is none: {error}"))
             return {}
         if isinstance(value, dict):
             return value
-        unread.append(Unread((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
+        unread.append(Problem((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
         return {}
 
     def _edited(self, _: Any) -> None:
@@ -261,10 +198,10 @@ class Form:
         self._shop.close()
 
     def _read(self) -> tuple[dict[str, Any], list[Problem]]:
-        unread: list[Unread] = []
+        unread: list[Problem] = []
         value = self._json.read(unread) if self.as_json else self.root.read((), unread)
         if not isinstance(value, dict):
-            unread += [] if value is UNSET or unread else [Unread((), "expected a JSON object")]
+            unread += [] if value is UNSET or unread else [Problem((), "expected a JSON object")]
             value = {}
         if any(not each.path for each in unread):
             return value, find_problems({}, {}, unread)
@@ -282,7 +219,7 @@ class Form:
                 return
             self._json.write(self._from_fields())
         else:
-            unread: list[Unread] = []
+            unread: list[Problem] = []
             value = self._json.read(unread)
             if unread:
                 self._turned_back = True

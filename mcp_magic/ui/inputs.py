@@ -17,11 +17,12 @@ import ipywidgets
 
 from mcp_magic import schema
 from mcp_magic.display.text import one_line
-from mcp_magic.schema.commandline import read_json
-from mcp_magic.schema.convert import base64_text
+from mcp_magic.schema.convert import base64_text, read_json
 from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
 from mcp_magic.schema.formats import fits_format
+from mcp_magic.schema.patterns import measure
 from mcp_magic.schema.resolve import json_equal
+from mcp_magic.schema.validate import Problem
 from mcp_magic.ui.widgets import default_text, label_markup, note_markup, placeholder, problem_markup, tooltip
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ __all__ = [
     "Place",
     "SeveralInput",
     "TextInput",
-    "Unread",
     "matches",
     "register",
     "root_input",
@@ -86,19 +86,6 @@ class Place:
     depth: int = 0
 
 
-@dataclass(frozen=True)
-class Unread:
-    """Input that could not be read as a value.
-
-    Attributes:
-        path: The path of the value.
-        text: The message to show.
-    """
-
-    path: Path
-    text: str
-
-
 class Input(ABC):
     """One value that the user enters. Subclasses make `self.widget`, and read and write it.
 
@@ -134,7 +121,7 @@ class Input(ABC):
         return True
 
     @abstractmethod
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value, or UNSET.
 
         Args:
@@ -242,23 +229,6 @@ def fallback() -> type[Input]:
     return FIELDS["any"][-1]
 
 
-def count_nodes(value: Any, limit: int = MAX_NODES) -> int:
-    """Return how many values a JSON value contains, itself included; counting stops above `limit`.
-
-    >>> count_nodes([1, {"a": 2}])
-    4
-    """
-    count, pending = 0, [value]
-    while pending and count <= limit:
-        node = pending.pop()
-        count += 1
-        if isinstance(node, dict):
-            pending.extend(node.values())
-        elif isinstance(node, list):
-            pending.extend(node)
-    return count
-
-
 # Inputs for values that the schema lists: booleans, one of several, several of several.
 
 MAX_OPTIONS = 2000
@@ -312,7 +282,7 @@ class ChoiceInput(Input):
         choices = cls._choices(field)
         return choices[0][0] if len(choices) == 1 else UNSET
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the chosen value, or UNSET."""
         return self._values[self.widget.value]
 
@@ -365,7 +335,7 @@ class SeveralInput(Input):
         self._ticked = [each for each in self._ticked if each != number] + [number] * ticked
         self._changed()
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the ticked values."""
         return [self._values[number] for number in self._ticked]
 
@@ -445,7 +415,7 @@ class Entry:
             return self.input.only(self.field)
         return self.input.blank if self.input.blank in ([], {}) else UNSET
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value, or UNSET; input that cannot be read is added to `unread`."""
         if self._state is UNSET or self._state is None:
             return self._state
@@ -459,7 +429,7 @@ class Entry:
         """Show any JSON value; UNSET clears the entry."""
         meant = choose(self.field)
         null = value is None and self.field.nullable and not meant.states
-        large = count_nodes(value) > MAX_NODES
+        large = measure(value)[0] > MAX_NODES
         self._use(meant if null else fallback() if large else choose(self.field, value))
         if null:
             self._become(None)
@@ -604,12 +574,7 @@ _ANYTHING = root_field(True)
 class Names:
     """Additional names with a value each, to add and to remove.
 
-    Args:
-        field: The object's field.
-        shop: Makes the widgets.
-        on_change: Called whenever the user changes something.
-        depth: The number of objects and arrays around the object.
-        taken: Names of properties that the schema lists.
+    `depth` is the number of objects and arrays around the object, `taken` the names that the schema lists.
     """
 
     def __init__(
@@ -784,13 +749,13 @@ class ArrayInput(Input):
 
     # Value
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the items; an empty item counts as null and is added to `unread`."""
         values = []
         for index, row in enumerate(self._rows):
             value = row.entry.read((*path, index), unread)
             if value is UNSET:
-                unread.append(Unread((*path, index), f"expected {row.entry.field.type_text}, got nothing"))
+                unread.append(Problem((*path, index), f"expected {row.entry.field.type_text}, got nothing"))
             values.append(None if value is UNSET else value)
         return values
 
@@ -909,7 +874,7 @@ class TextInput(Input):
         """Whether a value is a text on one line, and not very long; browsers remove line breaks from it."""
         return isinstance(value, str) and len(value) <= LONG and not _BREAKS.search(value)
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the text as it is; the entry's checkbox decides whether an empty one is sent."""
         return self.widget.value
 
@@ -972,7 +937,7 @@ class NumberInput(Input):
         kinds = int if field.kind == "integer" else int | float
         return isinstance(value, kinds) and not isinstance(value, bool)
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the number; other text is returned as typed, and validation reports the expected type."""
         text = self.widget.value.strip()
         if not text:
@@ -1017,7 +982,7 @@ class JsonInput(Input):
         example = f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}'
         self.widget = self._control(ipywidgets.Textarea, "area", placeholder=example, rows=3)
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value; text that is no JSON is returned as it is and added to `unread`."""
         text = self.widget.value
         if not text.strip():
@@ -1026,7 +991,7 @@ class JsonInput(Input):
             return read_json(text)
         except ValueError as error:
             hint = "; a text needs quotes" if re.fullmatch(r"[\w .,-]+", text.strip()) else ""
-            unread.append(Unread(path, f"expected JSON, got a text that is none: {error}{hint}"))
+            unread.append(Problem(path, f"expected JSON, got a text that is none: {error}{hint}"))
         return text
 
     def set(self, value: Any) -> None:
@@ -1125,7 +1090,7 @@ class FileInput(Input):
             if not note:
                 self.upload.value = ()
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the base64, or UNSET."""
         return self._value
 
@@ -1226,7 +1191,7 @@ class ObjectInput(Input):
 
     # Value
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the entries that have a value."""
         if self._built is None:
             return {} if self._held is UNSET else dict(self._held)
@@ -1329,13 +1294,13 @@ class UnionInput(Input):
         if old is not None:
             old.close()
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value of the chosen variant."""
         if self._inner is None:
             return UNSET if self._menu.value == 0 else None
         value = self._inner.read(path, unread)
         if value is UNSET:
-            unread.append(Unread(path, f"expected {self._inner.field.type_text}, got nothing"))
+            unread.append(Problem(path, f"expected {self._inner.field.type_text}, got nothing"))
         return value
 
     def set(self, value: Any) -> None:
@@ -1445,7 +1410,7 @@ class DateInput(Input):
             self._text = UNSET if moment is None else moment.isoformat()
             self._changed()
 
-    def read(self, path: Path, unread: list[Unread]) -> Any:
+    def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the moment in ISO 8601 (RFC 3339), or UNSET."""
         return self._text
 

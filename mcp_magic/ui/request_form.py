@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import keyword
 import re
 import shlex
@@ -22,7 +21,6 @@ from mcp_magic.display.document import (
     error_label,
     facts,
     joined,
-    mimebundle,
     note,
     only,
     preformatted,
@@ -37,7 +35,7 @@ from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment
 from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, WIDGET_VIEW, WidgetScope, heading, note_markup, running_loop
+from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, heading, note_markup, result_output, running_loop, widget_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -65,12 +63,7 @@ message to the browser."""
 class Runner:
     """Runs one request at a time on an event loop, and shows its progress and outcome.
 
-    Args:
-        shop: Makes the widgets.
-        loop: The event loop; by default the running one.
-
     Attributes:
-        widget: Progress and outcome.
         result: The result of the last run, or None.
         error: The error of the last run, or None.
         seconds: The duration of the last run, or the time so far.
@@ -187,7 +180,7 @@ class Runner:
         self._put(self._line, (self._note,))
         if isinstance(self.error, asyncio.CancelledError):
             return
-        self.output.outputs = (_error_output(self.error) if self.error else _result_output(self.result),)
+        self.output.outputs = (_error_output(self.error) if self.error else result_output(self.result),)
 
     @property
     def outcome(self) -> str:
@@ -202,15 +195,6 @@ class Runner:
     def _put(box: Any, children: tuple[Any, ...]) -> None:
         if box.children != children:
             box.children = children
-
-
-def _result_output(result: Any) -> dict[str, Any]:
-    """Return a result as a cell's output; bytes become base64, as the kernel encodes them."""
-    data = {
-        kind: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
-        for kind, value in mimebundle(result).items()
-    }
-    return {"output_type": "display_data", "data": data, "metadata": {}}
 
 
 def _error_output(error: BaseException) -> dict[str, Any]:
@@ -398,11 +382,7 @@ PAUSE_SECONDS = 0.2
 class Completer:
     """Completes the arguments of one prompt or resource template.
 
-    Args:
-        connection: The connection to the server.
-        reference: The prompt or template, as `completion/complete` identifies it.
-        given: Returns the other arguments, which the server may take into account.
-        loop: The connection's event loop.
+    `given` returns the other arguments, which the server may take into account.
     """
 
     def __init__(
@@ -468,6 +448,7 @@ class RequestForm:
 
     Attributes:
         connection: The connection to the server.
+        definition: The definition of the item.
         name: The item as the user types it.
         form: The form of the arguments.
         widget: The whole widget.
@@ -482,7 +463,7 @@ class RequestForm:
         timeout: float | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self.connection = connection
+        self.connection, self.definition = connection, definition
         self._request = _request(connection, definition)
         self.name = self._request.name
         self.publish: Publish | None = None
@@ -497,6 +478,7 @@ class RequestForm:
             self._completer = Completer(connection, self._request.reference, lambda: self.form.draft, self._runner.loop)
             self._shop.complete = self._completer.ask
         self._build()
+        self._first, self._was_changed = self.form.draft, False
 
     # Outcome
 
@@ -523,6 +505,12 @@ class RequestForm:
     def running(self) -> bool:
         """Whether a request is pending."""
         return self._runner.running
+
+    @property
+    def touched(self) -> bool:
+        """Whether closing the form would lose anything: input, or an outcome."""
+        used = self.running or self.result is not None or self.error is not None
+        return self._was_changed or used or self.form.draft != self._first
 
     def set_arguments(self, arguments: Mapping[str, Any]) -> None:
         """Fill in arguments, valid or not."""
@@ -608,6 +596,7 @@ class RequestForm:
         self._settled()
 
     def _changed(self) -> None:
+        self._was_changed = True
         if self._copy.value:
             self._show_code()
 
@@ -636,7 +625,7 @@ class RequestForm:
     ) -> dict[str, Any]:
         found = bundle(self._parts())
         if not self._closed:
-            found[WIDGET_VIEW] = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
+            found |= widget_view(self.widget)
         return only(found, include, exclude)
 
     def _ipython_display_(self) -> None:

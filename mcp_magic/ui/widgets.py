@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from mcp_magic import schema
-from mcp_magic.display.document import Markup, escape, joined, page, tag
+from mcp_magic.display.document import Markup, escape, joined, mimebundle, page, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
 
@@ -35,8 +36,10 @@ __all__ = [
     "note_markup",
     "placeholder",
     "problem_markup",
+    "result_output",
     "running_loop",
     "tooltip",
+    "widget_view",
 ]
 
 
@@ -97,13 +100,7 @@ CROWDED = 1000
 
 @dataclass
 class Shared:
-    """Shared by all widgets of a form.
-
-    Attributes:
-        layouts: Layouts by name.
-        styles: Styles by class of widget.
-        count: The number of widgets.
-    """
+    """What all widgets of a form share: layouts by name, styles by class of widget; and how many widgets there are."""
 
     layouts: dict[str, Any] = field(default_factory=dict)
     styles: dict[type[Any], Any] = field(default_factory=dict)
@@ -161,13 +158,7 @@ class WidgetScope:
         self._inner.pop(id(inner), None)
 
     def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
-        """Return a new widget.
-
-        Args:
-            kind: The class of the widget.
-            layout: A name in `_LAYOUTS`.
-            **traits: Traits of the widget.
-        """
+        """Return a new widget with a layout of `_LAYOUTS`."""
         traits["layout"] = self._shared.layout(layout)
         style = self._shared.styles.get(kind)
         if style is not None:
@@ -264,6 +255,21 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""
+
+
+def widget_view(widget: ipywidgets.Widget) -> dict[str, Any]:
+    """Return the part of a mimebundle that shows a live widget."""
+    return {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
+
+
+def result_output(result: Any) -> dict[str, Any]:
+    """Return a result as a cell's output, for an `Output` widget; bytes become base64, as the kernel encodes them."""
+    data = {
+        kind: base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        for kind, value in mimebundle(result).items()
+    }
+    return {"output_type": "display_data", "data": data, "metadata": {}}
+
 
 # The texts around an input; texts from servers are escaped here.
 

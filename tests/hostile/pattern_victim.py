@@ -16,7 +16,7 @@ from mcp_magic.errors import ArgumentsError, InvalidResponseError
 from mcp_magic.ipython.ask import ElicitationInput
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
-from mcp_magic.schema.commandline import UnfitText
+from mcp_magic.schema.convert import UnfitText
 from mcp_magic.ui.request_form import RequestForm
 from tests.hostile.pattern_server import PATTERNS, TEXT, answer, schemas
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcp_magic.schema.commandline import read_json
+from mcp_magic.schema.convert import read_json
 from mcp_magic.schema.resolve import json_equal, merge
 
 

@@ -284,14 +284,24 @@ async def test_choosing_something_else_closes_the_form(explorer: Explorer) -> No
     assert set(alive) == before
 
 
-async def test_without_forms_the_card_stays_and_says_so(host: Host) -> None:
-    def no_forms(connection: Any, item: Any) -> Any:
-        raise ImportError("No module named 'forms'")
+async def test_a_template_that_cannot_be_filled_in_keeps_its_card_and_says_why(host: Host) -> None:
+    from mcp.server import Server
+    from mcp_types import ListResourcesResult, ListResourceTemplatesResult, ResourceTemplate
 
-    explorer = Explorer(host, "math", form=no_forms)
-    choose(explorer, "math:add")
+    async def list_templates(context: Any, params: Any) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=[ResourceTemplate(name="bad", uri_template="bad://{a")])
+
+    async def list_resources(context: Any, params: Any) -> ListResourcesResult:
+        return ListResourcesResult(resources=[])
+
+    server = Server("silent", on_list_resources=list_resources, on_list_resource_templates=list_templates)
+    await host.connect_spec(InProcessSpec(server=server), "silent")
+    await host["silent"].listing("templates")
+    explorer = Explorer(host, "silent")
+    explorer.kinds.value = "templates"
+    choose(explorer, "bad://{a")
     explorer.detail.open.click()
-    assert "there is no form" in text(explorer.detail.note)
+    assert "bad://{a cannot be filled in" in text(explorer.detail.note)
     assert explorer.detail.card in explorer.detail.widget.children
     explorer.close()
 

@@ -672,7 +672,7 @@ def test_a_new_input_is_a_row_of_the_table(made: Any) -> None:
         def draws(cls, field: Any) -> bool:
             return field.format == "shout"
 
-        def read(self, path: inputs.Path, unread: list[inputs.Unread]) -> Any:
+        def read(self, path: inputs.Path, unread: list[Any]) -> Any:
             return super().read(path, unread).upper()
 
     inputs.register("string")(Shouting)

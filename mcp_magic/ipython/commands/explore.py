@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
     from mcp_magic.skills import Skill, Skills
-    from mcp_magic.ui.explorer import Explorer, Item
+    from mcp_magic.ui.explorer import Explorer
     from mcp_magic.ui.request_form import RequestForm
     from mcp_magic.ui.widgets import Publish
     from mcp_magic.watch import Watch
@@ -325,16 +325,14 @@ FORM = Implementation(
 
 
 async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
-    from mcp_magic.ui.explorer import Explorer, make_form
+    from mcp_magic.ui.explorer import Explorer
 
     configured = discover_servers(invocation.directory)
     ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
     offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
 
-    def form(connection: Connection, item: Item) -> Any:
-        return make_form(connection, item, invocation.settings.call_timeout)
-
-    explorer = Explorer(invocation.host, arguments.server, offered=offered, form=form)
+    timeout = invocation.settings.call_timeout
+    explorer = Explorer(invocation.host, arguments.server, offered=offered, timeout=timeout)
     return keep_here(explorer, invocation.shell)
 
 
