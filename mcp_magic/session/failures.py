@@ -109,7 +109,8 @@ def not_started(spec: StdioSpec, error: OSError) -> Reason:
         todo = "is it made for this machine, and does a script begin with `#!`?"
     elif isinstance(error, PermissionError) and os.path.isfile(spec.command):  # noqa: PTH113
         todo = f"`chmod +x {shlex.quote(command)}` makes it executable"
-    return Reason(f"the command {command!r} cannot be started: {clause(error.strerror or str(error))}", todo)
+    why = clause(error.strerror or str(error))
+    return Reason(f"the command {command!r} cannot be started" + (f": {why}" if why else ""), todo)
 
 
 def unreachable(error: BaseException, where: str) -> Reason:
