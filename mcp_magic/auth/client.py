@@ -16,7 +16,7 @@ import json
 import secrets
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
@@ -127,6 +127,25 @@ class AuthContext:
     is_open: Callable[[], bool]
 
 
+@dataclass
+class _Renewal:
+    """A request that needs another token.
+
+    Attributes:
+        request: The request.
+        began: When it began (`time.monotonic()`).
+        token: The token that it was sent with.
+        response: The refusal; None if it was not sent because its token has expired.
+        tried: What was tried to get a better token: `"nonce"`, `"refresh"`, a log-in after the status `"401"`, `"403"`.
+    """
+
+    request: httpx2.Request
+    began: float = field(default_factory=time.monotonic)
+    token: str | None = None
+    response: httpx2.Response | None = None
+    tried: set[str] = field(default_factory=set)
+
+
 def may_log_in(spec: HttpSpec | SseSpec) -> bool:
     """Whether a session may log in: its spec allows it and, in mode auto, sets no Authorization header."""
     own = any(name.lower() == "authorization" for name in spec.headers)
@@ -163,26 +182,25 @@ class SessionAuth(httpx2.Auth):
             refusal = yield request
             if not _is_refusal(refusal):
                 return
-        began = time.monotonic()
+        renewal = _Renewal(request)
         oauth = self._oauth if self._oauth is not None else await self._open()
-        tried: set[str] = set()
         for _ in range(ATTEMPTS):
-            token, response = oauth.token, None
-            if token is not None or "refresh" in tried or not oauth.can_refresh:
-                if token is None and refusal is not None:
-                    response, refusal = refusal, None  # the server's answer to a request without a token
+            renewal.token, renewal.response = oauth.token, None
+            if renewal.token is not None or "refresh" in renewal.tried or not oauth.can_refresh:
+                if renewal.token is None and refusal is not None:
+                    renewal.response, refusal = refusal, None  # the server's answer to a request without a token
                 else:
                     oauth.prepare(request)
-                    response = yield request
-                oauth.observe(response)
-                if not _is_refusal(response):
+                    renewal.response = yield request
+                oauth.observe(renewal.response)
+                if not _is_refusal(renewal.response):
                     return
             try:
-                again = await self._renew(oauth, request, response, token, tried, began)
+                again = await self._renew(oauth, renewal)
             except AuthorizationError as error:
                 again = self._survive(error)
             if not again:
-                if response is None:
+                if renewal.response is None:
                     yield request  # without a token: the server says what is wrong
                 return
 
@@ -197,49 +215,47 @@ class SessionAuth(httpx2.Auth):
                 self._oauth = oauth
         return self._oauth
 
-    async def _renew(
-        self,
-        oauth: OAuthClient,
-        request: httpx2.Request,
-        response: httpx2.Response | None,
-        token: str | None,
-        tried: set[str],
-        began: float,
-    ) -> bool:
+    async def _renew(self, oauth: OAuthClient, renewal: _Renewal) -> bool:
         """Get a token that the server accepts, and return whether to send the request again.
 
-        One request gets it; the others wait and use it. There is no response if the request was not sent because its
-        token has expired. `tried` are the ways already tried for this request, which began at `began`.
+        One request gets it; the others wait and use it.
         """
+        response, tried = renewal.response, renewal.tried
         if response is not None and oauth.wants_nonce(response) and "nonce" not in tried:
             tried.add("nonce")
             return True
-        if self._logging_in and not self._may_ask_for(request):
+        if self._logging_in and not self._may_ask_for(renewal.request):
             return False  # it may tell the server that the call waiting for the log-in was cancelled
         async with self._renewing:
-            if oauth.token not in (None, token):
+            if oauth.token not in (None, renewal.token):
                 return True
             unauthorized = response is None or response.status_code == 401
             if unauthorized and "refresh" not in tried and (response is None or oauth.can_refresh):
                 tried.add("refresh")
-                await oauth.refresh(token)
+                await oauth.refresh(renewal.token)
                 return True
-            if response is None or not self._may_log_in(request, response):
+            if response is None or not self._may_log_in(renewal.request, response):
                 return False
-            if self._failure is not None and self._failed_at > began:
+            if self._failure is not None and self._failed_at > renewal.began:
                 raise self._failure  # another request has just failed at the same
-            step = str(response.status_code)
-            if step in tried:
-                raise oauth.parties.refused_again(response, oauth.scope)
-            tried.add(step)
-            self._logging_in = True
-            try:
-                again = await oauth.log_in(request, response)
-            finally:
-                self._logging_in = False
-            if again:
-                self._failure = None
-            return again
+            return await self._log_in(oauth, renewal.request, response, tried)
+
+    async def _log_in(
+        self, oauth: OAuthClient, request: httpx2.Request, response: httpx2.Response, tried: set[str]
+    ) -> bool:
+        """Log in, once for each status; return whether there is a token."""
+        status = str(response.status_code)
+        if status in tried:
+            raise oauth.parties.refused_again(response, oauth.scope)
+        tried.add(status)
+        self._logging_in = True
+        try:
+            again = await oauth.log_in(request, response)
+        finally:
+            self._logging_in = False
+        if again:
+            self._failure = None
+        return again
 
     def _survive(self, error: AuthorizationError) -> bool:
         """Record a failed log-in. Raises the error while the session opens; later the refusal itself is passed on."""

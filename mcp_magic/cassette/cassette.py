@@ -324,12 +324,10 @@ class Deck:
         path = environ.get(VARIABLE, "").strip()
         if not path:
             return None
-        named = {
-            name: environ[f"{VARIABLE}_{name.upper()}"]
-            for name in ("mode", "in_process", "pauses")
-            if environ.get(f"{VARIABLE}_{name.upper()}", "").strip()
-        }
-        options: dict[str, Any] = {name: value.strip().lower() for name, value in named.items()}
+        options: dict[str, Any] = {}
+        for name in ("mode", "in_process", "pauses"):
+            if value := environ.get(f"{VARIABLE}_{name.upper()}", "").strip().lower():
+                options[name] = value
         if "pauses" in options:
             options["pauses"] = options["pauses"] not in ("0", "false", "no", "off")
         return self._opened(path, options.pop("mode", "once"), **options)

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -20,20 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KEPT_BYTES",
-    "LONGEST",
     "Concealed",
     "Cut",
     "Masker",
     "argument_secrets",
-    "cookie_secrets",
-    "credentials",
     "header_secrets",
     "long_enough",
     "mask_arguments",
     "mask_text",
     "mask_url",
     "named_secrets",
-    "spellings",
     "stable_arguments",
     "to_json",
     "url_secrets",
@@ -265,7 +260,7 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str) -> frozenset[str]:
-    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML, within base64.
+    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML.
 
     >>> sorted(spellings("a/b c"))
     ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
@@ -281,20 +276,29 @@ def spellings(secret: str) -> frozenset[str]:
             break
         found |= more
     found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
-    return frozenset(found | _in_base64(secret))
+    return frozenset(found)
 
 
-def _in_base64(secret: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def _in_base64(secret: str) -> frozenset[str]:
     """Return the parts of base64 that every longer text with the secret has (such as `user:password`)."""
     found: set[str] = set()
     data = secret.encode("utf-8", "replace")
     if len(data) < 6:
-        return found
+        return frozenset()
     for before in range(3):
         text = base64.b64encode(b"\0" * before + data).decode()
         part = text[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
         found |= {part, part.translate(_URL_SAFE)} | ({text} if not before else set())
-    return found
+    return frozenset(found)
+
+
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")
+"""What every text with base64 of a secret has."""
+
+
+def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
+    return tuple(sorted(frozenset().union(*forms), key=len, reverse=True))
 
 
 # Cuts for messages that are too long to keep.
@@ -423,21 +427,22 @@ class Masker:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.known = frozenset(secrets)
-        self._learned: dict[str, frozenset[str]] = {}
-        self._fixed = self._spelled()
+        self._learned: dict[str, None] = {}
         self._entered: frozenset[str] = frozenset()
-        self._forms = self._written()
+        self._find_forms()
         self._dump = _pydantics()
 
     def __repr__(self) -> str:
         return "<Masker>"
 
-    def _spelled(self) -> frozenset[str]:
-        return frozenset(form for secret in self.known for form in spellings(secret))
+    def _find_forms(self) -> None:
+        self._forms = _longest_first(map(spellings, (*self.known, *self._learned)))
+        self._encoded: tuple[str, ...] | None = None
 
-    def _written(self) -> tuple[str, ...]:
-        """Return all spellings of the secrets, the longest first."""
-        return tuple(sorted(self._fixed.union(*self._learned.values()), key=len, reverse=True))
+    def _encoded_forms(self) -> tuple[str, ...]:
+        if self._encoded is None:  # found when a text may have one
+            self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
+        return self._encoded
 
     def harmless(self, message: dict[str, Any]) -> bytes:
         """Return a message as JSON text, or b"" if `keep` must process it: it may hold a secret or is too long."""
@@ -451,7 +456,11 @@ class Masker:
         shown = text.decode("utf-8", "replace")
         if self._entered and '"accept"' in shown:
             return True
-        return _has_word(shown.lower()) or (bool(self._forms) and any(form in shown for form in self._forms))
+        if _has_word(shown.lower()):
+            return True
+        if not self._forms:
+            return False
+        return any(form in shown for form in self._forms) or any(form in shown for form in self._encoded_forms())
 
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
         """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
@@ -510,8 +519,7 @@ class Masker:
         fresh = long_enough(secrets) - self.known
         if fresh:
             self.known |= fresh
-            self._fixed = self._spelled()
-            self._forms = self._written()
+            self._find_forms()
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """Mask the user's answers to a server: their texts everywhere, and in answers all values of these names."""
@@ -538,8 +546,8 @@ class Masker:
         if self._new(secret):
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
-            self._learned[secret] = spellings(secret)
-            self._forms = self._written()
+            self._learned[secret] = None
+            self._find_forms()
 
     def _new(self, value: str) -> bool:
         if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
@@ -548,11 +556,13 @@ class Masker:
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
-        # the longest come first: skip those longer than the text
-        start = bisect_left(self._forms, -len(text), key=_negative_length) if self._forms else 0
-        for form in islice(self._forms, start, None):
-            if form in text:
-                text = text.replace(form, MASK)
+        if not self._forms or len(text) < len(self._forms[-1]):
+            return text
+        for forms in (self._forms, self._encoded_forms() if _LONG_WORD.search(text) else ()):
+            # the longest come first: skip those longer than the text
+            for form in forms[bisect_left(forms, -len(text), key=lambda form: -len(form)) :]:
+                if form in text:
+                    text = text.replace(form, MASK)
         return text
 
     def text(self, text: str) -> str:
@@ -566,8 +576,10 @@ class Masker:
         text = self.hide(text)
         if "://" in text and ("@" in text or "?" in text):
             text = _URL_IN_JSON.sub(lambda match: mask_url(match[0]), text)
-        if _has_word(text.lower()):
-            text = _COOKIE.sub(self._without_cookies, text)
+        lowered = text.lower()
+        if _has_word(lowered):
+            if "cookie" in lowered:
+                text = _COOKIE.sub(self._without_cookies, text)
             text = _SCHEME.sub(self._without_credentials, _without_named(text))
         return text
 
@@ -580,10 +592,6 @@ class Masker:
         if any(":" in part for part in credentials(f"{found['scheme']} {found['word']}")):
             self.learn(f"{found['scheme']} {found['word']}")
         return f"{found['scheme']}{found['space']}{MASK}"
-
-
-def _negative_length(text: str) -> int:
-    return -len(text)
 
 
 def _has_word(lowered: str) -> bool:

@@ -431,11 +431,13 @@ def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
         declaration: The declaration.
         current: The current settings by name; an unchanged setting loosens nothing.
     """
-    found = [
-        f"set {name} = {written(value)}"
-        for name, value in declaration.settings.items()
-        if name not in _HARMLESS and value != current.get(name) and not _stricter(name, value, current.get(name))
-    ]
+    found = []
+    for name, value in declaration.settings.items():
+        before = current.get(name)
+        policies = name == "approval" and value in _POLICIES and before in _POLICIES
+        stricter = policies and _POLICIES.index(value) <= _POLICIES.index(before)
+        if name not in _HARMLESS and value != before and not stricter:
+            found.append(f"set {name} = {written(value)}")
     found += [f"allow {written(rule['allow'])} without asking" for rule in declaration.consent if "allow" in rule]
     found += [
         f"let the agent {_line(name)} call tools with approve = {written(agent['approve'])}"
@@ -445,11 +447,6 @@ def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
     for entry in declaration.started:
         found += _of_server(entry)
     return found
-
-
-def _stricter(name: str, value: Any, current: Any) -> bool:
-    known = name == "approval" and value in _POLICIES and current in _POLICIES
-    return known and _POLICIES.index(value) <= _POLICIES.index(current)
 
 
 def _of_server(entry: ServerEntry) -> list[str]:

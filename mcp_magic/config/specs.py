@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -242,7 +243,7 @@ MAX_WHERE = 160
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class Spec(ABC):
     """How to reach a server; the base class of all specs. Frozen.
 
     Attributes:
@@ -284,9 +285,9 @@ class Spec:
         return with_names(repr(value), self.variables) if isinstance(value, str) else repr(value)
 
     @property
+    @abstractmethod
     def where(self) -> str:
         """The server's command line, URL or object for messages, without secrets."""
-        raise NotImplementedError
 
     @property
     def secrets(self) -> frozenset[str]:
