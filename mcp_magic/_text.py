@@ -29,10 +29,6 @@ HIDDEN = re.compile(
 )
 
 
-def _visible(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
-
-
 def clean(text: str) -> str:
     r"""Return `text` without colours and with control characters written out; line ends become `\n`.
 
@@ -42,7 +38,7 @@ def clean(text: str) -> str:
     'user\\u202egnp.exe'
     """
     text = text.replace("\r\n", "\n")
-    return HIDDEN.sub(_visible, _COLOUR.sub("", text))
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), _COLOUR.sub("", text))
 
 
 def clause(text: str) -> str:
