@@ -42,10 +42,6 @@ HIDDEN = re.compile(
 )
 
 
-def _visible(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
-
-
 def clean(text: str) -> str:
     r"""Return `text` without colours and with control characters written out; line ends become `\n`.
 
@@ -55,7 +51,7 @@ def clean(text: str) -> str:
     'user\\u202egnp.exe'
     """
     text = text.replace("\r\n", "\n")
-    return HIDDEN.sub(_visible, _COLOUR.sub("", text))
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), _COLOUR.sub("", text))
 
 
 def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:

@@ -25,7 +25,6 @@ from mcp_magic.display.document import (
     joined,
     note,
     page,
-    preformatted,
     size_text,
     tag,
 )
@@ -885,8 +884,7 @@ def _indented(text: str) -> str:
 
 
 def _long(text: str) -> Part:
-    shown = outline(text, MAX_TEXT)
-    return Part(shown, preformatted(shown))
+    return Part.pre(outline(text, MAX_TEXT))
 
 
 def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
@@ -895,15 +893,14 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
         return _long(block.text)
     if block.type == "tool_use":
         line = f"calls {one_line(block.name, 100)} with {outline(written(block.input), MAX_TEXT)}"
-        return Part(line, tag("p", line))
+        return Part.line(line)
     if block.type != "tool_result":
         return part_of(block, budget)
     inner = [_block(each, budget, names) for each in block.content]
     structured = [] if inner or block.structured_content is None else [_long(written(block.structured_content))]
     name = names.get(block.tool_use_id, one_line(block.tool_use_id, 60))
     line = f"{name} {'failed' if block.is_error else 'gave'}:"
-    shown = [Part(line, tag("p", line)), *inner, *structured]
-    return Part("\n".join(part.plain for part in shown), joined(part.html for part in shown))
+    return Part.stack(Part.line(line), *inner, *structured)
 
 
 def _tool_names(asked: SamplingRequest) -> dict[str, str]:

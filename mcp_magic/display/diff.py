@@ -48,7 +48,9 @@ def text_diff(before: str, after: str) -> list[Line]:
     lines = [Line(" ", _cut(text)) for text in old[max(start - 1, 0) : start]]
     if max(map(len, middle)) > COMPARED:
         lines.append(Line("@", f"{len(middle[0]):,} lines became {len(middle[1]):,}; the first of them:"))
-    lines += _compared(middle[0][:COMPARED], middle[1][:COMPARED])
+    old_middle, new_middle = middle[0][:COMPARED], middle[1][:COMPARED]
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old_middle, new_middle, autojunk=False).get_opcodes():
+        lines += _around(old_middle[a:b]) if kind == "equal" else _replaced(old_middle[a:b], new_middle[c:d])
     return lines + [Line(" ", _cut(text)) for text in old[len(old) - end :][:1]]
 
 
@@ -58,11 +60,6 @@ def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     start = next((i for i in range(limit) if old[i] != new[i]), limit)
     end = next((i for i in range(limit - start) if old[-1 - i] != new[-1 - i]), limit - start)
     return start, end
-
-
-def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        yield from _around(old[a:b]) if kind == "equal" else _replaced(old[a:b], new[c:d])
 
 
 def _around(same: Sequence[str]) -> Iterator[Line]:

@@ -184,10 +184,11 @@ def escape(value: object) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    if isinstance(value, Badge):
-        return value.html()
-    if isinstance(value, (Bold, Code)):
-        return tag(value.element, str(value))
+    if type(value) is not str:
+        if isinstance(value, Badge):
+            return value.html()
+        if isinstance(value, (Bold, Code)):
+            return tag(value.element, str(value))
     return Markup(_html.escape(clean(str(value))))
 
 

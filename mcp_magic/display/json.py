@@ -73,13 +73,10 @@ def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool
     ('[1,', False)
     """
     beginning = _beginning(value, [limit + 1], 0)
-    text = clean(json.dumps(beginning, ensure_ascii=False, indent=indent, default=_written))
+    # Rows that Python has printed may hold values that JSON lacks, such as dates.
+    text = json.dumps(beginning, ensure_ascii=False, indent=indent, default=lambda other: cut(str(other), _STRING))
+    text = clean(text)
     return text[:limit], len(text) <= limit
-
-
-def _written(value: Any) -> str:
-    """Return the text of a value that JSON lacks, for example a date in rows that Python has printed."""
-    return cut(str(value), _STRING)
 
 
 def _beginning(value: Any, room: list[int], depth: int) -> Any:

@@ -54,14 +54,10 @@ def _parser(*, tables: bool) -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 20})
     parser.enable(["strikethrough", *(["table"] if tables else [])])
-    parser.validateLink = _allowed  # type: ignore[method-assign]
+    parser.validateLink = lambda url: _DESTINATION.match(url.strip()) is not None  # type: ignore[method-assign]
     for kind, rule in _RULES.items():
         parser.add_render_rule(kind, rule)
     return parser
-
-
-def _allowed(url: str) -> bool:
-    return _DESTINATION.match(url.strip()) is not None
 
 
 def _link_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

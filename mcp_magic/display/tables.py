@@ -629,16 +629,14 @@ class Delimited(Rows):
             return False
         if any("\n" in name for name in header) or _ends_a_sentence(header):
             return False
-        return self._tight() or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
+        # In prose, a space follows a delimiter.
+        tight = re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
+        return tight or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
 
     def names_columns(self) -> bool:
         """Whether the first row looks like names, not code; a table amid prose must pass this test too."""
         rows = self._sampled()
         return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
-
-    def _tight(self) -> bool:
-        """Whether a delimiter has no space after it, which never happens in prose."""
-        return re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
 
     def _reader(self, text: str) -> Any:
         start = 1 if text.startswith("\ufeff") else 0  # the byte order mark that Excel writes

@@ -230,21 +230,14 @@ def host_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port
-        name = name if name.isascii() else _ascii(name)
+        if not name.isascii():
+            import idna
+
+            # As browsers send it (UTS 46); Python's own codec is from 2003 and turns `ß` into `ss`.
+            name = idna.encode(name, uts46=True, std3_rules=True).decode()
     except ValueError:  # an invalid port or name
         return ""
     strange = any(ord(char) <= 32 for char in url) or "\\" in url
     if parts.scheme not in ("http", "https") or not name or strange:
         return ""
     return f"{name}:{port}" if port is not None else name
-
-
-def _ascii(name: str) -> str:
-    """Return a host name as browsers send it (UTS 46); Python's own codec is from 2003 and turns `ß` into `ss`.
-
-    Raises:
-        ValueError: The name is invalid.
-    """
-    import idna
-
-    return idna.encode(name, uts46=True, std3_rules=True).decode()
