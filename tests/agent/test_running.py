@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
+import mcp_magic
 from mcp_magic.agent.graph import build_graph, run_agent, turns_taken, unanswered
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.consent.consent import Decision, Request
@@ -19,6 +22,8 @@ from mcp_magic.errors import ModelError
 from tests.agent.telling import html
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.transcript import Transcript
@@ -47,7 +52,7 @@ class Agent:
         self.model = ScriptedModel(turns)
         self.saver = InMemorySaver()
         self.graph = build_graph(self.model, host, checkpointer=self.saver, **options)
-        self.screen = Screen()
+        self.screen: Screen | None = Screen()
         self.over: list[AgentRun] = []
 
     async def run(self, request: str, thread: str = "t") -> AgentRun:
@@ -56,6 +61,27 @@ class Agent:
 
     async def messages(self, thread: str = "t") -> list[Any]:
         return list((await self.graph.aget_state({"configurable": {"thread_id": thread}})).values["messages"])
+
+
+async def test_the_way_of_one_call_is_short(host: Host) -> None:
+    agent = Agent(host, [[("shop:price", {"item": "apple"})], "It costs 1.5."] * 3)
+    agent.screen = None
+    for thread in ("first", "second"):
+        await agent.run("What does an apple cost?", thread)
+    package = str(Path(mcp_magic.__file__).parent)
+    entered = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal entered
+        entered += event == "call" and frame.f_code.co_filename.startswith(package)
+
+    sys.setprofile(count)
+    try:
+        await agent.run("What does an apple cost?")
+    finally:
+        sys.setprofile(None)
+
+    assert entered < 780  # 808 when each node planned the call again
 
 
 async def test_a_run_has_the_answer_the_messages_the_calls_and_the_usage(host: Host) -> None:
