@@ -147,7 +147,7 @@ async def reach(spec: UrlSpec, step: Step) -> bool:
 
 def _refused(error: OSError, port: int) -> tuple[str, str]:
     if isinstance(error, ConnectionRefusedError) or "refused" in str(error).lower():
-        return "nobody listens there", f"start the server, or mend the port ({port})"
+        return "nothing listens there", f"start the server, or mend the port ({port})"
     return str(error.strerror or error), "is this machine on the network?"
 
 

@@ -51,7 +51,7 @@ def test_each_step_has_a_mark_and_words(lab: Lab) -> None:
     expect(shown.locator(".mcp-badge", has_text="– not needed").first).to_be_visible()  # noqa: RUF001
     expect(shown).to_contain_text("'<b>Starting...</b>'")
     assert shown.locator("img").count() == 0
-    expect(output(lab.cells.nth(3))).to_contain_text("nobody listens there")
+    expect(output(lab.cells.nth(3))).to_contain_text("nothing listens there")
     expect(output(lab.cells.nth(3)).locator(".mcp-badge", has_text="· not reached")).to_be_visible()
 
 

@@ -184,7 +184,7 @@ async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(hos
 
 async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> None:
     port = free_port()
-    fails(await examine(host, f"http://127.0.0.1:{port}/mcp"), "connect", f"127.0.0.1:{port}: nobody listens there")
+    fails(await examine(host, f"http://127.0.0.1:{port}/mcp"), "connect", f"127.0.0.1:{port}: nothing listens there")
     fails(await examine(host, "http://no-such-host.invalid/mcp"), "connect", "there is no host no-such-host.invalid")
 
 

@@ -127,7 +127,7 @@ async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
     with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="show")
     host.reconnection.wait = 0.2
-    said = r"`%mcp reconnect show` tries it at once\.\n  last: show: nobody listens"
+    said = r"`%mcp reconnect show` tries it at once\.\n  last: show: nothing listens"
     with pytest.raises(errors.SessionClosedError, match=said):
         await connection.call("process")
     assert connection.state == "reconnecting"

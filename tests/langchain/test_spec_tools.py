@@ -88,12 +88,12 @@ async def test_an_old_url_is_asked_over_sse(host: NotebookHost) -> None:
 async def test_a_server_that_is_away_is_an_error_when_listing_and_tells_the_model_when_calling(
     host: NotebookHost,
 ) -> None:
-    with pytest.raises(UnreachableError, match="nobody listens"):
+    with pytest.raises(UnreachableError, match="nothing listens"):
         await host.langchain_spec_tools("http://127.0.0.1:9/mcp")
     async with serving(counting().streamable_http_app()) as url:
         [count] = await host.langchain_spec_tools(HttpSpec(url=f"{url}/mcp"), name="counting")
         assert await count.ainvoke({}) == "1"
-    with pytest.raises(ToolException, match="counting: nobody listens"):
+    with pytest.raises(ToolException, match="counting: nothing listens"):
         await count.ainvoke({})
     with pytest.raises(ToolException, match="counting: not called: its session has failed 3 times in a row"):
         await count.ainvoke({})
