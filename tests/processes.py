@@ -173,7 +173,7 @@ async def kept_open(client: Client) -> AsyncIterator[Client]:
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on, and that the system gives nobody who does not name it.
+    """Return a port of 127.0.0.1 that nothing listens on, and that the system gives nobody who does not name it.
 
     For about a minute: a connection on it has just been closed there, which keeps it out of those that port 0 and
     outgoing connections are given, while a server with SO_REUSEADDR, as all have, can take it.

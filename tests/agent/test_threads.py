@@ -472,7 +472,7 @@ async def test_a_database_that_ends_in_the_middle_of_a_run_lets_it_go_on(host: H
 
 
 UNREACHABLE = {
-    "nobody listens": ("postgresql://me:hunter-22@127.0.0.1:9/db", "onnection"),
+    "nothing listens": ("postgresql://me:hunter-22@127.0.0.1:9/db", "onnection"),
     "no such host": ("postgresql://me:hunter-22@no.such.host.invalid/db", "no.such.host.invalid"),
     "no URL": ("postgresql://me:hunter/22@127.0.0.1/db", "no URL of PostgreSQL"),
     "no port": ("postgresql://me:hunter-22@127.0.0.1:port/db", "no URL of PostgreSQL"),
