@@ -25,7 +25,6 @@ __all__ = [
     "Sentinel",
     "choices_of",
     "constraints_text",
-    "describe",
     "expected",
     "inferred_kind",
     "is_fixed",
@@ -233,24 +232,6 @@ def expected(field: Field) -> str:
     """Return type and constraints, for "expected ..." in messages."""
     limits = field.constraints_text
     return f"{field.type_text}, {limits}" if limits else field.type_text
-
-
-def describe(field: Field) -> str:
-    """Return a line of help: name, type, constraints, default and description.
-
-    >>> from mcp_magic.schema.fields import root_field
-    >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
-    >>> root_field(schema).children[0].describe()
-    'n (integer, at least 1, optional, default 3): How many'
-    """
-    facts = [expected(field)]
-    if not field.required:
-        facts.append("optional")
-    if field.default is not MISSING:
-        facts.append(f"default {literal(field.default)}")
-    text = " ".join((field.description or field.title).split())
-    head = f"{field.name} ({', '.join(facts)})" if field.name else ", ".join(facts)
-    return f"{head}: {text}" if text else head
 
 
 # The kind and the choices of a plain schema.
@@ -559,8 +540,20 @@ class Field:
         return constraints_text(self.schema)
 
     def describe(self) -> str:
-        """Return a line of help: name, type, constraints, default and description."""
-        return describe(self)
+        """Return a line of help: name, type, constraints, default and description.
+
+        >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
+        >>> root_field(schema).children[0].describe()
+        'n (integer, at least 1, optional, default 3): How many'
+        """
+        facts = [expected(self)]
+        if not self.required:
+            facts.append("optional")
+        if self.default is not MISSING:
+            facts.append(f"default {literal(self.default)}")
+        text = " ".join((self.description or self.title).split())
+        head = f"{self.name} ({', '.join(facts)})" if self.name else ", ".join(facts)
+        return f"{head}: {text}" if text else head
 
 
 def root_field(schema: Any) -> Field:

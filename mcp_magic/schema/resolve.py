@@ -19,6 +19,7 @@ __all__ = [
     "distinct",
     "index_in",
     "is_number",
+    "is_type",
     "json_equal",
     "json_key",
     "merge",
@@ -384,12 +385,13 @@ def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:
         rest = [value for value in values if value is not None]
         return ({**leaf, "enum": rest} if rest else None), kind is None
     if isinstance(kind, str) and isinstance(values, list):
-        fitting = [value for value in values if _is_type(value, kind)]
+        fitting = [value for value in values if is_type(value, kind)]
         return ({**leaf, "enum": fitting} if fitting else None), False
     return leaf, False
 
 
-def _is_type(value: Any, kind: str) -> bool:
+def is_type(value: Any, kind: str) -> bool:
+    """Return whether a value is of a scalar type; True for any other type."""
     match kind:
         case "string":
             return isinstance(value, str)

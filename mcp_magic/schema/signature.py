@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic._text import clean, listed
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.fields import MISSING, UNSET, Field, describe, root_field
+from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
 from mcp_magic.schema.validate import unknown
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def make_docstring(
     children = root.children
     if children:
         more = [f"    … {root.unlisted:,} more"] if root.unlisted else []
-        parts.append("\n".join(["Args:", *(f"    {describe(child)}" for child in children), *more]))
+        parts.append("\n".join(["Args:", *(f"    {child.describe()}" for child in children), *more]))
     unwritable = [child.name for child in children if not _is_parameter(child.name)]
     if unwritable:
         names = ", ".join(f"{name!r}: ..." for name in unwritable)
@@ -173,7 +173,7 @@ def _returned(output_schema: Mapping[str, Any] | None) -> str:
     # FastMCP wraps a result that is not an object as {"result": ...}, and `.data` unwraps it.
     if len(root.children) == 1 and root.children[0].name == "result":
         return "\n".join([lines[0], f"    A ToolResult; its `.data` is {root.children[0].type_text}."])
-    lines += [f"        {describe(child)}" for child in root.children]
+    lines += [f"        {child.describe()}" for child in root.children]
     return "\n".join(lines)
 
 

@@ -158,7 +158,7 @@ class Form:
 
     def clear(self) -> None:
         """Restore the initial state."""
-        self.root.clear()
+        self.root.set(UNSET)
         self._json.write(self._from_fields())
         self._show_face()
         self._all_told = False

@@ -21,7 +21,7 @@ from mcp_magic.schema.convert import base64_text, read_json
 from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
 from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import measure
-from mcp_magic.schema.resolve import json_equal
+from mcp_magic.schema.resolve import is_type, json_equal
 from mcp_magic.schema.validate import Problem
 from mcp_magic.ui.widgets import default_text, label_markup, note_markup, placeholder, problem_markup, tooltip
 
@@ -136,10 +136,6 @@ class Input(ABC):
     @abstractmethod
     def set(self, value: Any) -> None:
         """Show a value for which `fits` is true; UNSET clears the input."""
-
-    def clear(self) -> None:
-        """Clear the input."""
-        self.set(UNSET)
 
     def at(self, key: str | int) -> Any:
         """Return the entry of a property or an item, or None."""
@@ -437,10 +433,6 @@ class Entry:
         self.input.set(value)
         self._become(UNSET if value is UNSET else _VALUE)
 
-    def clear(self) -> None:
-        """Clear the entry: nothing is sent."""
-        self.set(UNSET)
-
     def restore(self) -> None:
         """Restore the initial value."""
         self._hold(self.initial)
@@ -455,7 +447,7 @@ class Entry:
     def _hold(self, value: Any) -> None:
         self.set(value)
         if value == {}:
-            self.input.clear()  # an empty object gets the initial values of its required entries
+            self.input.set(UNSET)  # an empty object gets the initial values of its required entries
 
     # Display
 
@@ -491,22 +483,18 @@ class Entry:
 
     def _arrange(self) -> None:
         """Arrange the widgets for the present state."""
-        line = [part for part in (self._label, *self._boxes()) if part is not None]
-        head = self._shop_line(line)
+        head = [part for part in (self._label, *self._boxes()) if part is not None]
+        if len(head) > 1:
+            if self._head is None:
+                self._head = self._shop.make(ipywidgets.HBox, "line")
+            if self._head.children != tuple(head):
+                self._head.children = tuple(head)
+            head = [self._head]
         body = [] if self._state is None else [self.input.widget]
         problem = [self._problem] if self._problem is not None and self._problem.value else []
         children = (*head, *body, *problem)
         if self.widget.children != children:
             self.widget.children = children
-
-    def _shop_line(self, line: list[Any]) -> list[Any]:
-        if len(line) < 2:
-            return line
-        if self._head is None:
-            self._head = self._shop.make(ipywidgets.HBox, "line")
-        if self._head.children != tuple(line):
-            self._head.children = tuple(line)
-        return [self._head]
 
     def _boxes(self) -> list[Any]:
         """Return the checkboxes: "send", if an empty input does not mean "unset", and "null", if allowed."""
@@ -537,16 +525,14 @@ class Entry:
         if change["new"]:
             self.give()
         else:
-            self.clear()
+            self.set(UNSET)
         self._told()
 
     def _nulled(self, change: Any) -> None:
         if self._ticking:
             return
-        if change["new"]:
-            self._become(None)
-        else:
-            self._become(UNSET if self.input.blank is UNSET or not self._place.required else _VALUE)
+        empty = UNSET if self.input.blank is UNSET or not self._place.required else _VALUE
+        self._become(None if change["new"] else empty)
         self._told()
 
     def _edited(self) -> None:
@@ -679,26 +665,15 @@ def matches(field: Field, value: Any, depth: int = 0) -> bool:
         case "array":
             return isinstance(value, list) and all(_inner(field, i, each, depth) for i, each in enumerate(value))
         case "object":
-            return isinstance(value, dict) and _object(field, value, depth)
-    return _scalar(field, value)
-
-
-def _scalar(field: Field, value: Any) -> bool:
-    match field.kind:
-        case "string":
-            return isinstance(value, str) and fits_format(value, field.format)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
+            required = {child.name for child in field.children if child.required}
+            return (
+                isinstance(value, dict)
+                and required <= value.keys()
+                and all(_inner(field, name, each, depth) for name, each in value.items())
+            )
+        case "string" | "boolean" | "integer" | "number":
+            return is_type(value, field.kind) and fits_format(value, field.format)
     return field.kind == "any"
-
-
-def _object(field: Field, value: dict[str, Any], depth: int) -> bool:
-    required = all(child.name in value for child in field.children if child.required)
-    return required and all(_inner(field, name, each, depth) for name, each in value.items())
 
 
 def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
