@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic import schema
 from mcp_magic._text import clause, duration
+from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question
+from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import call_line
-from mcp_magic.display.document import Markup, joined, page, tag
+from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
 from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
 
 if TYPE_CHECKING:
-    from mcp_types import ElicitResult, ErrorData, Tool
+    from mcp_types import ElicitResult, ErrorData
 
+    from mcp_magic.ask.question import Reply
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
 
 __all__ = [
@@ -28,9 +31,9 @@ __all__ = [
     "ElicitationSettings",
     "Elicitor",
     "Questions",
-    "answer_bundle",
+    "answer_of",
+    "elicitation_question",
     "link_to",
-    "outcome_text",
     "question_html",
     "question_text",
     "secrets_marked",
@@ -316,6 +319,8 @@ _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-heigh
 
 MAX_NAMES = 10
 
+REFUSED = "nobody can be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
+
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
 SECRET = (
@@ -364,40 +369,51 @@ def _secret_warning(asked: Elicitation) -> str:
     return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
 
 
-def outcome_text(asked: Elicitation, answer: Answer | None, seconds: float) -> str:
-    """Return the question and how it was answered on one line, secrets masked."""
-    rest = _values(asked, answer)
-    said = f" {rest} to" if rest else ":"
-    return f"{_sign(asked, answer)}{said} {one_line(asked.server, 100)} ({_subject(asked)}), {duration(seconds)}"
+def elicitation_question(asked: Elicitation) -> Question:
+    """Return the question to the user; `answer_of` reads the reply."""
+    shown = Part(question_text(asked), Markup(question_html(asked)))
+    if asked.mode == "form":
+        accept = Choice("accept", "Submit", "check", "send what is entered to the server", "[s]end", sends=True)
+    else:
+        accept = Choice("accept", "Done", "check", "I have opened the page myself; go on", "[o]pened it, go on")
+    form = Form(
+        asked.defaults, asked.schema, must_open=True, check=lambda values: schema.check_arguments(values, asked.schema)
+    )
+    return Question(
+        about=lambda values: shown,
+        choices=(
+            accept,
+            *([Choice(EDIT, typed="[f]ill in")] if asked.mode == "form" else []),
+            Choice("decline", "Decline", "ban", "say no to the server", "[d]ecline"),
+            Choice("cancel", "Cancel", "times", "do not answer the question", "[c]ancel"),
+        ),
+        form=form if asked.mode == "form" else None,
+        outcome=lambda reply, seconds: outcome_of(asked, reply, seconds),
+        refused=REFUSED,
+    )
 
 
-def answer_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
-    """Return the same line as a mimebundle; it needs no kernel."""
-    values = _values(asked, answer)
-    server = tag("b", one_line(asked.server, 100))
-    code = [" ", tag("code", values), " to "] if values else [": "]
-    line = [tag("b", _sign(asked, answer)), *code, server, f" ({_subject(asked)}), {duration(seconds)}"]
-    return {"text/plain": outcome_text(asked, answer, seconds), "text/html": page([tag("p", joined(line))])}
+def answer_of(asked: Elicitation, reply: Reply) -> Answer:
+    """Return the answer in a reply."""
+    match reply.choice:
+        case "accept":
+            return Answer.accept(reply.values if asked.mode == "form" else None)
+        case "decline":
+            return Answer.decline()
+    return Answer.cancel(reply.reason) if reply.by == PERSON else Answer.decline(reply.reason)
 
 
-def _sign(asked: Elicitation, answer: Answer | None) -> str:
-    done = asked.mode == "url" and answer is not None and answer.action == "accept"
-    return "✓ done" if done else SIGNS[answer.action if answer is not None else ""]
-
-
-def _subject(asked: Elicitation) -> str:
-    about = one_line(asked.message, 100)
-    return f"page at {host_of(asked.url)}: {about}" if asked.mode == "url" else about
-
-
-def _values(asked: Elicitation, answer: Answer | None) -> str:
-    if answer is None or answer.action != "accept" or asked.mode == "url":
-        return ""
-    return call_line(answer.content or {}, definition(asked)) or "nothing"
-
-
-def definition(asked: Elicitation) -> Tool:
-    """Return the schema as a tool's definition, by which secrets are found."""
+def outcome_of(asked: Elicitation, reply: Reply, seconds: float) -> Outcome:
+    """Return the line that stays: how the question was answered, the values with secrets masked, and the question."""
     from mcp_types import Tool
 
-    return Tool(name="elicitation", input_schema=dict(asked.schema))
+    server, about = ("b", one_line(asked.server, 100)), one_line(asked.message, 100)
+    sign = SIGNS[reply.choice]
+    if asked.mode == "url":
+        sign = "✓ done" if reply.choice == "accept" else sign
+        about = f"page at {host_of(asked.url)}: {about}"
+    end = f" ({about}), {duration(seconds)}"
+    if reply.choice != "accept" or asked.mode == "url":
+        return Outcome(sign, (": ", server, end))
+    values = call_line(reply.values, Tool(name="elicitation", input_schema=dict(asked.schema))) or "nothing"
+    return Outcome(sign, (" ", ("code", values), " to ", server, end))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
+from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         Tool,
     )
 
+    from mcp_magic.ask.question import Reply
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
@@ -57,7 +59,6 @@ __all__ = [
     "SAMPLING",
     "Expected",
     "Prepared",
-    "Problem",
     "Review",
     "Reviewer",
     "Sampled",
@@ -65,27 +66,11 @@ __all__ = [
     "SamplingQuestions",
     "SamplingRequest",
     "SamplingSettings",
-    "Text",
-    "expected_of",
-    "failed",
-    "is_round",
-    "read_request",
-    "recorded",
-    "reply_html",
-    "reply_outcome_bundle",
-    "reply_text",
-    "reply_texts",
-    "request_html",
+    "reply_question",
+    "reply_review",
+    "request_question",
+    "request_review",
     "request_text",
-    "request_texts",
-    "review_bundle",
-    "said",
-    "senseless",
-    "told",
-    "wire_error",
-    "wire_result",
-    "with_reply_texts",
-    "with_request_texts",
 ]
 
 
@@ -744,6 +729,111 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
     return dict(value)
 
 
+# The questions: may a model answer the request, and may its reply be sent?
+
+REFUSED = (
+    "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
+    "`%mcp call --answers FILE` replies"
+)
+
+EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
+
+
+def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
+    """Return the question whether a model may answer; `request_review` reads the reply.
+
+    Args:
+        asked: The request.
+        expected: The forecast of the reply.
+        show_reply: Whether "show me the reply" is ticked at first.
+    """
+
+    def outcome(reply: Reply, seconds: float) -> Outcome:
+        sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]
+        by = f" to {one_line(expected.model, 80)}" if expected.model else ""
+        edited = ", edited" if request_review(asked, reply).request is not None else ""
+        about = f": {counted(len(asked.messages), 'messages')}{by} for "
+        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+
+    def about(texts: list[str]) -> Part:
+        now = with_request_texts(asked, texts)
+        return Part(request_text(now, expected), Markup(request_html(now, expected)))
+
+    texts = request_texts(asked)
+    return Question(
+        about=about,
+        choices=(
+            Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
+            Choice(
+                "approve",
+                typed="approve and show me the [r]eply first",
+                sends=True,
+                extra={"show_reply": True},
+            ),
+            EDIT_TEXTS,
+            Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
+        ),
+        form=Form(
+            [each.text for each in texts],
+            labels=tuple(each.label for each in texts),
+            check=lambda texts: with_request_texts(asked, texts),
+        ),
+        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
+        outcome=outcome,
+        refused=REFUSED,
+        late="Denied",
+        waits_for="approval",
+    )
+
+
+def request_review(asked: SamplingRequest, reply: Reply) -> Review:
+    """Return the review in a reply to `request_question`."""
+    if reply.choice != "approve":
+        return Review.deny(reply.reason, by=reply.by)
+    request = with_request_texts(asked, reply.values)
+    return Review.approve(None if request is asked else request, show_reply=reply.extra.get("show_reply", False))
+
+
+def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
+    """Return the question whether the model's reply may be sent; `reply_review` reads the user's reply."""
+
+    def outcome(reply: Reply, seconds: float) -> Outcome:
+        sign = {"send": "✓ sent", "refuse": "✗ not sent", "": "… not answered"}[reply.choice]
+        edited = ", edited" if reply_review(asked, sampled, reply).reply is not None else ""
+        about = f": reply of {one_line(sampled.model, 80)} to "
+        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+
+    def about(texts: list[str]) -> Part:
+        now = with_reply_texts(sampled, texts, asked.usable_tools)
+        return Part(reply_text(asked, now), Markup(reply_html(asked, now)))
+
+    texts = reply_texts(sampled)
+    return Question(
+        about=about,
+        choices=(
+            Choice("send", "Send", "check", "send the reply to the server", "[s]end", sends=True),
+            EDIT_TEXTS,
+            Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
+        ),
+        form=Form(
+            [each.text for each in texts],
+            labels=tuple(each.label for each in texts),
+            check=lambda texts: with_reply_texts(sampled, texts, asked.usable_tools),
+        ),
+        outcome=outcome,
+        refused=REFUSED,
+        late="Refused",
+    )
+
+
+def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Review:
+    """Return the review in a reply to `reply_question`."""
+    if reply.choice != "send":
+        return Review.deny(reply.reason, by=reply.by)
+    changed = with_reply_texts(sampled, reply.values, asked.usable_tools)
+    return Review.approve(reply=None if changed is sampled else changed)
+
+
 # The texts and markup of a sampling request, its reply and their outcomes: pure functions.
 #
 # All of it comes from servers and models: markup is escaped and invisible characters are made visible. Lines that stay
@@ -812,30 +902,6 @@ def reply_text(asked: SamplingRequest, reply: Sampled) -> str:
 def _reply_parts(reply: Sampled) -> list[Part]:
     budget = Budget.full()
     return [_block(block, budget, {}) for block in reply.content]
-
-
-def review_bundle(asked: SamplingRequest, expected: Expected, review: Review | None, seconds: float) -> dict[str, Any]:
-    """Return one line about a request and the user's decision, as a mimebundle; it needs no kernel."""
-    sign = "… not answered" if review is None else "✓ approved" if review.approved else "✗ denied"
-    count = counted(len(asked.messages), "messages")
-    edited = ", edited" if review is not None and review.request is not None else ""
-    by = f" to {one_line(expected.model, 80)}" if expected.model else ""
-    return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {duration(seconds)}")
-
-
-def reply_outcome_bundle(
-    asked: SamplingRequest, reply: Sampled, review: Review | None, seconds: float
-) -> dict[str, Any]:
-    """Return one line about a reply and the user's decision, as a mimebundle."""
-    sign = "… not answered" if review is None else "✓ sent" if review.approved else "✗ not sent"
-    edited = ", edited" if review is not None and review.reply is not None else ""
-    return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {duration(seconds)}")
-
-
-def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:
-    name = one_line(server, 100)
-    line = joined([tag("b", sign), middle, tag("b", name), rest])
-    return {"text/plain": f"{sign}{middle}{name}{rest}", "text/html": page([tag("p", line)])}
 
 
 def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:

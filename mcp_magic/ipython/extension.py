@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.display.listing import Text
+    from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.commandline import Command
 
 __all__ = ["MCPMagics", "help_asked", "help_on", "no_subcommand"]
@@ -46,23 +47,19 @@ class MCPMagics(Magics, Settings):
         self.state = State()
         self.comm_status = CommStatus(self.cells)
         self.history = PlainHistory(shell)
+        self.asking: Asking | None = None
 
     def prepare(self) -> None:
         """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
-        from mcp_magic.ipython.ask import Asking, Eliciting, answer_sampling, ask_in_replays, authorize
+        from mcp_magic.ipython.ask import Asking
         from mcp_magic.ipython.progress import Reporting
         from mcp_magic.notebook import host
 
         self.pass_on()
-        answer_sampling(host.sampling, Asking(self.cells, self, host.consent), lambda: self.model)
+        self.asking = Asking(self.cells, self, host)
+        self.asking.install(lambda: self.model)
         if host.reports.reporter is None:
-            host.reports.reporter = Reporting(Asking(self.cells, self, host.consent), self.cells)
-        authorize(host.logins, Asking(self.cells, self, host.consent), self.cells)
-        ask_in_replays(self.cells, self)
-        if host.approver is None:
-            host.approver = Asking(self.cells, self, host.consent)
-        if host.elicitor is None:
-            host.elicitor = Eliciting(Asking(self.cells, self, host.consent), host.elicitation)
+            host.reports.reporter = Reporting(self.asking, self.cells)
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),

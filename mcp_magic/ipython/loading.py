@@ -64,21 +64,15 @@ def _close(magics: MCPMagics) -> None:
 
 def _leave_the_host(magics: MCPMagics) -> None:
     """Remove our callbacks from the host; callbacks that the user has set stay."""
-    from mcp_magic.ipython.ask import Asking, Eliciting, ask_no_more_in_replays, authorize_no_more, end_sampling
     from mcp_magic.ipython.progress import Reporting
     from mcp_magic.notebook import host
 
     startup.callbacks.remove(magics.prepare)
-    authorize_no_more(host.logins)
-    ask_no_more_in_replays()
     host.consent.magics = False
-    if isinstance(host.approver, Asking):
-        host.approver = None
-    if isinstance(host.elicitor, Eliciting):
-        host.elicitor = None
+    if magics.asking is not None:
+        magics.asking.uninstall()
     if isinstance(host.reports.reporter, Reporting):
         host.reports.reporter = None
-    end_sampling(host.sampling)
     ToolCrashError.show = traceback.format_exception
 
 

@@ -45,9 +45,9 @@ async def run(invocation: Invocation, arguments: argparse.Namespace) -> ToolResu
         cell=cell,
     )
     answers = Answers.load(invocation.directory / arguments.answers) if arguments.answers else None
-    replies = answers.replies if answers is not None else None
+    elicitor, prepared = (answers.elicit, answers.sample) if answers is not None else (None, None)
     limits = timeouts(invocation, arguments)
-    result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=replies, **limits)
+    result = await connection.call_tool(tool.name, values, elicitor=elicitor, prepared=prepared, **limits)
     if answers is not None:
         answers.raise_for_problem()
     result.raise_for_error()
