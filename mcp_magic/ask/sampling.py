@@ -43,7 +43,6 @@ if TYPE_CHECKING:
         CreateMessageRequestParams,
         CreateMessageResult,
         CreateMessageResultWithTools,
-        ErrorData,
         ModelPreferences,
         SamplingMessage,
         SamplingMessageContentBlock,
@@ -68,9 +67,9 @@ __all__ = [
     "SamplingSettings",
     "reply_question",
     "reply_review",
+    "request_part",
     "request_question",
     "request_review",
-    "request_text",
 ]
 
 
@@ -400,11 +399,6 @@ class Problem:
     is_logged: bool = True
 
 
-def failed(error: Exception) -> str:
-    """Return the message for a sampler that failed."""
-    return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
-
-
 def said(asked: SamplingRequest) -> str:
     """Describe the request, without its texts."""
     count = counted(len(asked.messages), "messages")
@@ -417,19 +411,6 @@ def told(asked: SamplingRequest, reply: Sampled) -> str:
     unasked = ", not asked about" if asked.unasked else ""
     notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
     return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
-
-
-def is_round(context: Any) -> bool:
-    """Whether the error stays in this kernel: in an `input_required` round it ends the call, unseen by the server."""
-    return getattr(getattr(context, "session", None), "discover_result", None) is not None
-
-
-def wire_error(problem: Problem, *, local: bool) -> ErrorData:
-    """Return the protocol's error; with `local` it includes the reason."""
-    from mcp_types import ErrorData
-
-    message = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
-    return ErrorData(code=problem.code, message=message)
 
 
 # The callback of one session for `sampling/createMessage`.
@@ -494,6 +475,8 @@ class SamplingQuestions:
 
     async def __call__(self, context: Any, params: Any) -> Any:
         """Answer a request of the server (`CreateMessageRequestParams`) with a result or the protocol's error."""
+        from mcp_types import ErrorData
+
         started = time.perf_counter()
         asked = read_request(self._server, params)
         asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
@@ -502,7 +485,10 @@ class SamplingQuestions:
         if isinstance(found, Problem):
             if found.is_logged:
                 self._log("warning", f"{said(asked)}: {found.why} ({duration(seconds)})")
-            return wire_error(found, local=is_round(context))
+            # in an `input_required` round the error ends the call here, and the server never sees it
+            is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
+            message = f"{found.text}: {found.why}" if is_local and found.why != found.text else found.text
+            return ErrorData(code=found.code, message=message)
         self._log("info", f"{said(asked)}: {told(asked, found)} ({duration(seconds)})")
         return wire_result(asked, found)
 
@@ -521,7 +507,9 @@ class SamplingQuestions:
         if isinstance(found.error, DeniedError):
             because = f": {found.error.reason}" if found.error.reason else ""
             return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
-        why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
+        why = str(found.error)
+        if not isinstance(found.error, MCPMagicError):
+            why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
     async def _sendable(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
@@ -736,6 +724,11 @@ REFUSED = (
     "`%mcp call --answers FILE` replies"
 )
 
+
+def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Form:
+    return Form([each.text for each in texts], labels=tuple(each.label for each in texts), check=check)
+
+
 EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
 
@@ -755,13 +748,8 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
         about = f": {counted(len(asked.messages), 'messages')}{by} for "
         return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
 
-    def about(texts: list[str]) -> Part:
-        now = with_request_texts(asked, texts)
-        return Part(request_text(now, expected), Markup(request_html(now, expected)))
-
-    texts = request_texts(asked)
     return Question(
-        about=about,
+        about=lambda texts: request_part(with_request_texts(asked, texts), expected),
         choices=(
             Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
             Choice(
@@ -773,11 +761,7 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
             EDIT_TEXTS,
             Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
         ),
-        form=Form(
-            [each.text for each in texts],
-            labels=tuple(each.label for each in texts),
-            check=lambda texts: with_request_texts(asked, texts),
-        ),
+        form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
         extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
         outcome=outcome,
         refused=REFUSED,
@@ -803,23 +787,14 @@ def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
         about = f": reply of {one_line(sampled.model, 80)} to "
         return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
 
-    def about(texts: list[str]) -> Part:
-        now = with_reply_texts(sampled, texts, asked.usable_tools)
-        return Part(reply_text(asked, now), Markup(reply_html(asked, now)))
-
-    texts = reply_texts(sampled)
     return Question(
-        about=about,
+        about=lambda texts: reply_part(asked, with_reply_texts(sampled, texts, asked.usable_tools)),
         choices=(
             Choice("send", "Send", "check", "send the reply to the server", "[s]end", sends=True),
             EDIT_TEXTS,
             Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
         ),
-        form=Form(
-            [each.text for each in texts],
-            labels=tuple(each.label for each in texts),
-            check=lambda texts: with_reply_texts(sampled, texts, asked.usable_tools),
-        ),
+        form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, asked.usable_tools)),
         outcome=outcome,
         refused=REFUSED,
         late="Refused",
@@ -848,60 +823,41 @@ SCHEMA_BYTES = 20_000
 _SCROLL = "max-height:28em;overflow:auto"
 
 
-def request_html(asked: SamplingRequest, expected: Expected) -> str:
-    """Return the full request as a page of its own."""
-    server = tag("b", one_line(asked.server, 100))
-    shown: list[object] = [tag("p", joined(["Server ", server, " asks a model to answer:"]))]
-    budget = Budget.full()
-    names = _tool_names(asked)
+def request_part(asked: SamplingRequest, expected: Expected) -> Part:
+    """Return the full request as a page of its own, and as text for a terminal."""
+    server, budget, names = one_line(asked.server, 100), Budget.full(), _tool_names(asked)
     turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
     for message in asked.messages:
         turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    shown.append(tag("div", joined(turn.html for turn in turns), style=_SCROLL))
-    rows: list[tuple[object, object]] = [*_facts(asked, expected)]
-    notes = joined(tag("div", one_line(each, 300)) for each in expected.notes)
-    shown.append(facts([*rows, ("not as asked", notes)] if notes else rows))
-    if asked.tools:
-        shown.append(_tools(asked))
-    return page([joined(shown)])
-
-
-def request_text(asked: SamplingRequest, expected: Expected) -> str:
-    """Return the same request for a terminal."""
-    budget = Budget.full()
-    names = _tool_names(asked)
-    turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
-    for message in asked.messages:
-        turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    lines = [f"Server {one_line(asked.server, 100)} asks a model to answer:", *(turn.plain for turn in turns)]
-    lines += [f"  {name}: {value}" for name, value in _facts(asked, expected)]
+    rows, notes = _facts(asked, expected), [one_line(each, 300) for each in expected.notes]
+    lines = [f"Server {server} asks a model to answer:", *(turn.plain for turn in turns)]
+    lines += [f"  {name}: {value}" for name, value in rows]
     lines += [
         f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', 200)}" for tool in asked.tools or ()
     ]
-    lines += [f"  not as asked: {one_line(each, 300)}" for each in expected.notes]
-    return "\n".join(lines)
+    lines += [f"  not as asked: {each}" for each in notes]
+    shown = [
+        tag("p", joined(["Server ", tag("b", server), " asks a model to answer:"])),
+        tag("div", joined(turn.html for turn in turns), style=_SCROLL),
+        facts([*rows, *([("not as asked", joined(tag("div", each) for each in notes))] if notes else [])]),
+    ]
+    if asked.tools:
+        shown.append(_tools(asked))
+    return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
-def reply_html(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return the model's reply as a page of its own."""
-    first = ["Reply of ", tag("b", one_line(reply.model, 100)), " to server ", tag("b", one_line(asked.server, 100))]
-    parts = _reply_parts(reply)
-    shown = [tag("p", joined([*first, f" ({one_line(reply.stop_reason, 60)}):"]))]
-    shown.append(tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"))
-    shown += [note(one_line(each, 300)) for each in reply.notes]
-    return page([joined(shown)])
-
-
-def reply_text(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return the same reply for a terminal."""
-    server, model = one_line(asked.server, 100), one_line(reply.model, 100)
-    first = f"Reply of {model} to server {server} ({one_line(reply.stop_reason, 60)}):"
-    return "\n".join([first, *(_indented(part.plain) for part in _reply_parts(reply))])
-
-
-def _reply_parts(reply: Sampled) -> list[Part]:
+def reply_part(asked: SamplingRequest, reply: Sampled) -> Part:
+    """Return the model's reply as a page of its own, and as text for a terminal."""
+    server, model, reason = one_line(asked.server, 100), one_line(reply.model, 100), one_line(reply.stop_reason, 60)
     budget = Budget.full()
-    return [_block(block, budget, {}) for block in reply.content]
+    parts = [_block(block, budget, {}) for block in reply.content]
+    lines = [f"Reply of {model} to server {server} ({reason}):", *(_indented(part.plain) for part in parts)]
+    shown = [
+        tag("p", joined(["Reply of ", tag("b", model), " to server ", tag("b", server), f" ({reason}):"])),
+        tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"),
+        *(note(one_line(each, 300)) for each in reply.notes),
+    ]
+    return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
 def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:

@@ -20,9 +20,9 @@ from mcp_magic.ask.sampling import (
     SamplingRequest,
     reply_question,
     reply_review,
+    request_part,
     request_question,
     request_review,
-    request_text,
 )
 from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
@@ -128,7 +128,7 @@ async def test_all_that_is_asked_for_is_shown_as_text(page: Page) -> None:
 
 
 def test_the_same_is_said_in_a_terminal() -> None:
-    text = request_text(ASKED, EXPECTED)
+    text = request_part(ASKED, EXPECTED).plain
 
     assert text.startswith("Server writer<b> asks a model to answer:\n  system:\n    Be brief.\n  user:\n    Hello\n")
     assert "  answered by: openai:gpt-5\n  at most: 1,500 tokens\n" in text
@@ -138,8 +138,8 @@ def test_the_same_is_said_in_a_terminal() -> None:
 def test_a_text_of_any_length_is_shown_to_its_end_or_said_not_to_be() -> None:
     asked = replace(ASKED, messages=(said("x" * 60_000 + "END"), said("y" * 100_500)))
 
-    assert "xEND" in request_text(asked, EXPECTED)
-    assert "… 501 characters left out …" in request_text(asked, EXPECTED)
+    assert "xEND" in request_part(asked, EXPECTED).plain
+    assert "… 501 characters left out …" in request_part(asked, EXPECTED).plain
 
 
 async def test_approved_leaves_one_line_without_the_texts(page: Page) -> None:
