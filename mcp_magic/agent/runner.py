@@ -31,7 +31,7 @@ __all__ = ["Screen", "run_agent"]
 PRUNE_STEPS = 20
 """Turns after which LangGraph's copies of the thread, one for each step, are dropped."""
 
-UNASKED = ("rule ", "approval ", "nobody")
+UNASKED = ("rule ", "approval ", "default")
 """Prefixes of the `by` of decisions that show no question."""
 
 INTERRUPTED = "the person interrupted the run before this call had an answer"

@@ -55,7 +55,7 @@ MAX_NAME = 200
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
 """How far an approval reaches beyond the one call."""
 
-REFUSED = "nobody can be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
+REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
 
 def approval_question(request: Request) -> Question:

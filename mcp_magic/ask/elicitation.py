@@ -55,7 +55,7 @@ MAX_QUESTIONS = 20
 NOT_ASKED = -1
 """The error code of a question that the user is not asked; the protocol defines one for refused sampling only."""
 
-NOBODY = "nobody can be asked: host.elicitor is None"
+UNASKED = "you cannot be asked: host.elicitor is None"
 
 _ASKS_FOR_SECRET = re.compile(
     r"passw(?!ordless)|pass[ _-]?(?:phrase|code|key)|secret(?!ar)|credential|(?:seed|recovery)[ _-]phrase"
@@ -229,7 +229,7 @@ class Questions:
         if asked.mode == "url" and (why := why_not_open(asked.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:
-            return Answer.decline(NOBODY)
+            return Answer.decline(UNASKED)
         found = await answered(call, self._put(asked, elicitor, call))
         if not isinstance(found, Unanswered):
             return _fitting(found, asked)
@@ -237,7 +237,7 @@ class Questions:
             return found.error
         if found.error is not None:
             return _failed(found.error)
-        late = f"nobody answered within {self._elicitors.timeout:g} s"
+        late = f"you did not answer within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if found.why == "late" else "the call has ended")
 
     async def _put(self, asked: Elicitation, elicitor: Elicitor, call: InFlightRequest) -> Answer | Unanswered:
@@ -319,7 +319,7 @@ _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-heigh
 
 MAX_NAMES = 10
 
-REFUSED = "nobody can be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
+REFUSED = "you cannot be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
 
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 

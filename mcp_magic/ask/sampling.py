@@ -429,7 +429,7 @@ FAILED_TEXT = "Sampling failed: no model could answer"
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 
-NOBODY = "nobody can be asked: host.sampling.reviewer is None"
+UNASKED = "you cannot be asked: host.sampling.reviewer is None"
 
 
 class SamplingQuestions:
@@ -577,11 +577,11 @@ class SamplingQuestions:
             return Review.deny(f"more than {most} requests within a minute", by="sampling = 'auto'")
         reviewer = self._samplers.reviewer
         if reviewer is None:
-            return Review.deny(NOBODY, by="nobody")
+            return Review.deny(UNASKED, by="default")
         async with self._queue.turn(call):
             review = await in_time(reviewer.request(asked, expected), self._samplers.timeout)
         if isinstance(review, Unanswered):
-            return Review.deny(f"nobody answered within {self._samplers.timeout:g} s", by="time-out")
+            return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
 
@@ -595,7 +595,7 @@ class SamplingQuestions:
         async with self._queue.turn(call, is_new=False):
             review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
         if isinstance(review, Unanswered):
-            raise DeniedError("the reply was not sent", f"nobody looked at it within {self._samplers.timeout:g} s")
+            raise DeniedError("the reply was not sent", f"you did not look at it within {self._samplers.timeout:g} s")
         if not review.approved:
             raise DeniedError("the reply was not sent", review.reason)
         return review.reply or reply
@@ -720,7 +720,7 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
 # The questions: may a model answer the request, and may its reply be sent?
 
 REFUSED = (
-    "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
+    "you cannot be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
     "`%mcp call --answers FILE` replies"
 )
 

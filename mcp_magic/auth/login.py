@@ -455,7 +455,7 @@ class LogIns:
         try:
             return await _ask_person(self.confirm(text), interrupted)
         except TimeoutError:
-            late = f"nobody answered in time: {text.partition(chr(10))[0]}"
+            late = f"you did not answer in time: {text.partition(chr(10))[0]}"
         raise AuthorizationError(late)
 
     async def _show(self, login: LogIn) -> Redirected:
@@ -483,7 +483,7 @@ class LogIns:
             return f"{login.server}: the log-in at {login.host} was not answered."
         again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
         return (
-            f"{login.server}: nobody logged in at {login.host} within {login.seconds:g} s{again}. "
+            f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )
 

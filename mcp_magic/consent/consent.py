@@ -436,7 +436,7 @@ class Consent:
         line = f"%mcp allow {shlex.quote(tool)} --first"
         if not self.magics:
             if self.rule_for(request) is None:
-                return "" if decision.by == "nobody" else '`host.consent.policy = "auto"` would allow it.'
+                return "" if decision.by == "default" else '`host.consent.policy = "auto"` would allow it.'
             line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}), first=True)"
         return (
             f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."
@@ -467,15 +467,15 @@ class Consent:
 
     async def _ask(self, request: Request, approver: Approver | None) -> Decision:
         if approver is None:
-            reason = "nobody can be asked here"
+            reason = "you cannot be asked here"
             if not self.magics and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
-            return Decision.deny(reason, by="nobody")
+            return Decision.deny(reason, by="default")
         before, definition = copy.deepcopy(request.arguments), self.definitions.seal(request.name)
         try:
             decision = await in_time(approver(request), self.timeout)
             if isinstance(decision, Unanswered):
-                return Decision.deny(f"nobody answered within {self.timeout:g} s", by="time-out")
+                return Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
             return self._valid(request, decision, before, definition)
         except ArgumentsError as error:
             return Decision.deny(f"the changed arguments do not fit: {error}", by="check")

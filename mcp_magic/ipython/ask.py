@@ -565,7 +565,7 @@ class Asking:
         deck.asks = lambda: False
 
     async def ask(self, question: Question, seconds: float) -> Reply:
-        """Ask in the way that is possible now; a reply by "nobody" says that there is none.
+        """Ask in the way that is possible now; a reply by "default" says that there is none.
 
         Args:
             question: The question.
@@ -578,7 +578,7 @@ class Asking:
         until = loop.time() + seconds - EARLIER
         way = await self.way()
         if way == "nobody":
-            return Reply(reason=question.refused, by="nobody")
+            return Reply(reason=question.refused, by="default")
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
         if question.settled is not None and self._cells.kernel is None:
@@ -943,12 +943,12 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
         asking = Asking(invocation.cells, invocation.settings, invocation.host)
         answer = await asking.confirm("\n".join(question))
     except TimeoutError:
-        raise DeniedError(f"{refused} Nobody answered within {invocation.host.consent.timeout:g} s.") from None
+        raise DeniedError(f"{refused} You did not answer within {invocation.host.consent.timeout:g} s.") from None
     if answer is None and taken:
-        raise DeniedError(f"{refused}\nNobody can be asked here. `%mcp disconnect NAME` makes room for it first.")
+        raise DeniedError(f"{refused}\nYou cannot be asked here. `%mcp disconnect NAME` makes room for it first.")
     if answer is None:
         raise DeniedError(
-            f"{refused}\nNobody can be asked here. This line in a terminal says yes to the file as it is now: "
+            f"{refused}\nYou cannot be asked here. This line in a terminal says yes to the file as it is now: "
             f"`{trust_line(declaration)}`"
         )
     if not answer:

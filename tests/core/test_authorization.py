@@ -260,7 +260,7 @@ async def test_without_anybody_to_ask_nothing_is_registered_and_the_error_says_w
             await host.connect(protected.url, name="notes")
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
-        f"notes: {protected.url} wants a log-in at {at}, and nobody can be asked here. "
+        f"notes: {protected.url} wants a log-in at {at}, and you cannot be asked here. "
         f"Log in once with `%mcp connect {protected.url}` in a notebook or terminal; the token is kept.\n"
         'Without a person: auth = { grant = "client_credentials", ... }, or a header Authorization.'
     )
@@ -312,7 +312,7 @@ async def test_nobody_is_waited_for_for_ever(host: Host) -> None:
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
             await host.connect(protected.url, name="x")
-    assert "nobody logged in at 127.0.0.1:" in str(caught.value)
+    assert "you did not log in at 127.0.0.1:" in str(caught.value)
     assert "within 0.2 s. Try again; MCPMagics.login_timeout gives more time." in str(caught.value)
 
 

@@ -261,4 +261,4 @@ async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
     decision = await Consent(magics=True).decide(FORECAST)
 
-    assert decision == Decision.deny("nobody can be asked here", by="nobody")
+    assert decision == Decision.deny("you cannot be asked here", by="default")

@@ -487,6 +487,17 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
     assert panel.widget is None
 
 
+async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
+    panel = ApprovalPanel(page, 60.2)
+    [asked] = await ask(panel, request())
+    assert "Waiting for your approval. Denied automatically in 1:01." in text(panel)
+    while "Denied automatically in 1:00." not in text(panel):
+        await asyncio.sleep(0.01)
+    button(panel, "Deny").click()
+    await asked
+
+
 async def test_consent_asks_the_panel(panel: ApprovalPanel) -> None:
     consent = Consent(approver=panel)
     checking = asyncio.ensure_future(consent.check(request()))
