@@ -61,8 +61,8 @@ PAGES = {
             "mcp_magic.Request",
             "mcp_magic.Decision",
             "mcp_magic.Rule",
-            "mcp_magic.consent.audit.Audit",
-            "mcp_magic.consent.audit.Record",
+            "mcp_magic.consent.consent.Audit",
+            "mcp_magic.consent.consent.Record",
         ],
     ),
     "What servers ask": (

@@ -517,7 +517,7 @@ def build_graph(
 PRUNE_TURNS = 20
 """Turns after which LangGraph's copies of the thread, one for each step, are dropped."""
 
-UNASKED = ("rule ", "approval ", "nobody")
+UNASKED = ("rule ", "approval ", "default")
 """Prefixes of the `by` of decisions that show no question."""
 
 INTERRUPTED = "the person interrupted the run before this call had an answer"

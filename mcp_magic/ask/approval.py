@@ -8,27 +8,29 @@ both.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import counted, duration, listed
-from mcp_magic.consent.consent import PERSON
+from mcp_magic._text import duration
+from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
+from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import (
     MAX_VALUE,
     argument_cell,
     argument_rows,
     call_line,
     changes,
+    hidden_arguments,
     hidden_note,
     hidden_parts,
     long_arguments,
+    read_arguments,
     sized,
     written,
+    written_arguments,
 )
 from mcp_magic.display.diff import diff_html, diff_text
-from mcp_magic.display.document import Bold, Code, Part, bundle, facts, joined, note, page, tag, tool_badges
+from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import LEGEND, in_line
 from mcp_magic.schema.secrets import MASK
@@ -36,22 +38,12 @@ from mcp_magic.schema.secrets import MASK
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from mcp_magic.consent.consent import Decision, Request
+    from mcp_magic.ask.question import Reply
+    from mcp_magic.consent.consent import Request
     from mcp_magic.display.arguments import Hidden
     from mcp_magic.display.document import Badge
 
-__all__ = [
-    "Outcome",
-    "approval_html",
-    "approval_text",
-    "call_text",
-    "changes",
-    "hidden_of",
-    "long_of",
-    "named",
-    "outcomes_bundle",
-    "unseen_of",
-]
+__all__ = ["approval_html", "approval_question", "approval_text", "call_text", "decision_of", "hidden_of", "outcome_of"]
 
 MAX_DESCRIPTION = 600
 
@@ -60,59 +52,91 @@ MAX_RULE = 500
 MAX_NAME = 200
 """Characters shown of a tool's name."""
 
-MAX_OUTCOMES = 20
-"""Lines shown about decided calls; earlier calls are only counted."""
-
-SIGNS = {"approved": "✓", "denied": "✗", "not answered": "…", "interrupted": "…"}
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a request.
-
-    Attributes:
-        request: The request.
-        verdict: `"approved"`, `"denied"`, `"not answered"` or `"interrupted"`.
-        seconds: How long the request waited.
-        decision: The decision, or None.
-    """
-
-    request: Request
-    verdict: str
-    seconds: float
-    decision: Decision | None = None
-
-    @property
-    def arguments(self) -> Mapping[str, Any]:
-        """The arguments that the call was sent with, or would have been."""
-        changed = self.decision.arguments if self.decision else None
-        return self.request.arguments if changed is None else changed
-
-    def part(self) -> Part:
-        """Return the outcome on one line."""
-        call = Code(call_text(self.request, self.arguments))
-        return Part.line(Bold(f"{SIGNS[self.verdict]} {self.verdict}"), " ", call, self._rest())
-
-    def _rest(self) -> str:
-        said = []
-        if self.decision is not None:
-            said.append(f"by {one_line(self.decision.by, 40)}")
-            if self.decision.reason:
-                said.append(f"because: {one_line(self.decision.reason, 200)}")
-            if names := ", ".join(self._changed()):
-                said.append(f"changed {names}")
-            if self.decision.approved and self.decision.always:
-                said.append(ALWAYS[self.decision.always])
-        said.append(duration(self.seconds))
-        asker = f" ({_asker(self.request)} asked)" if self.request.asker != PERSON else ""
-        return f" {', '.join(said)}{asker}"
-
-    def _changed(self) -> list[str]:
-        return [one_line(name, 40) for name in changes(self.request.arguments, self.arguments)]
-
-
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
 """How far an approval reaches beyond the one call."""
+
+REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
+
+
+def approval_question(request: Request) -> Question:
+    """Return the question whether a call may run; `decision_of` reads the reply."""
+    name = one_line(request.name, 80)
+    runs = request.run is not None
+    scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
+    of_the_run = ", this [r]un" if runs else ""
+    secret = hidden_arguments(request.arguments, request.definition) != request.arguments
+    return Question(
+        about=lambda arguments: Part(approval_text(request, arguments), Markup(approval_html(request, arguments))),
+        choices=(
+            Choice(
+                "approve",
+                "Approve",
+                "check",
+                f"let {name} go out as shown",
+                typed="[y]es",
+                sends=True,
+                for_all="let all of them go out as shown",
+            ),
+            Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
+            Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
+            Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+        ),
+        extra=(
+            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", enter="deny"),
+            Extra(
+                "scope",
+                tooltip="what Approve approves",
+                options=(("only this time", ""), *scopes),
+                typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
+            ),
+        ),
+        # a form field would take the mask of a secret for its value, so arguments with secrets are edited as JSON
+        form=Form(
+            request.arguments,
+            request.definition.input_schema if request.definition is not None and not secret else None,
+            write=lambda arguments, indent: written_arguments(arguments, request.definition, indent=indent),
+            read=lambda text, arguments: read_arguments(text, arguments, request.definition),
+        ),
+        reveal=Reveal(
+            lambda arguments: list(long_arguments(arguments, request.definition).items()),
+            lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
+            lambda arguments, seen: unseen_of(request, arguments, seen),
+        ),
+        outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
+        refused=REFUSED,
+        late="Denied",
+        waits_for="approval",
+        prompt=f"Approve {in_line(request.name, 80)}? ",
+        help="y lets it go out, n refuses, e changes the arguments first, a asks no more",
+        is_shared=True,
+    )
+
+
+def decision_of(request: Request, reply: Reply) -> Decision:
+    """Return the decision in a reply."""
+    if reply.choice != "approve":
+        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by)
+    changed = reply.values if changes(request.arguments, reply.values) else None
+    return Decision.approve(changed, always=reply.extra.get("scope", ""))
+
+
+def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome:
+    """Return the line that stays: the decision, the call, who decided, why, and what was changed."""
+    decision = decision_of(request, reply)
+    arguments = request.arguments if decision.arguments is None else decision.arguments
+    rest = []
+    if reply.choice:
+        rest.append(f"by {one_line(decision.by, 40)}")
+        if decision.reason:
+            rest.append(f"because: {one_line(decision.reason, 200)}")
+        if names := ", ".join(one_line(name, 40) for name in changes(request.arguments, arguments)):
+            rest.append(f"changed {names}")
+        if decision.always:
+            rest.append(ALWAYS[decision.always])
+    asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
+    sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
+    call = ("code", call_text(request, arguments))
+    return Outcome(sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
 
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
@@ -164,11 +188,6 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
     return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
-def long_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the arguments that the question shows only in part."""
-    return list(long_arguments(arguments, request.definition).items())
-
-
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
@@ -182,17 +201,8 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     if request.asker == PERSON:
         return []
     hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if len(written(part.value)) > MAX_VALUE]
-    return [(name, value) for name, value in [*long_of(request, arguments), *hidden] if name not in seen]
-
-
-def named(values: Iterable[tuple[str, Any]]) -> str:
-    """Return the names of values and their lengths.
-
-    >>> named([("note", "x" * 2000), ("rows", [1, 2])])
-    'note (2,000 characters), rows (6 characters)'
-    """
-    shown = [f"{in_line(name, 40)} ({counted(len(written(value)), 'characters')})" for name, value in values]
-    return listed(shown, 3)
+    long = long_arguments(arguments, request.definition).items()
+    return [(name, value) for name, value in [*long, *hidden] if name not in seen]
 
 
 def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -231,13 +241,3 @@ def approval_text(request: Request, arguments: Mapping[str, Any]) -> str:
     notes = (_legend(rows), hidden_note(hidden_of(request, arguments)))
     lines += [f"  {said}" for said in notes if said]
     return "\n".join(lines)
-
-
-def outcomes_bundle(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return a mimebundle of the latest outcomes, one line each; it needs no kernel."""
-    found = list(outcomes)
-    before, shown = found[:-MAX_OUTCOMES], found[-MAX_OUTCOMES:]
-    counts = Counter(outcome.verdict for outcome in before)
-    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-    earlier = f"… {len(before):,} calls before these: {said}; `%mcp audit` lists them" if before else ""
-    return bundle([Part.stack(Part.note(earlier), *(outcome.part() for outcome in shown))])

@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic import schema
 from mcp_magic._text import clause, duration
+from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question
+from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import call_line
-from mcp_magic.display.document import Bold, Code, Markup, Part, bundle, joined, page, tag
+from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
 from mcp_magic.display.visible import outline
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
 
 if TYPE_CHECKING:
-    from mcp_types import ElicitResult, ErrorData, Tool
+    from mcp_types import ElicitResult, ErrorData
 
+    from mcp_magic.ask.question import Reply
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
 
 __all__ = [
@@ -28,7 +31,8 @@ __all__ = [
     "ElicitationSettings",
     "Elicitor",
     "Questions",
-    "answer_bundle",
+    "answer_of",
+    "elicitation_question",
     "link_to",
     "question_html",
     "question_text",
@@ -51,7 +55,7 @@ MAX_QUESTIONS = 20
 NOT_ASKED = -1
 """The error code of a question that the user is not asked; the protocol defines one for refused sampling only."""
 
-NOBODY = "nobody can be asked: host.elicitor is None"
+UNASKED = "you cannot be asked: host.elicitor is None"
 
 _ASKS_FOR_SECRET = re.compile(
     r"passw(?!ordless)|pass[ _-]?(?:phrase|code|key)|secret(?!ar)|credential|(?:seed|recovery)[ _-]phrase"
@@ -225,7 +229,7 @@ class Questions:
         if asked.mode == "url" and (why := why_not_open(asked.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:
-            return Answer.decline(NOBODY)
+            return Answer.decline(UNASKED)
         found = await answered(call, self._put(asked, elicitor, call))
         if not isinstance(found, Unanswered):
             return _fitting(found, asked)
@@ -233,7 +237,7 @@ class Questions:
             return found.error
         if found.error is not None:
             return _failed(found.error)
-        late = f"nobody answered within {self._elicitors.timeout:g} s"
+        late = f"you did not answer within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if found.why == "late" else "the call has ended")
 
     async def _put(self, asked: Elicitation, elicitor: Elicitor, call: InFlightRequest) -> Answer | Unanswered:
@@ -315,6 +319,8 @@ _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-heigh
 
 MAX_NAMES = 10
 
+REFUSED = "you cannot be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
+
 SIGNS = {"accept": "✓ sent", "decline": "✗ declined", "cancel": "… cancelled", "": "… not answered"}
 
 SECRET = (
@@ -363,33 +369,51 @@ def _secret_warning(asked: Elicitation) -> str:
     return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
 
 
-def answer_bundle(asked: Elicitation, answer: Answer | None, seconds: float) -> dict[str, Any]:
-    """Return one line about the question and its answer, secrets masked, as a mimebundle; it needs no kernel."""
-    values = _values(asked, answer)
-    server = Bold(one_line(asked.server, 100))
-    to = (" ", Code(values), " to ") if values else (": ",)
-    rest = f" ({_subject(asked)}), {duration(seconds)}"
-    return bundle([Part.line(Bold(_sign(asked, answer)), *to, server, rest)])
+def elicitation_question(asked: Elicitation) -> Question:
+    """Return the question to the user; `answer_of` reads the reply."""
+    shown = Part(question_text(asked), Markup(question_html(asked)))
+    if asked.mode == "form":
+        accept = Choice("accept", "Submit", "check", "send what is entered to the server", "[s]end", sends=True)
+    else:
+        accept = Choice("accept", "Done", "check", "I have opened the page myself; go on", "[o]pened it, go on")
+    form = Form(
+        asked.defaults, asked.schema, must_open=True, check=lambda values: schema.check_arguments(values, asked.schema)
+    )
+    return Question(
+        about=lambda values: shown,
+        choices=(
+            accept,
+            *([Choice(EDIT, typed="[f]ill in")] if asked.mode == "form" else []),
+            Choice("decline", "Decline", "ban", "say no to the server", "[d]ecline"),
+            Choice("cancel", "Cancel", "times", "do not answer the question", "[c]ancel"),
+        ),
+        form=form if asked.mode == "form" else None,
+        outcome=lambda reply, seconds: outcome_of(asked, reply, seconds),
+        refused=REFUSED,
+    )
 
 
-def _sign(asked: Elicitation, answer: Answer | None) -> str:
-    done = asked.mode == "url" and answer is not None and answer.action == "accept"
-    return "✓ done" if done else SIGNS[answer.action if answer is not None else ""]
+def answer_of(asked: Elicitation, reply: Reply) -> Answer:
+    """Return the answer in a reply."""
+    match reply.choice:
+        case "accept":
+            return Answer.accept(reply.values if asked.mode == "form" else None)
+        case "decline":
+            return Answer.decline()
+    return Answer.cancel(reply.reason) if reply.by == PERSON else Answer.decline(reply.reason)
 
 
-def _subject(asked: Elicitation) -> str:
-    about = one_line(asked.message, 100)
-    return f"page at {host_of(asked.url)}: {about}" if asked.mode == "url" else about
-
-
-def _values(asked: Elicitation, answer: Answer | None) -> str:
-    if answer is None or answer.action != "accept" or asked.mode == "url":
-        return ""
-    return call_line(answer.content or {}, definition(asked)) or "nothing"
-
-
-def definition(asked: Elicitation) -> Tool:
-    """Return the schema as a tool's definition, by which secrets are found."""
+def outcome_of(asked: Elicitation, reply: Reply, seconds: float) -> Outcome:
+    """Return the line that stays: how the question was answered, the values with secrets masked, and the question."""
     from mcp_types import Tool
 
-    return Tool(name="elicitation", input_schema=dict(asked.schema))
+    server, about = ("b", one_line(asked.server, 100)), one_line(asked.message, 100)
+    sign = SIGNS[reply.choice]
+    if asked.mode == "url":
+        sign = "✓ done" if reply.choice == "accept" else sign
+        about = f"page at {host_of(asked.url)}: {about}"
+    end = f" ({about}), {duration(seconds)}"
+    if reply.choice != "accept" or asked.mode == "url":
+        return Outcome(sign, (": ", server, end))
+    values = call_line(reply.values, Tool(name="elicitation", input_schema=dict(asked.schema))) or "nothing"
+    return Outcome(sign, (" ", ("code", values), " to ", server, end))

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
+from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import (
-    Bold,
     Budget,
     Markup,
     Part,
     app_only,
-    bundle,
     details,
     facts,
     joined,
@@ -43,13 +42,13 @@ if TYPE_CHECKING:
         CreateMessageRequestParams,
         CreateMessageResult,
         CreateMessageResultWithTools,
-        ErrorData,
         ModelPreferences,
         SamplingMessage,
         SamplingMessageContentBlock,
         Tool,
     )
 
+    from mcp_magic.ask.question import Reply
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
@@ -58,7 +57,6 @@ __all__ = [
     "SAMPLING",
     "Expected",
     "Prepared",
-    "Problem",
     "Review",
     "Reviewer",
     "Sampled",
@@ -66,27 +64,11 @@ __all__ = [
     "SamplingQuestions",
     "SamplingRequest",
     "SamplingSettings",
-    "Text",
-    "expected_of",
-    "failed",
-    "is_round",
-    "read_request",
-    "recorded",
-    "reply_html",
-    "reply_outcome_bundle",
-    "reply_text",
-    "reply_texts",
-    "request_html",
-    "request_text",
-    "request_texts",
-    "review_bundle",
-    "said",
-    "senseless",
-    "told",
-    "wire_error",
-    "wire_result",
-    "with_reply_texts",
-    "with_request_texts",
+    "reply_question",
+    "reply_review",
+    "request_part",
+    "request_question",
+    "request_review",
 ]
 
 
@@ -416,11 +398,6 @@ class Problem:
     is_logged: bool = True
 
 
-def failed(error: Exception) -> str:
-    """Return the message for a sampler that failed."""
-    return f"the sampler failed: {type(error).__name__}: {one_line(str(error), 300)}"
-
-
 def said(asked: SamplingRequest) -> str:
     """Describe the request, without its texts."""
     count = counted(len(asked.messages), "messages")
@@ -433,19 +410,6 @@ def told(asked: SamplingRequest, reply: Sampled) -> str:
     unasked = ", not asked about" if asked.unasked else ""
     notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
     return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
-
-
-def is_round(context: Any) -> bool:
-    """Whether the error stays in this kernel: in an `input_required` round it ends the call, unseen by the server."""
-    return getattr(getattr(context, "session", None), "discover_result", None) is not None
-
-
-def wire_error(problem: Problem, *, local: bool) -> ErrorData:
-    """Return the protocol's error; with `local` it includes the reason."""
-    from mcp_types import ErrorData
-
-    message = f"{problem.text}: {problem.why}" if local and problem.why != problem.text else problem.text
-    return ErrorData(code=problem.code, message=message)
 
 
 # The callback of one session for `sampling/createMessage`.
@@ -464,7 +428,7 @@ FAILED_TEXT = "Sampling failed: no model could answer"
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603
 
-NOBODY = "nobody can be asked: host.sampling.reviewer is None"
+UNASKED = "you cannot be asked: host.sampling.reviewer is None"
 
 
 class SamplingQuestions:
@@ -510,6 +474,8 @@ class SamplingQuestions:
 
     async def __call__(self, context: Any, params: Any) -> Any:
         """Answer a request of the server (`CreateMessageRequestParams`) with a result or the protocol's error."""
+        from mcp_types import ErrorData
+
         started = time.perf_counter()
         asked = read_request(self._server, params)
         asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
@@ -518,7 +484,10 @@ class SamplingQuestions:
         if isinstance(found, Problem):
             if found.is_logged:
                 self._log("warning", f"{said(asked)}: {found.why} ({duration(seconds)})")
-            return wire_error(found, local=is_round(context))
+            # in an `input_required` round the error ends the call here, and the server never sees it
+            is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
+            message = f"{found.text}: {found.why}" if is_local and found.why != found.text else found.text
+            return ErrorData(code=found.code, message=message)
         self._log("info", f"{said(asked)}: {told(asked, found)} ({duration(seconds)})")
         return wire_result(asked, found)
 
@@ -537,7 +506,9 @@ class SamplingQuestions:
         if isinstance(found.error, DeniedError):
             because = f": {found.error.reason}" if found.error.reason else ""
             return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
-        why = str(found.error) if isinstance(found.error, MCPMagicError) else failed(found.error)
+        why = str(found.error)
+        if not isinstance(found.error, MCPMagicError):
+            why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
     async def _sendable(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
@@ -605,11 +576,11 @@ class SamplingQuestions:
             return Review.deny(f"more than {most} requests within a minute", by="sampling = 'auto'")
         reviewer = self._samplers.reviewer
         if reviewer is None:
-            return Review.deny(NOBODY, by="nobody")
+            return Review.deny(UNASKED, by="default")
         async with self._queue.turn(call):
             review = await in_time(reviewer.request(asked, expected), self._samplers.timeout)
         if isinstance(review, Unanswered):
-            return Review.deny(f"nobody answered within {self._samplers.timeout:g} s", by="time-out")
+            return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
 
@@ -623,7 +594,7 @@ class SamplingQuestions:
         async with self._queue.turn(call, is_new=False):
             review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
         if isinstance(review, Unanswered):
-            raise DeniedError("the reply was not sent", f"nobody looked at it within {self._samplers.timeout:g} s")
+            raise DeniedError("the reply was not sent", f"you did not look at it within {self._samplers.timeout:g} s")
         if not review.approved:
             raise DeniedError("the reply was not sent", review.reason)
         return review.reply or reply
@@ -745,6 +716,98 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
     return dict(value)
 
 
+# The questions: may a model answer the request, and may its reply be sent?
+
+REFUSED = (
+    "you cannot be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
+    "`%mcp call --answers FILE` replies"
+)
+
+
+def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Form:
+    return Form([each.text for each in texts], labels=tuple(each.label for each in texts), check=check)
+
+
+EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
+
+
+def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
+    """Return the question whether a model may answer; `request_review` reads the reply.
+
+    Args:
+        asked: The request.
+        expected: The forecast of the reply.
+        show_reply: Whether "show me the reply" is ticked at first.
+    """
+
+    def outcome(reply: Reply, seconds: float) -> Outcome:
+        sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]
+        by = f" to {one_line(expected.model, 80)}" if expected.model else ""
+        edited = ", edited" if request_review(asked, reply).request is not None else ""
+        about = f": {counted(len(asked.messages), 'messages')}{by} for "
+        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+
+    return Question(
+        about=lambda texts: request_part(with_request_texts(asked, texts), expected),
+        choices=(
+            Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
+            Choice(
+                "approve",
+                typed="approve and show me the [r]eply first",
+                sends=True,
+                extra={"show_reply": True},
+            ),
+            EDIT_TEXTS,
+            Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
+        ),
+        form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
+        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
+        outcome=outcome,
+        refused=REFUSED,
+        late="Denied",
+        waits_for="approval",
+    )
+
+
+def request_review(asked: SamplingRequest, reply: Reply) -> Review:
+    """Return the review in a reply to `request_question`."""
+    if reply.choice != "approve":
+        return Review.deny(reply.reason, by=reply.by)
+    request = with_request_texts(asked, reply.values)
+    return Review.approve(None if request is asked else request, show_reply=reply.extra.get("show_reply", False))
+
+
+def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
+    """Return the question whether the model's reply may be sent; `reply_review` reads the user's reply."""
+
+    def outcome(reply: Reply, seconds: float) -> Outcome:
+        sign = {"send": "✓ sent", "refuse": "✗ not sent", "": "… not answered"}[reply.choice]
+        edited = ", edited" if reply_review(asked, sampled, reply).reply is not None else ""
+        about = f": reply of {one_line(sampled.model, 80)} to "
+        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+
+    return Question(
+        about=lambda texts: reply_part(asked, with_reply_texts(sampled, texts, asked.usable_tools)),
+        choices=(
+            Choice("send", "Send", "check", "send the reply to the server", "[s]end", sends=True),
+            EDIT_TEXTS,
+            Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
+        ),
+        form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, asked.usable_tools)),
+        outcome=outcome,
+        refused=REFUSED,
+        late="Refused",
+    )
+
+
+def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Review:
+    """Return the review in a reply to `reply_question`."""
+    if reply.choice != "send":
+        return Review.deny(reply.reason, by=reply.by)
+    changed = with_reply_texts(sampled, reply.values, asked.usable_tools)
+    return Review.approve(reply=None if changed is sampled else changed)
+
+
 # The texts and markup of a sampling request, its reply and their outcomes: pure functions.
 #
 # All of it comes from servers and models: markup is escaped and invisible characters are made visible. Lines that stay
@@ -759,82 +822,41 @@ SCHEMA_BYTES = 20_000
 _SCROLL = "max-height:28em;overflow:auto"
 
 
-def request_html(asked: SamplingRequest, expected: Expected) -> str:
-    """Return the full request as a page of its own."""
-    server = tag("b", one_line(asked.server, 100))
-    shown: list[object] = [tag("p", joined(["Server ", server, " asks a model to answer:"]))]
-    budget = Budget.full()
-    names = _tool_names(asked)
+def request_part(asked: SamplingRequest, expected: Expected) -> Part:
+    """Return the full request as a page of its own, and as text for a terminal."""
+    server, budget, names = one_line(asked.server, 100), Budget.full(), _tool_names(asked)
     turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
     for message in asked.messages:
         turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    shown.append(tag("div", joined(turn.html for turn in turns), style=_SCROLL))
-    rows: list[tuple[object, object]] = [*_facts(asked, expected)]
-    notes = joined(tag("div", one_line(each, 300)) for each in expected.notes)
-    shown.append(facts([*rows, ("not as asked", notes)] if notes else rows))
-    if asked.tools:
-        shown.append(_tools(asked))
-    return page([joined(shown)])
-
-
-def request_text(asked: SamplingRequest, expected: Expected) -> str:
-    """Return the same request for a terminal."""
-    budget = Budget.full()
-    names = _tool_names(asked)
-    turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
-    for message in asked.messages:
-        turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    lines = [f"Server {one_line(asked.server, 100)} asks a model to answer:", *(turn.plain for turn in turns)]
-    lines += [f"  {name}: {value}" for name, value in _facts(asked, expected)]
+    rows, notes = _facts(asked, expected), [one_line(each, 300) for each in expected.notes]
+    lines = [f"Server {server} asks a model to answer:", *(turn.plain for turn in turns)]
+    lines += [f"  {name}: {value}" for name, value in rows]
     lines += [
         f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', 200)}" for tool in asked.tools or ()
     ]
-    lines += [f"  not as asked: {one_line(each, 300)}" for each in expected.notes]
-    return "\n".join(lines)
+    lines += [f"  not as asked: {each}" for each in notes]
+    shown = [
+        tag("p", joined(["Server ", tag("b", server), " asks a model to answer:"])),
+        tag("div", joined(turn.html for turn in turns), style=_SCROLL),
+        facts([*rows, *([("not as asked", joined(tag("div", each) for each in notes))] if notes else [])]),
+    ]
+    if asked.tools:
+        shown.append(_tools(asked))
+    return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
-def reply_html(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return the model's reply as a page of its own."""
-    first = ["Reply of ", tag("b", one_line(reply.model, 100)), " to server ", tag("b", one_line(asked.server, 100))]
-    parts = _reply_parts(reply)
-    shown = [tag("p", joined([*first, f" ({one_line(reply.stop_reason, 60)}):"]))]
-    shown.append(tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"))
-    shown += [note(one_line(each, 300)) for each in reply.notes]
-    return page([joined(shown)])
-
-
-def reply_text(asked: SamplingRequest, reply: Sampled) -> str:
-    """Return the same reply for a terminal."""
-    server, model = one_line(asked.server, 100), one_line(reply.model, 100)
-    first = f"Reply of {model} to server {server} ({one_line(reply.stop_reason, 60)}):"
-    return "\n".join([first, *(_indented(part.plain) for part in _reply_parts(reply))])
-
-
-def _reply_parts(reply: Sampled) -> list[Part]:
+def reply_part(asked: SamplingRequest, reply: Sampled) -> Part:
+    """Return the model's reply as a page of its own, and as text for a terminal."""
+    server, model, reason = one_line(asked.server, 100), one_line(reply.model, 100), one_line(reply.stop_reason, 60)
     budget = Budget.full()
-    return [_block(block, budget, {}) for block in reply.content]
-
-
-def review_bundle(asked: SamplingRequest, expected: Expected, review: Review | None, seconds: float) -> dict[str, Any]:
-    """Return one line about a request and the user's decision, as a mimebundle; it needs no kernel."""
-    sign = "… not answered" if review is None else "✓ approved" if review.approved else "✗ denied"
-    count = counted(len(asked.messages), "messages")
-    edited = ", edited" if review is not None and review.request is not None else ""
-    by = f" to {one_line(expected.model, 80)}" if expected.model else ""
-    return _line(sign, f": {count}{by} for ", asked.server, f"{edited}, {duration(seconds)}")
-
-
-def reply_outcome_bundle(
-    asked: SamplingRequest, reply: Sampled, review: Review | None, seconds: float
-) -> dict[str, Any]:
-    """Return one line about a reply and the user's decision, as a mimebundle."""
-    sign = "… not answered" if review is None else "✓ sent" if review.approved else "✗ not sent"
-    edited = ", edited" if review is not None and review.reply is not None else ""
-    return _line(sign, f": reply of {one_line(reply.model, 80)} to ", asked.server, f"{edited}, {duration(seconds)}")
-
-
-def _line(sign: str, middle: str, server: str, rest: str) -> dict[str, Any]:
-    return bundle([Part.line(Bold(sign), middle, Bold(one_line(server, 100)), rest)])
+    parts = [_block(block, budget, {}) for block in reply.content]
+    lines = [f"Reply of {model} to server {server} ({reason}):", *(_indented(part.plain) for part in parts)]
+    shown = [
+        tag("p", joined(["Reply of ", tag("b", model), " to server ", tag("b", server), f" ({reason}):"])),
+        tag("div", joined(part.html for part in parts), style=_SCROLL, class_="mcp-turn"),
+        *(note(one_line(each, 300)) for each in reply.notes),
+    ]
+    return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
 def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:

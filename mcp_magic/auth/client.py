@@ -640,7 +640,7 @@ class OAuthClient:
         parties = self.parties
         at = f" at {parties.issuer}" if parties.issuer else ""
         return parties.error(
-            f"{parties.where} wants a log-in{at}, and nobody can be asked here. "
+            f"{parties.where} wants a log-in{at}, and you cannot be asked here. "
             f"Log in once with `%mcp connect {parties.where}` in a notebook or terminal; the token is kept.\n"
             'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
         )

@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from mcp_magic._text import clean, duration, listed
 from mcp_magic.ask.elicitation import link_to
+from mcp_magic.ask.question import Choice, Extra, Outcome, Question, Reply
 from mcp_magic.auth.errors import refusal
 from mcp_magic.auth.store import Store, make_store
-from mcp_magic.display.document import Bold, Part, bundle, joined, page, tag
+from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt, current_call, person_asked
@@ -28,8 +29,8 @@ __all__ = [
     "LogIn",
     "LogIns",
     "Redirected",
-    "login_bundle",
     "login_html",
+    "login_question",
     "login_text",
 ]
 
@@ -62,11 +63,35 @@ def login_text(login: LogIn) -> str:
     return "\n".join([first, f"It asks for: {_scopes(login)}", f"Open  {clean(login.url)}"])
 
 
-def login_bundle(login: LogIn, seconds: float) -> dict[str, Any]:
-    """Return one line with the log-in and its outcome as a mimebundle, which needs no kernel."""
-    server = Bold(one_line(login.server, 100))
-    rest = f" at {login.host} ({_scopes(login)}), {duration(seconds)}"
-    return bundle([Part.line(Bold(SIGNS[login.outcome]), ": log-in to ", server, rest)])
+def login_question(login: LogIn) -> Question:
+    """Return the question to the user. It ends when the browser comes back, the address is pasted, or you cancel."""
+
+    def outcome(reply: Reply, seconds: float) -> Outcome:
+        end = f" at {login.host} ({_scopes(login)}), {duration(seconds)}"
+        return Outcome(SIGNS[login.outcome], (": log-in to ", ("b", one_line(login.server, 100)), end))
+
+    def take(reply: Reply) -> str:
+        if reply.choice == "cancel":
+            login.cancel()
+            return ""
+        return login.pasted(reply.extra["address"])
+
+    return Question(
+        about=lambda values: Part(login_text(login), Markup(login_html(login))),
+        saved=f"log-in at {login.host}",  # without the address
+        choices=(
+            Choice("paste", "Use this address", "paste", "go on with the address that is pasted here"),
+            Choice("cancel", "Cancel", "times", "do not log in", "[c]ancel"),
+        ),
+        extra=(Extra("address", label=f"{login.redirect_uri}?code=…", enter="paste", is_first=True, is_secret=True),),
+        prompt="Enter when the browser says that you can close its window, or paste the address that it shows; ",
+        help="Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to "
+        "here; c cancels.",
+        outcome=outcome,
+        waits_for="log-in",
+        take=take,
+        settled=login.answered,
+    )
 
 
 def _scopes(login: LogIn) -> str:

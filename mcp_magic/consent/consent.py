@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
+import json
 import os
 import shlex
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import clause, listed, sentence
-from mcp_magic.consent.audit import Audit, Record, masked, now
 from mcp_magic.consent.definitions import Definitions
 from mcp_magic.consent.rules import Rule, exactly, lasting_rule
-from mcp_magic.display.arguments import changes
+from mcp_magic.display.arguments import changes, hidden_arguments
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
+from mcp_magic.inflight import Unanswered, in_time
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from mcp_types import Tool
 
@@ -32,13 +35,16 @@ __all__ = [
     "PERSON",
     "POLICIES",
     "Approver",
+    "Audit",
     "Consent",
     "Decision",
+    "Record",
     "Request",
     "another_server",
     "as_it_is",
     "because_changed",
     "covers",
+    "masked",
     "outgrown",
     "record_of",
     "ruling",
@@ -123,6 +129,103 @@ class Decision:
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
+
+
+# The audit: a record of every decision.
+
+MAX_RECORDS = 10_000
+"""Records kept in memory; the file, if set, keeps all of them."""
+
+MAX_TEXT = 2000
+"""Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One decision.
+
+    Attributes:
+        time: When, ISO 8601 in UTC.
+        asker: Who requested the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
+        server: The server's name.
+        tool: The tool's name.
+        arguments: The arguments of the call, secrets masked.
+        decision: `"approve"`, `"edit"` or `"deny"`.
+        by: Who decided: `"person"`, a rule, a policy, `"time-out"`.
+        reason: Why the call was denied, or "".
+        changed: The names of arguments that the user changed.
+        seconds: How long the decision took.
+        run: The id of the agent run, or None.
+    """
+
+    time: str
+    asker: str
+    server: str
+    tool: str
+    arguments: Mapping[str, Any]
+    decision: str
+    by: str
+    reason: str
+    changed: tuple[str, ...]
+    seconds: float
+    run: str | None = None
+
+
+class Audit:
+    """Keeps records, and appends them to a JSON Lines file if one is set.
+
+    Attributes:
+        records: The latest records, oldest first.
+        file: The JSON Lines file, or None.
+    """
+
+    def __init__(self) -> None:
+        self.records: deque[Record] = deque(maxlen=MAX_RECORDS)
+        self.file: Path | None = None
+
+    def add(self, record: Record) -> None:
+        """Keep a record, and write it to the file before returning.
+
+        Raises:
+            ConfigError: The file cannot be written. The caller must not make the call then.
+        """
+        if self.file is not None:
+            self._write(record, self.file)
+        self.records.append(record)
+
+    def _write(self, record: Record, path: Path) -> None:
+        problem = ""
+        try:
+            line = json.dumps(asdict(record), ensure_ascii=False, default=str)
+            with path.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            problem = f"the audit file {str(path)!r} cannot be written: {error.strerror}; nothing was called"
+        if problem:
+            raise ConfigError(problem)
+
+
+def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
+    """Return a copy of arguments for a record: secrets masked, by name and by the tool's schema.
+
+    Long texts lose their middle.
+
+    >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
+    {'password': '***'}
+    """
+    shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
+    return shown
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _cut(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_cut(inner) for inner in value]
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        half = MAX_TEXT // 2
+        return f"{value[:half]} … {len(value) - 2 * half:,} characters left out … {value[-half:]}"
+    return value
 
 
 # Which rule decides about a call, and whether a permission still covers the tool as it is now.
@@ -215,9 +318,6 @@ VARIABLE = "MCP_MAGIC_APPROVAL"
 
 ASK_SECONDS = 300.0
 """Seconds the user has to decide; after that the user counts as absent."""
-
-EARLY_SECONDS = 0.5
-"""How many seconds before our deadline an approver's own `TimeoutError` still counts as the deadline."""
 
 
 def policy_of_environment() -> str:
@@ -336,7 +436,7 @@ class Consent:
         line = f"%mcp allow {shlex.quote(tool)} --first"
         if not self.magics:
             if self.rule_for(request) is None:
-                return "" if decision.by == "nobody" else '`host.consent.policy = "auto"` would allow it.'
+                return "" if decision.by == "default" else '`host.consent.policy = "auto"` would allow it.'
             line = f"from mcp_magic import Rule; host.consent.add(Rule('allow', {tool!r}), first=True)"
         return (
             f"`{line}` would allow it." if line.isprintable() else "No rule can be typed for a tool with such a name."
@@ -367,24 +467,20 @@ class Consent:
 
     async def _ask(self, request: Request, approver: Approver | None) -> Decision:
         if approver is None:
-            reason = "nobody can be asked here"
+            reason = "you cannot be asked here"
             if not self.magics and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
-            return Decision.deny(reason, by="nobody")
+            return Decision.deny(reason, by="default")
         before, definition = copy.deepcopy(request.arguments), self.definitions.seal(request.name)
-        started = time.perf_counter()
         try:
-            async with asyncio.timeout(self.timeout):
-                decision = await approver(request)
+            decision = await in_time(approver(request), self.timeout)
+            if isinstance(decision, Unanswered):
+                return Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
             return self._valid(request, decision, before, definition)
-        except TimeoutError as error:
-            if time.perf_counter() - started < self.timeout - EARLY_SECONDS:  # it waited for something else
-                return _failed(error)
-            return Decision.deny(f"nobody answered within {self.timeout:g} s", by="time-out")
         except ArgumentsError as error:
             return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
         except Exception as error:
-            return _failed(error)
+            return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
 
     def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
         """Check an approver's answer against the schema, the denying rules, and the request as it was asked."""
@@ -424,17 +520,13 @@ def _by_policy(policy: str, request: Request) -> str:
     return {"auto": "allow", "deny": "deny"}.get(policy, "ask")
 
 
-def _failed(error: Exception) -> Decision:
-    return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
-
-
 def record_of(request: Request, decision: Decision, seconds: float) -> Record:
     """Return the audit record of a decision that took `seconds`."""
     arguments = request.arguments if decision.arguments is None else decision.arguments
     changed = tuple(changes(request.arguments, arguments))
     verdict = ("edit" if changed else "approve") if decision.approved else "deny"
     return Record(
-        time=now(),
+        time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         asker=request.asker,
         server=request.server,
         tool=request.tool,

@@ -1,4 +1,4 @@
-"""Asks the user in a notebook or a terminal: approvals, elicitations, sampling and log-ins; or answers from a file."""
+"""Asks the user in a notebook or a terminal: in a panel, with `input()`, or not at all; or answers from a file."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from mcp_magic import schema
 from mcp_magic._text import clean, did_you_mean
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.ask.elicitation import Answer
-from mcp_magic.ask.sampling import Review, reply_texts, request_texts, with_reply_texts, with_request_texts
+from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question
+from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes, slug
 from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
+from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.ipython.execution import interrupt, let_end
@@ -37,41 +39,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from types import FrameType
 
-    from mcp_magic.ask.elicitation import Elicitation, ElicitationSettings
-    from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest, SamplingSettings, Text
-    from mcp_magic.auth.login import LogIn, LogIns
+    from mcp_magic._host import Host
+    from mcp_magic.ask.elicitation import Elicitation
+    from mcp_magic.ask.question import Extra, Form, Named, Question, Reveal
+    from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest
+    from mcp_magic.auth.login import LogIn
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.config.specs import Spec
-    from mcp_magic.consent.consent import Consent, Decision, Request
+    from mcp_magic.consent.consent import Decision, Request
     from mcp_magic.ipython.cells import Cells, Circumstances
     from mcp_magic.ipython.commandline import Invocation
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.schema.fields import Field
-    from mcp_magic.ui.question import ApprovalPanel, Replace
+    from mcp_magic.ui.question import Panel, Replace
 
 __all__ = [
     "Answers",
     "Asking",
-    "Authorizing",
-    "ElicitationInput",
-    "Eliciting",
     "InputAsker",
-    "LogInInput",
-    "Replies",
-    "Reviewing",
-    "SamplingInput",
+    "TerminalAsker",
     "Way",
-    "answer_sampling",
     "ask_for_servers",
     "ask_for_trust",
-    "ask_in_replays",
-    "ask_no_more_in_replays",
-    "authorize",
-    "authorize_no_more",
     "displaced",
-    "end_sampling",
     "how_to_ask",
-    "in_terminal",
     "needs_yes",
     "shadowed",
     "show_below",
@@ -84,13 +75,16 @@ __all__ = [
 # SIGALRM (Windows), while other code uses it, and on any thread but the main one, `input()` waits for a line. A line
 # after the deadline is a time-out there as well.
 
-CHOICES = "[y]es, [n]o (and why), [e]dit, [a]lways"
-
-SHOW = ", [s]how all"
+SHOW = Choice("show", typed="[s]how all")
 """The choice if a value is cut."""
 
-VIEW = ", [v]iew hidden"
+VIEW = Choice("view", typed="[v]iew hidden")
 """The choice if a value is hidden."""
+
+KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
+
+SETTLE_SECONDS = 0.05
+"""Seconds for an answer that arrived during `input()` to be handled."""
 
 
 class _TimeIsUp(BaseException):
@@ -98,7 +92,7 @@ class _TimeIsUp(BaseException):
 
 
 class InputAsker:
-    """An approver that asks line by line.
+    """An asker that asks line by line.
 
     Args:
         read: Shows a prompt and returns the line; `input` if None.
@@ -106,6 +100,7 @@ class InputAsker:
         seconds: The time to answer a question with all its lines; None for no limit.
         reveal: Shows text that must not stay, and returns a function that removes it; None where written text is not
             kept.
+        read_secret: Reads a line without showing it; `getpass` if None.
     """
 
     def __init__(
@@ -114,77 +109,100 @@ class InputAsker:
         write: Callable[[str], None] | None = None,
         seconds: float | None = None,
         reveal: Callable[[str], Callable[[], None]] | None = None,
+        read_secret: Callable[[str], str] | None = None,
     ) -> None:
         # looked up late: ipykernel replaces Python's input() while a cell runs
         self._read = read if read is not None else lambda prompt: input(clean(prompt))
         self._write = write if write is not None else lambda text: print(clean(text), flush=True)
+        self._read_secret = read_secret if read_secret is not None else _getpass
         self._seconds = seconds
         self._reveal = reveal
         self._until: float | None = None
 
-    async def ask(self, request: Request) -> Decision:
-        """Ask for a decision. The end of input denies; Ctrl-C ends the running magic, and denies if there is none.
+    async def ask(self, question: Question) -> Reply:
+        """Ask. The end of input is a reply without a choice; so is Ctrl-C, which also ends the running magic.
 
         Raises:
             TimeoutError: The time is up.
         """
-        from mcp_magic.consent.consent import Decision
-
-        arguments: Mapping[str, Any] = request.arguments
-        seen: set[str] = set()
-        await self._begin()
-        while True:
-            self._write(_question(request, arguments))
-            long, hidden, unseen = _long(request, arguments, seen)
-            choices = f"{CHOICES}{SHOW if long else ''}{VIEW if hidden else ''}: "
-            try:
-                answer = self._line(f"Approve {_name(request)}? {choices}")
-                letter, _, rest = answer.strip().partition(" ")
-                to_show = {"s": long, "show": long, "v": hidden, "view": hidden}
-                if unseen and letter.lower() in ("y", "yes", "a", "always"):
-                    self._write("You have not seen all of it yet. This is the whole; then answer again.")
-                    to_show[letter.lower()] = unseen
-                if values := to_show.get(letter.lower()):
-                    self._show_all(values, seen)
-                    continue
-                match letter.lower():
-                    case "y" | "yes":
-                        return self._approval(request, arguments)
-                    case "n" | "no":
-                        return Decision.deny(rest.strip())
-                    case "a" | "always":
-                        return self._approval(request, arguments, always=self._scope(request))
-                    case "e" | "edit":
-                        arguments = self._edited(request, arguments)
-                    case _:
-                        self._write("y lets it go out, n refuses, e changes the arguments first, a asks no more")
-            except EOFError:
-                return Decision.deny("the input ended")
-            except KeyboardInterrupt:
-                break
-        await interrupt()
-        return Decision.deny("interrupted")
-
-    async def confirm(self, text: str) -> bool:
-        """Ask for a yes. The end of input is a no; Ctrl-C ends the running magic, and is a no if there is none.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        await self._begin()
-        self._write(text)
+        await let_end()
+        self._until = None if self._seconds is None else time.monotonic() + self._seconds
         try:
-            return self._choice("[y]es, [n]o: ", "yn") == "y"
+            return self._choose(question) if question.settled is None else await self._until_settled(question)
         except EOFError:
-            return False
+            return Reply(reason="the input ended")
         except KeyboardInterrupt:
             pass
         await interrupt()
-        return False
+        return Reply(reason=INTERRUPTED)
 
-    async def _begin(self) -> None:
-        await let_end()
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
+    def _choose(self, question: Question) -> Reply:
+        """Show the question until a choice is typed that can be taken."""
+        form, values, seen, written = question.form, question.values, set[str](), ""
+        is_filled = form is None or not form.must_open
+        while True:
+            text = question.about(values).plain
+            if text != written:
+                self._write(text)
+                written = text
+            choice, rest = self._typed(question, values, is_filled)
+            if to_show := self._to_show(question.reveal, choice, values, seen):
+                self._show_all(to_show, seen)
+                written = ""
+            elif choice.name == EDIT and form is not None:
+                values, is_filled = self._edited(form, values), True
+            elif not choice.sends or self._can_send(form, values):
+                extra = {"reason": rest, **choice.extra}
+                if choice.asks:
+                    extra[choice.asks] = self._option(question, choice.asks)
+                return Reply(choice.name, values, extra)
+
+    def _typed(self, question: Question, values: Any, is_filled: bool) -> tuple[Choice, str]:
+        """Ask until a choice is typed; return it and the rest of the line."""
+        choices = [choice for choice in question.choices if choice.typed and (is_filled or not choice.sends)]
+        if question.reveal is not None:
+            choices += [SHOW] if question.reveal.cut(values) else []
+            choices += [VIEW] if question.reveal.hidden(values) else []
+        again = question.form is not None and question.form.must_open and is_filled
+        offered = [f"{choice.typed} again" if again and choice.name == EDIT else choice.typed for choice in choices]
+        prompt = f"{question.prompt}{', '.join(offered)}: "
+        while True:
+            word, _, rest = self._line(prompt).strip().partition(" ")
+            choice = choice_of(choices, word)
+            if choice is not None:
+                return choice, rest.strip()
+            if question.help:
+                self._write(question.help)
+
+    def _to_show(self, reveal: Reveal | None, choice: Choice, values: Any, seen: set[str]) -> Named:
+        """Return the values to show whole now: because of the choice, or because it sends values not seen yet."""
+        if reveal is None:
+            return []
+        if choice in (SHOW, VIEW):
+            return reveal.cut(values) if choice is SHOW else reveal.hidden(values)
+        unseen = reveal.unseen(values, seen) if choice.sends else []
+        if unseen:
+            self._write("You have not seen all of it yet. This is the whole; then answer again.")
+        return unseen
+
+    def _can_send(self, form: Form | None, values: Any) -> bool:
+        """Whether the values fit; write why they do not."""
+        try:
+            if form is not None:
+                form.check(values)
+        except ArgumentsError as error:
+            self._write(str(error))
+            return False
+        return True
+
+    def _option(self, question: Question, name: str) -> str:
+        """Ask for one of the options of an extra field, until its first letter is typed."""
+        field: Extra = next(extra for extra in question.extra if extra.name == name)
+        letters = {value[0]: value for _, value in field.options if value}
+        while True:
+            letter = self._line(field.typed).strip().lower()[:1]
+            if letter in letters:
+                return letters[letter]
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
         """Show whole values, page by page; where output is kept, remove each page after a line is typed.
@@ -212,46 +230,74 @@ class InputAsker:
                 return
         seen.update(name for name, _ in values)
 
-    def _approval(self, request: Request, arguments: Mapping[str, Any], always: str = "") -> Decision:
-        from mcp_magic.consent.consent import Decision
-        from mcp_magic.display.arguments import changes
-
-        changed = arguments if changes(request.arguments, arguments) else None
-        return Decision.approve(changed, always=always)
-
-    def _scope(self, request: Request) -> str:
-        choices = {"t": "tool", "a": "arguments"} | ({"r": "run"} if request.run is not None else {})
-        of_the_run = ", this [r]un" if request.run is not None else ""
-        while True:
-            answer = self._line(f"Always for this [t]ool, these [a]rguments{of_the_run}: ").strip().lower()[:1]
-            if answer in choices:
-                return choices[answer]
-
-    def _edited(self, request: Request, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the typed arguments, or the previous ones if those are invalid."""
-        from mcp_magic.display.arguments import read_arguments, written_arguments
-        from mcp_magic.errors import ArgumentsError
-
-        self._write(f"now: {written_arguments(arguments, request.definition, indent=None)}")
-        text = self._line("Arguments as JSON, empty to leave them: ")
-        if not text.strip():
-            return arguments
+    def _edited(self, form: Form, values: Any) -> Any:
+        """Return the typed values, or the previous ones if those are invalid."""
+        if form.must_open:
+            assert form.schema is not None
+            return self._filled(form.schema, values)  # checked as a whole when it is sent
         try:
-            return read_arguments(text, arguments, request.definition)
+            if form.write is not None and form.read is not None:
+                self._write(f"now: {form.write(values, None)}")
+                text = self._line("Arguments as JSON, empty to leave them: ")
+                return form.read(text, values) if text.strip() else values
+            self._write(KEEP)
+            typed = [self._retyped(label, text) for label, text in zip(form.labels, values, strict=True)]
+            form.check(typed)
         except ArgumentsError as error:
             self._write(str(error))
-            return arguments
+            return values
+        return typed
 
-    def _choice(self, prompt: str, letters: str) -> str:
-        """Ask until one of the letters is typed."""
+    def _retyped(self, label: str, text: str) -> str:
+        line = self._line(f"{one_line(label, 80)} [{one_line(text, 60)}]: ")
+        return text if not line.strip() else "" if line.strip() == "-" else line
+
+    def _filled(self, of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
+        required = of.get("required")
+        names = required if isinstance(required, list) else []
+        entered: dict[str, Any] = {}
+        for field in schema.root_field(of).children:
+            value = self._value(field, before.get(field.name, UNSET), required=field.name in names)
+            if value is not UNSET:
+                entered[field.name] = value
+        return entered
+
+    def _value(self, field: Field, before: Any, *, required: bool) -> Any:
+        secret = schema.is_secret(field.name, field)
+        said = one_line(f"{field.title} — {field.description}".strip(" —"), 200)
+        if said:
+            self._write(f"  {said}")
         while True:
-            letter = self._line(prompt).strip().lower()[:1]
-            if letter and letter in letters:
-                return letter
+            text = self._line(_prompt(field, before, required=required, secret=secret), secret=secret)
+            if not text:
+                return before
+            try:
+                value = _read_value(text, field)
+                one = {"type": "object", "properties": {field.name: field.schema}}
+                schema.check_arguments({field.name: value}, one)
+            except ArgumentsError as error:
+                self._write("***: this does not fit" if secret else str(error))
+            else:
+                return value
 
-    def _line(self, prompt: str) -> str:
+    async def _until_settled(self, question: Question) -> Reply:
+        """Take lines until the question is answered elsewhere; lines are not echoed, because a notebook keeps them."""
+        assert question.settled is not None
+        self._write(question.about(None).plain)
+        settled = asyncio.ensure_future(question.settled())
+        try:
+            while not settled.done():
+                if problem := _take(question, self._line(f"{question.prompt}c cancels: ", secret=True)):
+                    self._write(problem)
+                await asyncio.wait({settled}, timeout=SETTLE_SECONDS)
+        finally:
+            settled.cancel()
+        return Reply("settled")
+
+    def _line(self, prompt: str, *, secret: bool = False) -> str:
         with _ended_by_signals(self._left()):
-            line = self._read(prompt)
+            line = (self._read_secret if secret else self._read)(prompt)
         self._left()
         return line
 
@@ -269,26 +315,16 @@ class InputAsker:
         return left
 
 
-def _question(request: Request, arguments: Mapping[str, Any]) -> str:
-    from mcp_magic.ask.approval import approval_text
+def _take(question: Question, line: str) -> str:
+    """Take a line as a choice, or else as the text of the first field; return what is wrong with it.
 
-    return approval_text(request, arguments)
-
-
-def _long(
-    request: Request, arguments: Mapping[str, Any], seen: set[str]
-) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]], list[tuple[str, Any]]]:
-    """Return the values that the question cuts, the hidden ones, and those of both that the user must still see."""
-    from mcp_magic.ask.approval import hidden_of, long_of, unseen_of
-
-    hidden = [(part.path, part.value) for part in hidden_of(request, arguments)]
-    return long_of(request, arguments), hidden, unseen_of(request, arguments, seen)
-
-
-def _name(request: Request) -> str:
-    from mcp_magic.display.visible import in_line
-
-    return in_line(request.name, 80)
+    An empty line changes nothing.
+    """
+    text = line.strip()
+    if not text:
+        return ""
+    choice, field = choice_of(question.choices, text), question.extra[0]
+    return question.take(Reply(choice.name) if choice is not None else Reply(field.enter, extra={field.name: text}))
 
 
 @contextmanager
@@ -333,7 +369,83 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-# The notebook's approver.
+def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
+    facts = [field.type_text, field.constraints_text, "required" if required else ""]
+    kept = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), 60)}]"
+    return f"{one_line(field.name, 80)} ({one_line(', '.join(fact for fact in facts if fact), 200)}){kept}: "
+
+
+def _read_value(text: str, field: Field) -> Any:
+    """Turn a line into a value; a list is separated by commas, or is JSON.
+
+    Raises:
+        ArgumentsError: The line does not fit the field.
+    """
+    problem = ""
+    try:
+        if field.item is not None and not text.lstrip().startswith("["):
+            return [from_text(part.strip(), field.item) for part in text.split(",")]
+        return from_text(text, field)
+    except UnfitText:
+        problem = unfit(field.name, field, text)
+    raise ArgumentsError(problem)
+
+
+def _getpass(prompt: str) -> str:
+    import getpass
+
+    return getpass.getpass(prompt)
+
+
+# Asking in a terminal about something that may be answered elsewhere: its event loop runs while it waits for a line.
+
+
+class TerminalAsker:
+    """An asker that prints a question and reads lines until it is answered, here or elsewhere."""
+
+    async def ask(self, question: Question) -> Reply:
+        """Ask. A line is a choice, or the text of the first field."""
+        assert question.settled is not None
+        print(f"{question.about(None).plain}\n{question.help}", flush=True)
+        settled = asyncio.ensure_future(question.settled())
+        with _lines() as lines:
+            try:
+                while not settled.done():
+                    line = asyncio.ensure_future(lines.get())
+                    await asyncio.wait({settled, line}, return_when=asyncio.FIRST_COMPLETED)
+                    if line.done() and (problem := _take(question, line.result())):
+                        print(problem, flush=True)
+                    line.cancel()
+            finally:
+                settled.cancel()
+        return Reply("settled")
+
+
+@contextmanager
+def _lines() -> Iterator[asyncio.Queue[str]]:
+    """Read lines from the terminal without stopping the loop, if the loop can wait for files (not on Windows)."""
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    loop, stdin = asyncio.get_running_loop(), sys.stdin
+
+    def read() -> None:
+        line = stdin.readline()
+        if line:
+            lines.put_nowait(line)
+        else:  # at its end, stdin would be readable for ever; the browser can still answer
+            loop.remove_reader(stdin)
+
+    try:
+        loop.add_reader(stdin, read)
+    except (NotImplementedError, OSError, ValueError):
+        yield lines
+        return
+    try:
+        yield lines
+    finally:
+        loop.remove_reader(stdin)
+
+
+# Where the user is asked in a notebook.
 #
 # - It shows a panel with buttons if clicks reach the kernel while the cell waits. ipykernel 7.4 delivers them to a cell
 #   that awaits; 7.0 to 7.3 only through a subshell, which the frontend has to use (JupyterLab 4.4 does); older ones
@@ -359,11 +471,7 @@ SUBSHELL_SECONDS = 2.0
 POLL_SECONDS = 0.02
 
 EARLIER = 0.05
-"""Seconds by which a panel ends its wait before `Consent` does, to tell a time-out from Interrupt."""
-
-NOT_ASKED_FOR_APPROVAL = (
-    "nobody can be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
-)
+"""Seconds by which a question ends before the deadline of the host's hook, to tell a time-out from Interrupt."""
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
@@ -404,38 +512,123 @@ def _gets_clicks(where: Circumstances) -> bool:
 
 
 class Asking:
-    """The approver.
+    """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods.
 
     Args:
         cells: Knows the cell that asks.
         settings: The settings.
-        consent: Has the time-out.
+        host: Has the time-outs, and gets the hooks.
     """
 
-    def __init__(self, cells: Cells, settings: Settings, consent: Consent) -> None:
+    def __init__(self, cells: Cells, settings: Settings, host: Host) -> None:
         self._cells = cells
         self._settings = settings
-        self._consent = consent
-        self._panels: dict[str, ApprovalPanel] = {}
+        self._host = host
+        self._panels: dict[str, Panel] = {}
         self._without_subshells: set[str] = set()
+        self._wants_replies: dict[str, bool] = {}
 
-    async def __call__(self, request: Request) -> Decision:
-        """Ask for a decision.
+    def install(self, model: Callable[[], Any]) -> None:
+        """Become the hooks of the host, except those that the user has set.
+
+        Args:
+            model: Returns the setting that names the model, which answers sampling requests.
+        """
+        host = self._host
+        if host.consent.approver is None:
+            host.consent.approver = self.approve
+        if host.elicitation.elicitor is None:
+            host.elicitation.elicitor = self.elicit
+        if host.sampling.sampler is None:
+            host.sampling.sampler = ModelSampler(model)
+        if host.sampling.reviewer is None:
+            host.sampling.reviewer = self
+        if host.logins.authorizer is None:
+            host.logins.ask_with(self.authorize, self.can_ask, self.confirm)
+        # where the user cannot be asked, a replay repeats the recorded answer
+        deck.asks = lambda: how_to_ask(self._cells.circumstances(), self._settings.ask_with) != "nobody"
+        deck.tell = self._tell
+
+    def _tell(self, text: str) -> None:
+        """Print a line in the cell that runs, or ran last."""
+        latest = self._cells.latest
+        context = latest.copy() if latest is not None else copy_context()
+        context.run(print, clean(text), flush=True)
+
+    def uninstall(self) -> None:
+        """Undo `install`."""
+        host = self._host
+        if host.consent.approver == self.approve:
+            host.consent.approver = None
+        if host.elicitation.elicitor == self.elicit:
+            host.elicitation.elicitor = None
+        if isinstance(host.sampling.sampler, ModelSampler):
+            host.sampling.sampler = None
+        if host.sampling.reviewer is self:
+            host.sampling.reviewer = None
+        if host.logins.authorizer == self.authorize:
+            host.logins.ask_with(None)
+        deck.asks, deck.tell = lambda: False, lambda text: None
+
+    async def ask(self, question: Question, seconds: float) -> Reply:
+        """Ask in the way that is possible now; a reply by "default" says that there is none.
+
+        Args:
+            question: The question.
+            seconds: The time to answer it.
 
         Raises:
             TimeoutError: The time is up.
         """
-        until = asyncio.get_running_loop().time() + self._consent.timeout - EARLIER
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds - EARLIER
         way = await self.way()
-        if way == "input":
-            seconds = until - asyncio.get_running_loop().time()
-            reveal = _show_for_now if self._cells.kernel is not None else None
-            return await InputAsker(seconds=seconds, reveal=reveal).ask(request)
+        if way == "nobody":
+            return Reply(reason=question.refused, by="default")
         if way == "panel":
-            return await self.below_a_cell(lambda: self._in_panel(request, until))
-        from mcp_magic.consent.consent import Decision
+            return await self._below_a_cell(lambda: self._in_panel(question, until))
+        if question.settled is not None and self._cells.kernel is None:
+            return await TerminalAsker().ask(question)
+        reveal = _show_for_now if self._cells.kernel is not None else None
+        return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
 
-        return Decision.deny(NOT_ASKED_FOR_APPROVAL, by="nobody")
+    # The hooks
+
+    async def approve(self, request: Request) -> Decision:
+        """Ask whether a call may run: the host's approver."""
+        from mcp_magic.ask.approval import approval_question, decision_of
+
+        return decision_of(request, await self.ask(approval_question(request), self._host.consent.timeout))
+
+    async def elicit(self, asked: Elicitation) -> Answer:
+        """Ask for the values that a server wants: the host's elicitor."""
+        from mcp_magic.ask.elicitation import answer_of, elicitation_question
+
+        return answer_of(asked, await self.ask(elicitation_question(asked), self._host.elicitation.timeout))
+
+    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
+        """Ask whether a model may answer: the request of the host's reviewer."""
+        from mcp_magic.ask.sampling import request_question, request_review
+
+        question = request_question(asked, expected, show_reply=self._wants_replies.get(asked.server, False))
+        review = request_review(asked, await self.ask(question, self._host.sampling.timeout))
+        if review.approved:
+            self._wants_replies[asked.server] = review.show_reply
+        return review
+
+    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
+        """Ask whether a model's reply may be sent: the reply of the host's reviewer."""
+        from mcp_magic.ask.sampling import reply_question, reply_review
+
+        return reply_review(asked, reply, await self.ask(reply_question(asked, reply), self._host.sampling.timeout))
+
+    async def authorize(self, login: LogIn) -> None:
+        """Show a log-in until the user answers it: the host's authorizer."""
+        from mcp_magic.auth.login import login_question
+
+        reply = await self.ask(login_question(login), login.seconds)
+        if reply.reason and reply.by == PERSON:
+            login.cancel()
 
     async def confirm(self, text: str) -> bool | None:
         """Ask for a yes to a text; return None if the user cannot be asked.
@@ -443,21 +636,20 @@ class Asking:
         Raises:
             TimeoutError: The time is up.
         """
-        way = await self.way()
-        if way == "nobody":
-            return None
-        if way == "input":
-            return await InputAsker(seconds=self._consent.timeout).confirm(text)
-        from mcp_magic.ui.question import ConfirmationPanel
+        reply = await self.ask(confirmation_question(text), self._host.consent.timeout)
+        return reply.choice == "yes" if reply.by == PERSON else None
 
-        async with asyncio.timeout(self._consent.timeout):
-            return await self.below_a_cell(lambda: ConfirmationPanel(show_below).ask(text))
+    async def can_ask(self) -> bool:
+        """Whether the user can be asked now."""
+        return await self.way() != "nobody"
+
+    # Where the user is asked
 
     async def way(self) -> Way:
         """Return how the user can be asked now."""
         return how_to_ask(await self._circumstances(), self._settings.ask_with)
 
-    async def below_a_cell(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _below_a_cell(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run work that shows a panel below the cell that asks, or below the latest cell if no cell asks.
 
         Output from a click would go to the frontend's log.
@@ -493,16 +685,16 @@ class Asking:
             self._without_subshells.add(session)
         return found
 
-    async def _in_panel(self, request: Request, until: float) -> Decision:
-        """Ask in the panel of the cell, which all pending requests of the cell share."""
-        from mcp_magic.ui.question import ApprovalPanel
+    async def _in_panel(self, question: Question, until: float) -> Reply:
+        """Ask in a panel of its own, or in the one that all calls of the cell share."""
+        from mcp_magic.ui.question import Panel
 
+        if not question.is_shared:
+            return await Panel(show_below).ask(question, until)
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
-        if cell not in self._panels:
-            self._panels[cell] = ApprovalPanel(show_below, seconds=lambda: self._consent.timeout)
-        panel = self._panels[cell]
+        panel = self._panels.setdefault(cell, Panel(show_below))
         try:
-            return await panel.ask(request, until=until)
+            return await panel.ask(question, until)
         finally:
             if not panel.waiting:
                 self._panels.pop(cell, None)
@@ -527,504 +719,16 @@ def show_below(bundle: dict[str, Any]) -> Replace:
     return replacement
 
 
-# Elicitation with `input()`, field by field: in terminals, and where a kernel cannot deliver clicks.
+# Answers from a file, for notebooks that run unattended.
 
-FORM_CHOICES = "[f]ill in, [d]ecline, [c]ancel: "
-PAGE_CHOICES = "[o]pened it, go on; [d]ecline, [c]ancel: "
-SEND_CHOICES = "[s]end, [f]ill in again, [d]ecline, [c]ancel: "
-
-
-class ElicitationInput(InputAsker):
-    """An elicitor that asks line by line.
-
-    Args:
-        read: Shows a prompt and returns the line; `input` if None.
-        write: Shows text; `print` if None.
-        seconds: The time for all lines together; None for no limit.
-        read_secret: Reads a line without showing it; `getpass` if None.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[str], str] | None = None,
-        write: Callable[[str], None] | None = None,
-        seconds: float | None = None,
-        read_secret: Callable[[str], str] | None = None,
-    ) -> None:
-        super().__init__(read, write, seconds)
-        self._read_secret = read_secret if read_secret is not None else _getpass
-
-    async def elicit(self, asked: Elicitation) -> Answer:
-        """Ask for an answer. The end of input cancels; Ctrl-C ends the running magic, and cancels if there is none.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        from mcp_magic.ask.elicitation import question_text
-
-        await self._begin()
-        self._write(question_text(asked))
-        try:
-            return self._page() if asked.mode == "url" else self._form(asked)
-        except EOFError:
-            return Answer.cancel("the input ended")
-        except KeyboardInterrupt:
-            pass
-        await interrupt()
-        return Answer.cancel("interrupted")
-
-    def _page(self) -> Answer:
-        choice = self._choice(PAGE_CHOICES, "odc")
-        return Answer.accept() if choice == "o" else _refusal(choice)
-
-    def _form(self, asked: Elicitation) -> Answer:
-        entered = asked.defaults
-        choice = self._choice(FORM_CHOICES, "fdc")
-        while choice == "f":
-            entered = self._filled(asked, entered)
-            choice = self._choice(SEND_CHOICES, "sfdc")
-            if choice == "s":
-                try:
-                    schema.check_arguments(entered, asked.schema)
-                    return Answer.accept(entered)
-                except ArgumentsError as error:
-                    self._write(str(error))
-                    choice = "f"
-        return _refusal(choice)
-
-    def _filled(self, asked: Elicitation, before: dict[str, Any]) -> dict[str, Any]:
-        """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
-        required = asked.schema.get("required")
-        names = required if isinstance(required, list) else []
-        entered: dict[str, Any] = {}
-        for field in schema.root_field(asked.schema).children:
-            value = self._value(field, before.get(field.name, UNSET), required=field.name in names)
-            if value is not UNSET:
-                entered[field.name] = value
-        return entered
-
-    def _value(self, field: Field, before: Any, *, required: bool) -> Any:
-        secret = schema.is_secret(field.name, field)
-        said = one_line(f"{field.title} — {field.description}".strip(" —"), 200)
-        if said:
-            self._write(f"  {said}")
-        while True:
-            text = self._line(_prompt(field, before, required=required, secret=secret), secret=secret)
-            if not text:
-                return before
-            try:
-                value = _read_value(text, field)
-                one = {"type": "object", "properties": {field.name: field.schema}}
-                schema.check_arguments({field.name: value}, one)
-            except ArgumentsError as error:
-                self._write("***: this does not fit" if secret else str(error))
-            else:
-                return value
-
-    def _line(self, prompt: str, *, secret: bool = False) -> str:
-        if not secret:
-            return super()._line(prompt)
-        read, self._read = self._read, self._read_secret
-        try:
-            return super()._line(prompt)
-        finally:
-            self._read = read
-
-
-def _refusal(choice: str) -> Answer:
-    return Answer.decline() if choice == "d" else Answer.cancel()
-
-
-def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
-    facts = [field.type_text, field.constraints_text, "required" if required else ""]
-    kept = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), 60)}]"
-    return f"{one_line(field.name, 80)} ({one_line(', '.join(fact for fact in facts if fact), 200)}){kept}: "
-
-
-def _read_value(text: str, field: Field) -> Any:
-    """Turn a line into a value; a list is separated by commas, or is JSON.
-
-    Raises:
-        ArgumentsError: The line does not fit the field.
-    """
-    problem = ""
-    try:
-        if field.item is not None and not text.lstrip().startswith("["):
-            return [from_text(part.strip(), field.item) for part in text.split(",")]
-        return from_text(text, field)
-    except UnfitText:
-        problem = unfit(field.name, field, text)
-    raise ArgumentsError(problem)
-
-
-def _getpass(prompt: str) -> str:
-    import getpass
-
-    return getpass.getpass(prompt)
-
-
-# The notebook's elicitor: asks as `Asking` does, or declines at once if the user cannot be asked.
-
-NOT_ASKED_FOR_ANSWER = "nobody can be asked here, where no input is allowed; `%mcp call --answers FILE` answers"
-
-
-class Eliciting:
-    """The elicitor.
-
-    Args:
-        asking: Knows how the user can be asked.
-        elicitors: Has the time-out.
-    """
-
-    def __init__(self, asking: Asking, elicitors: ElicitationSettings) -> None:
-        self._asking = asking
-        self._elicitors = elicitors
-
-    async def __call__(self, asked: Elicitation) -> Answer:
-        """Ask for an answer.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        way = await self._asking.way()
-        if way == "input":
-            return await ElicitationInput(seconds=self._elicitors.timeout - EARLIER).elicit(asked)
-        if way == "nobody":
-            return Answer.decline(NOT_ASKED_FOR_ANSWER)
-        from mcp_magic.ui.question import ElicitationPanel
-
-        return await self._asking.below_a_cell(lambda: ElicitationPanel(show_below).ask(asked))
-
-
-# The notebook's authorizer: shows a log-in as `Asking` does, where the user can answer.
-
-
-class Authorizing:
-    """The authorizer.
-
-    Args:
-        asking: Knows how the user can be asked.
-        cells: Knows whether this is a terminal.
-    """
-
-    def __init__(self, asking: Asking, cells: Cells) -> None:
-        self._asking = asking
-        self._cells = cells
-
-    async def possible(self) -> bool:
-        """Whether the user can be asked now."""
-        return await self._asking.way() != "nobody"
-
-    async def __call__(self, login: LogIn) -> None:
-        """Show a log-in until the user answers it."""
-        way = await self._asking.way()
-        if way == "panel":
-            from mcp_magic.ui.question import AuthorizationPanel
-
-            await self._asking.below_a_cell(lambda: AuthorizationPanel(show_below).ask(login))
-        elif way == "input" and self._cells.kernel is None:
-            await in_terminal(login)
-        elif way == "input":
-            await LogInInput(seconds=login.seconds).authorize(login)
-
-
-def authorize(logins: LogIns, asking: Asking, cells: Cells) -> None:
-    """Let the notebook show log-ins, unless another authorizer is set."""
-    if logins.authorizer is None:
-        authorizing = Authorizing(asking, cells)
-        logins.ask_with(authorizing, authorizing.possible, asking.confirm)
-
-
-def authorize_no_more(logins: LogIns) -> None:
-    """Undo `authorize`."""
-    if isinstance(logins.authorizer, Authorizing):
-        logins.ask_with(None)
-
-
-# A log-in in a terminal, and in consoles whose kernel gets no clicks.
-#
-# A terminal's event loop runs while it waits for a line. In a kernel, `input()` stops the loop. The callback has a
-# thread of its own, so the browser still gets its page, and the user continues with Enter.
-
-TERMINAL = (
-    "Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to here; "
-    "c cancels."
-)
-CONSOLE = "Enter when the browser says that you can close its window, or paste the address that it shows; c cancels: "
-
-
-async def in_terminal(login: LogIn) -> None:
-    """Print a log-in and wait for the browser, or for a line with the address."""
-    from mcp_magic.auth.login import login_text
-
-    print(f"{login_text(login)}\n{TERMINAL}", flush=True)
-    with _lines() as lines:
-        answered = asyncio.ensure_future(login.answered())
-        try:
-            while not answered.done():
-                line = asyncio.ensure_future(lines.get())
-                await asyncio.wait({answered, line}, return_when=asyncio.FIRST_COMPLETED)
-                if line.done():
-                    _take(login, line.result())
-                line.cancel()
-        finally:
-            answered.cancel()
-
-
-def _take(login: LogIn, line: str) -> None:
-    """Handle a line; print what is wrong with it. An empty line changes nothing."""
-    text = line.strip()
-    if text.lower() in ("c", "cancel"):
-        login.cancel()
-    elif text and (problem := login.pasted(text)):
-        print(problem, flush=True)
-
-
-@contextmanager
-def _lines() -> Iterator[asyncio.Queue[str]]:
-    """Read lines from the terminal without stopping the loop, if the loop can wait for files (not on Windows)."""
-    lines: asyncio.Queue[str] = asyncio.Queue()
-    loop, stdin = asyncio.get_running_loop(), sys.stdin
-
-    def read() -> None:
-        line = stdin.readline()
-        if line:
-            lines.put_nowait(line)
-        else:  # at its end, stdin would be readable for ever; the browser can still answer
-            loop.remove_reader(stdin)
-
-    try:
-        loop.add_reader(stdin, read)
-    except (NotImplementedError, OSError, ValueError):
-        yield lines
-        return
-    try:
-        yield lines
-    finally:
-        loop.remove_reader(stdin)
-
-
-class LogInInput(InputAsker):
-    """An authorizer with `input()` that does not echo: the address holds the code, and a notebook keeps lines."""
-
-    async def authorize(self, login: LogIn) -> None:
-        """Show a log-in, and ask until it is answered.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        from mcp_magic.auth.login import login_text
-
-        self._read = _unseen
-        self._until = None if self._seconds is None else time.monotonic() + self._seconds
-        self._write(login_text(login))
-        try:
-            while not login.outcome:
-                line = self._line(CONSOLE).strip()
-                if line.lower() in ("c", "cancel"):
-                    login.cancel()
-                elif line and (problem := login.pasted(line)):
-                    self._write(problem)
-                await asyncio.sleep(0)  # lets an answer that arrived during input() be handled
-                await asyncio.sleep(0)
-            return
-        except EOFError:
-            login.cancel()
-        except KeyboardInterrupt:
-            login.cancel()
-            await interrupt()
-        await login.answered()
-
-
-def _unseen(prompt: str) -> str:
-    import getpass
-
-    return getpass.getpass(prompt)
-
-
-# Sampling with `input()`: the user decides line by line, in terminals and where clicks cannot arrive.
-
-REQUEST_CHOICES = "[a]pprove, approve and show me the [r]eply first, [e]dit, [d]eny: "
-REPLY_CHOICES = "[s]end, [e]dit, [r]efuse: "
-KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
-
-
-class SamplingInput(InputAsker):
-    """A reviewer that asks line by line."""
-
-    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-        """Ask whether a model may answer. The end of input denies; Ctrl-C ends the running magic, or else denies.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        from mcp_magic.ask.sampling import request_text
-
-        return await self._until_ended(lambda: self._request(asked, lambda now: request_text(now, expected)))
-
-    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
-        """Ask whether a reply may be sent; the end of input and Ctrl-C act as in `request`.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        from mcp_magic.ask.sampling import reply_text
-
-        return await self._until_ended(lambda: self._reply(asked, reply, lambda now: reply_text(asked, now)))
-
-    async def _until_ended(self, ask: Callable[[], Review]) -> Review:
-        await self._begin()
-        try:
-            return ask()
-        except EOFError:
-            return Review.deny("the input ended")
-        except KeyboardInterrupt:
-            pass
-        await interrupt()
-        return Review.deny("interrupted")
-
-    def _request(self, asked: SamplingRequest, shown: Callable[[SamplingRequest], str]) -> Review:
-        now = asked
-        self._write(shown(now))
-        while (choice := self._choice(REQUEST_CHOICES, "ared")) == "e":
-            try:
-                now = with_request_texts(now, self._retyped(request_texts(now)))
-            except ArgumentsError as error:
-                self._write(str(error))
-            self._write(shown(now))
-        if choice == "d":
-            return Review.deny()
-        return Review.approve(None if now is asked else now, show_reply=choice == "r")
-
-    def _reply(self, asked: SamplingRequest, reply: Sampled, shown: Callable[[Sampled], str]) -> Review:
-        now = reply
-        self._write(shown(now))
-        while (choice := self._choice(REPLY_CHOICES, "ser")) == "e":
-            try:
-                now = with_reply_texts(now, self._retyped(reply_texts(now)), asked.usable_tools)
-            except ArgumentsError as error:
-                self._write(str(error))
-            self._write(shown(now))
-        return Review.deny() if choice == "r" else Review.approve(reply=None if now is reply else now)
-
-    def _retyped(self, texts: Sequence[Text]) -> list[str]:
-        self._write(KEEP)
-        return [self._new(text) for text in texts]
-
-    def _new(self, text: Text) -> str:
-        line = self._line(f"{one_line(text.label, 80)} [{one_line(text.text, 60)}]: ")
-        return text.text if not line.strip() else "" if line.strip() == "-" else line
-
-
-# The notebook's reviewer: asks as `Asking` does, or denies at once if the user cannot be asked.
-
-NOT_ASKED_FOR_REPLY = (
-    "nobody can be asked here, where no input is allowed; `%mcp connect --sampling auto` answers without asking, "
-    "`%mcp call --answers FILE` replies"
-)
-
-
-class Reviewing:
-    """The reviewer.
-
-    Args:
-        asking: Knows how the user can be asked.
-        samplers: Has the time-out.
-    """
-
-    def __init__(self, asking: Asking, samplers: SamplingSettings) -> None:
-        self._asking = asking
-        self._samplers = samplers
-        self._wants_replies: dict[str, bool] = {}
-
-    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
-        """Ask whether a model may answer.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        way = await self._asking.way()
-        if way == "nobody":
-            return Review.deny(NOT_ASKED_FOR_REPLY, by="nobody")
-        if way == "input":
-            return await self._input().request(asked, expected)
-        from mcp_magic.ui.question import RequestPanel
-
-        wanted = self._wants_replies.get(asked.server, False)
-        panel = RequestPanel(show_below, show_reply=wanted)
-        review = await self._asking.below_a_cell(lambda: panel.ask(asked, expected))
-        if review.approved:
-            self._wants_replies[asked.server] = review.show_reply
-        return review
-
-    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
-        """Ask whether a reply may be sent.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
-        way = await self._asking.way()
-        if way == "nobody":
-            return Review.deny(NOT_ASKED_FOR_REPLY, by="nobody")
-        if way == "input":
-            return await self._input().reply(asked, reply)
-        from mcp_magic.ui.question import ReplyPanel
-
-        return await self._asking.below_a_cell(lambda: ReplyPanel(show_below).ask(asked, reply))
-
-    def _input(self) -> SamplingInput:
-        return SamplingInput(seconds=self._samplers.timeout - EARLIER)
-
-
-def answer_sampling(samplers: SamplingSettings, asking: Asking, model: Callable[[], Any]) -> None:
-    """Let the configured model answer and the user review, unless a sampler or reviewer is already set.
-
-    Args:
-        samplers: Has the sampler and the reviewer.
-        asking: Knows how the user can be asked.
-        model: Returns the setting.
-    """
-    if samplers.sampler is None:
-        samplers.sampler = ModelSampler(model)
-    if samplers.reviewer is None:
-        samplers.reviewer = Reviewing(asking, samplers)
-
-
-def end_sampling(samplers: SamplingSettings) -> None:
-    """Undo `answer_sampling`."""
-    if isinstance(samplers.sampler, ModelSampler):
-        samplers.sampler = None
-    if isinstance(samplers.reviewer, Reviewing):
-        samplers.reviewer = None
-
-
-# Whether the user can be asked in a replayed session.
-
-
-def ask_in_replays(cells: Cells, settings: Settings) -> None:
-    """Ask the user where possible; elsewhere a replay repeats the recorded answer. Tell them when a recording ends."""
-
-    def tell(text: str) -> None:
-        context = cells.latest.copy() if cells.latest is not None else copy_context()
-        context.run(print, clean(text), flush=True)
-
-    deck.tell = tell
-    deck.asks = lambda: how_to_ask(cells.circumstances(), settings.ask_with) != "nobody"
-
-
-def ask_no_more_in_replays() -> None:
-    """Undo `ask_in_replays`."""
-    deck.asks, deck.tell = lambda: False, lambda text: None
-
-
-# Replies to sampling requests from a file, for notebooks that run unattended.
+ACTIONS = ("accept", "decline", "cancel")
 
 KEYS = ("reply", "deny", "server", "message", "model")
 
 
 @dataclass
-class _Reply:
-    """One entry of the file.
+class SamplingReply:
+    """One reply of the file to a sampling request.
 
     Attributes:
         text: The reply; None refuses the request.
@@ -1032,7 +736,7 @@ class _Reply:
         reason: The reason for a refusal.
         server: A pattern for the server's name.
         message: A pattern for the text of the last message.
-        used: Whether it has replied.
+        used: Whether it has replied; only one that names a server or a message can reply repeatedly.
     """
 
     text: str | None
@@ -1042,45 +746,98 @@ class _Reply:
     message: str = "*"
     used: bool = False
 
-    @property
-    def lasts(self) -> bool:
-        """Whether it can reply repeatedly: it names a server or a message."""
-        return (self.server, self.message) != ("*", "*")
-
     def fits(self, asked: SamplingRequest) -> bool:
         """Whether it can reply to a request."""
-        if self.used and not self.lasts:
+        if self.used and (self.server, self.message) == ("*", "*"):
             return False
         return fnmatchcase(asked.server, self.server) and fnmatchcase(_last_text(asked), self.message)
 
 
-class Replies:
-    """Decisions made in advance: replies in order, or by server and message.
+class Answers:
+    """Answers elicitations and sampling requests during a call, without asking the user.
+
+    Elicitations are answered from a list, in order, or from an object, by message. An answer is `"accept"`,
+    `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An object with a list
+    `"sampling"` also has replies to sampling requests: texts, or objects with `reply` or `deny`, `server`, `message`,
+    `model`. Its answers can then be in `"elicitation"`.
 
     Args:
-        entries: JSON values: texts, or objects with `reply` or `deny`, `server`, `message`, `model`.
+        answers: The JSON value.
         name: The name in messages, and the default name of the model.
-
-    Attributes:
-        problem: The first problem; "" if there was none.
     """
 
-    def __init__(self, entries: list[Any], name: str) -> None:
-        self._replies = [_read_reply(entry, name) for entry in entries]
+    def __init__(self, answers: Any, name: str) -> None:
         self._name = name
-        self.problem = ""
+        self._problem = ""
+        self._replies: list[SamplingReply] | None = None
+        if isinstance(answers, dict) and isinstance(answers.get("sampling"), list):
+            answers = dict(answers)
+            self._replies = [_read_reply(entry, name) for entry in answers.pop("sampling")]
+            answers = _elicitation(answers, name)
+        if not isinstance(answers, list | dict):
+            raise ArgumentsError(f"{name} must hold a list of answers, or an object with an answer for each message")
+        for answer in answers.values() if isinstance(answers, dict) else answers:
+            _read_answer(answer, name)
+        self._answers = answers if isinstance(answers, dict) else iter(answers)
 
-    async def __call__(self, asked: SamplingRequest) -> Review:
-        """Return the first reply that fits, or a refusal."""
+    @classmethod
+    def load(cls, path: Path) -> Answers:
+        """Read a file.
+
+        Raises:
+            ArgumentsError: The file cannot be read, or holds no answers.
+        """
+        try:
+            answers = json.loads(read_bytes(path, LARGEST_DATA))
+        except OSError as error:
+            problem = f"cannot read {path}: {error.strerror or error}"
+        except (ValueError, RecursionError) as error:
+            problem = f"{path} holds no JSON: {error}"
+        else:
+            return cls(answers, path.name)
+        raise ArgumentsError(problem)
+
+    async def elicit(self, asked: Elicitation) -> Answer:
+        """Return the answer; "decline" if there is none, or it does not fit."""
+        found = self._answers.get(asked.message) if isinstance(self._answers, dict) else next(self._answers, None)
+        message = one_line(asked.message, 100)
+        if found is None:
+            return Answer.decline(self._note(f"{self._name} has no answer to {message!r}"))
+        answer = _read_answer(found, self._name)
+        if answer.action == "accept" and asked.mode == "form":
+            try:
+                schema.check_arguments(answer.content or {}, asked.schema)
+            except ArgumentsError as error:
+                problem = f"the answer to {message!r} in {self._name} does not fit: {error}"
+                return Answer.decline(self._note(problem))
+        return answer
+
+    async def sample(self, asked: SamplingRequest) -> Review | None:
+        """Return the first reply that fits, or a refusal; None if the file has no replies."""
+        if self._replies is None:
+            return None
         found = next((reply for reply in self._replies if reply.fits(asked)), None)
         if found is None:
             problem = f"{self._name} has no reply to {one_line(_last_text(asked), 100)!r} of {asked.server}"
-            self.problem = self.problem or problem
-            return Review.deny(problem, by=self._name)
+            return Review.deny(self._note(problem), by=self._name)
         found.used = True
         if found.text is None:
             return Review.deny(found.reason, by=self._name)
         return Review(True, reply=_sampled(asked, found.text, found.model), by=self._name)
+
+    def raise_for_problem(self) -> None:
+        """Raise the first problem, if there was one.
+
+        Raises:
+            ArgumentsError: An answer or a reply was missing or did not fit; the server got a refusal.
+        """
+        if self._problem:
+            raise ArgumentsError(self._problem)
+
+    def _note(self, problem: str) -> str:
+        """Keep the first problem; return this one."""
+        self._problem = self._problem or problem
+        return problem
 
 
 def _sampled(asked: SamplingRequest, text: str, model: str) -> Sampled:
@@ -1102,14 +859,14 @@ def _last_text(asked: SamplingRequest) -> str:
     return "\n\n".join(block.text for block in asked.messages[-1].content_as_list if block.type == "text")
 
 
-def _read_reply(entry: Any, name: str) -> _Reply:
+def _read_reply(entry: Any, name: str) -> SamplingReply:
     """Read one entry.
 
     Raises:
         ArgumentsError: The entry is invalid.
     """
     if isinstance(entry, str):
-        return _Reply(entry, name)
+        return SamplingReply(entry, name)
     if not isinstance(entry, dict):
         raise ArgumentsError(f"{name}: a reply is a text or an object, not {schema.shown(entry)}")
     strange = next((key for key in entry if key not in KEYS), None)
@@ -1122,93 +879,7 @@ def _read_reply(entry: Any, name: str) -> _Reply:
     if ("reply" in entry) == ("deny" in entry):
         raise ArgumentsError(f'{name}: a reply has either "reply", the text, or "deny", the reason')
     patterns = {key: entry[key] for key in ("server", "message") if key in entry}
-    return _Reply(entry.get("reply"), entry.get("model", name), entry.get("deny", ""), **patterns)
-
-
-# Answers to elicitations from a file, for notebooks that run unattended.
-
-ACTIONS = ("accept", "decline", "cancel")
-
-
-class Answers:
-    """An elicitor that answers from a list, in order, or from an object, by message.
-
-    An answer is `"accept"`, `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An
-    object with a list `"sampling"` also has replies to sampling requests; its answers can then be in `"elicitation"`.
-
-    Args:
-        answers: The JSON value.
-        name: The name in messages.
-
-    Attributes:
-        replies: Replies to sampling requests; None if the file has none.
-        problem: The first problem; "" if there was none.
-    """
-
-    def __init__(self, answers: Any, name: str) -> None:
-        self.replies: Replies | None = None
-        if isinstance(answers, dict) and isinstance(answers.get("sampling"), list):
-            answers = dict(answers)
-            self.replies = Replies(answers.pop("sampling"), name)
-            answers = _elicitation(answers, name)
-        if not isinstance(answers, list | dict):
-            problem = f"{name} must hold a list of answers, or an object with an answer for each message"
-            raise ArgumentsError(problem)
-        self._answers = answers if isinstance(answers, dict) else iter(answers)
-        self._name = name
-        self.problem = ""
-        for answer in answers.values() if isinstance(answers, dict) else answers:
-            _read_answer(answer, name)
-
-    @classmethod
-    def load(cls, path: Path) -> Answers:
-        """Read a file.
-
-        Raises:
-            ArgumentsError: The file cannot be read, or holds no answers.
-        """
-        try:
-            answers = json.loads(read_bytes(path, LARGEST_DATA))
-        except OSError as error:
-            problem = f"cannot read {path}: {error.strerror or error}"
-        except (ValueError, RecursionError) as error:
-            problem = f"{path} holds no JSON: {error}"
-        else:
-            return cls(answers, path.name)
-        raise ArgumentsError(problem)
-
-    async def __call__(self, asked: Elicitation) -> Answer:
-        """Return the answer; "decline" if there is none, or it does not fit."""
-        found = self._next(asked)
-        message = one_line(asked.message, 100)
-        if found is None:
-            return self._refused(f"{self._name} has no answer to {message!r}")
-        answer = _read_answer(found, self._name)
-        if answer.action == "accept" and asked.mode == "form":
-            try:
-                schema.check_arguments(answer.content or {}, asked.schema)
-            except ArgumentsError as error:
-                return self._refused(f"the answer to {message!r} in {self._name} does not fit: {error}")
-        return answer
-
-    def raise_for_problem(self) -> None:
-        """Raise the first problem, if there was one.
-
-        Raises:
-            ArgumentsError: An answer or a reply was missing or did not fit; the server got a refusal.
-        """
-        problem = self.problem or (self.replies.problem if self.replies is not None else "")
-        if problem:
-            raise ArgumentsError(problem)
-
-    def _next(self, asked: Elicitation) -> Any:
-        if isinstance(self._answers, dict):
-            return self._answers.get(asked.message)
-        return next(self._answers, None)
-
-    def _refused(self, problem: str) -> Answer:
-        self.problem = self.problem or problem
-        return Answer.decline(problem)
+    return SamplingReply(entry.get("reply"), entry.get("model", name), entry.get("deny", ""), **patterns)
 
 
 def _elicitation(answers: dict[str, Any], name: str) -> Any:
@@ -1275,16 +946,15 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
     question += ["and to start or connect", *starts] if starts else []
     refused = f"{source} was not applied, nothing was started. It wants to {'; '.join(wants)}."
     try:
-        answer = await Asking(invocation.cells, invocation.settings, invocation.host.consent).confirm(
-            "\n".join(question)
-        )
+        asking = Asking(invocation.cells, invocation.settings, invocation.host)
+        answer = await asking.confirm("\n".join(question))
     except TimeoutError:
-        raise DeniedError(f"{refused} Nobody answered within {invocation.host.consent.timeout:g} s.") from None
+        raise DeniedError(f"{refused} You did not answer within {invocation.host.consent.timeout:g} s.") from None
     if answer is None and taken:
-        raise DeniedError(f"{refused}\nNobody can be asked here. `%mcp disconnect NAME` makes room for it first.")
+        raise DeniedError(f"{refused}\nYou cannot be asked here. `%mcp disconnect NAME` makes room for it first.")
     if answer is None:
         raise DeniedError(
-            f"{refused}\nNobody can be asked here. This line in a terminal says yes to the file as it is now: "
+            f"{refused}\nYou cannot be asked here. This line in a terminal says yes to the file as it is now: "
             f"`{trust_line(declaration)}`"
         )
     if not answer:

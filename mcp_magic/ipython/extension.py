@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.display.listing import Text
+    from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.commandline import Command
 
 __all__ = ["MCPMagics", "completer", "help_asked", "load", "unload"]
@@ -51,25 +52,20 @@ class MCPMagics(Magics, Settings):
         self.comm_status = CommStatus(self.cells)
         self.awaiting = AwaitMagics(shell)
         self.history = PlainHistory(shell, self.awaiting.originals)
+        self.asking: Asking | None = None
         self._passed_on = False
 
     def prepare(self) -> None:
         """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
-        from mcp_magic.ipython.ask import Asking, Eliciting, answer_sampling, ask_in_replays, authorize
+        from mcp_magic.ipython.ask import Asking
         from mcp_magic.ipython.live import Reporting
         from mcp_magic.notebook import host
 
         self.pass_on()
-        asking = Asking(self.cells, self, host.consent)
-        answer_sampling(host.sampling, asking, lambda: self.model)
+        self.asking = Asking(self.cells, self, host)
+        self.asking.install(lambda: self.model)
         if host.reports.reporter is None:
-            host.reports.reporter = Reporting(asking, self.cells)
-        authorize(host.logins, asking, self.cells)
-        ask_in_replays(self.cells, self)
-        if host.approver is None:
-            host.approver = asking
-        if host.elicitor is None:
-            host.elicitor = Eliciting(asking, host.elicitation)
+            host.reports.reporter = Reporting(self.asking, self.cells)
 
     @observe(
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
@@ -315,21 +311,15 @@ def _close(magics: MCPMagics) -> None:
 
 def _leave_host(magics: MCPMagics) -> None:
     """Remove our callbacks from the host; callbacks that the user has set stay."""
-    from mcp_magic.ipython.ask import Asking, Eliciting, ask_no_more_in_replays, authorize_no_more, end_sampling
     from mcp_magic.ipython.live import Reporting
     from mcp_magic.notebook import host
 
     startup.callbacks.remove(magics.prepare)
-    authorize_no_more(host.logins)
-    ask_no_more_in_replays()
     host.consent.magics = False
-    if isinstance(host.approver, Asking):
-        host.approver = None
-    if isinstance(host.elicitor, Eliciting):
-        host.elicitor = None
+    if magics.asking is not None:
+        magics.asking.uninstall()
     if isinstance(host.reports.reporter, Reporting):
         host.reports.reporter = None
-    end_sampling(host.sampling)
     ToolCrashError.show = traceback.format_exception
 
 

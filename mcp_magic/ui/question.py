@@ -1,93 +1,49 @@
-"""Panels that ask the user: approvals, elicitations, sampling, log-ins and confirmations."""
+"""The panel that asks the user, with widgets below the cell: cards with buttons, forms and a countdown."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import ipywidgets
 
-from mcp_magic._text import duration
-from mcp_magic.ask.approval import (
-    ALWAYS,
-    Outcome,
-    approval_html,
-    approval_text,
-    hidden_of,
-    long_of,
-    named,
-    outcomes_bundle,
-    unseen_of,
-)
-from mcp_magic.ask.elicitation import Answer, answer_bundle, question_html, question_text
-from mcp_magic.ask.sampling import (
-    Review,
-    reply_html,
-    reply_outcome_bundle,
-    reply_text,
-    reply_texts,
-    request_html,
-    request_text,
-    request_texts,
-    review_bundle,
-    with_reply_texts,
-    with_request_texts,
-)
-from mcp_magic.auth.login import login_bundle, login_html
-from mcp_magic.consent.consent import Decision
-from mcp_magic.display.arguments import changes, hidden_arguments, page_html, pages, read_arguments, written_arguments
+from mcp_magic._text import counted, listed
+from mcp_magic.ask.question import EDIT, INTERRUPTED, NOT_ANSWERED, Reply, outcome_bundle
+from mcp_magic.display.arguments import changes, page_html, pages, written
 from mcp_magic.display.document import note, page, tag
 from mcp_magic.display.text import one_line
+from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.ui.form import Form
+from mcp_magic.ui import form as forms
 from mcp_magic.ui.widgets import FORM_STYLE, WIDGET_VIEW, WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
-    from mcp_magic.ask.elicitation import Elicitation
-    from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest, Text
-    from mcp_magic.auth.login import LogIn
-    from mcp_magic.consent.consent import Request
+    from mcp_magic.ask.question import Choice, Extra, Form, Named, Outcome, Question
 
-    Values = list[tuple[str, Any]]
     Work = Callable[[], None]
     Post = Callable[[Work], None]
 
-__all__ = [
-    "ApprovalPanel",
-    "AuthorizationPanel",
-    "Card",
-    "ConfirmationPanel",
-    "Editor",
-    "ElicitationPanel",
-    "QuestionPanel",
-    "Replace",
-    "ReplyPanel",
-    "RequestPanel",
-    "Revealing",
-    "Show",
-    "editor_for",
-]
+__all__ = ["Card", "Panel", "Replace", "Show"]
 
 
-# Editing the arguments of a request: in the tool's form, or as JSON.
+# Editing the values of a question: in the fields of a schema, as JSON, or text by text.
 
 
 class Editor(Protocol):
-    """Widgets to change arguments with."""
+    """Widgets to change values with."""
 
-    @property
-    def widget(self) -> Any:
-        """The editor's widget."""
+    widget: Any
 
-    def read(self) -> dict[str, Any]:
-        """Return the present arguments.
+    def read(self) -> Any:
+        """Return the present values.
 
         Raises:
             ArgumentsError: They cannot be sent.
@@ -97,57 +53,92 @@ class Editor(Protocol):
         """Close the widgets."""
 
 
-def editor_for(request: Request, shop: WidgetScope, on_change: Callable[[], None]) -> Editor:
-    """Return an editor for the arguments of a request.
+class FormEditor:
+    """The fields of a JSON Schema.
 
-    Arguments with secrets are edited as JSON with the secrets masked, so that no form field takes a mask for a value.
-
-    Args:
-        request: The request.
-        shop: Makes the widgets.
-        on_change: Called for each change, on the thread that handles the frontend's message.
+    Attributes:
+        form: The form.
     """
-    secret = hidden_arguments(request.arguments, request.definition) != request.arguments
-    if request.definition is None or secret:
-        return _JsonEditor(request, shop, on_change)
-    return _FormEditor(request, request.definition.input_schema, shop, on_change)
 
-
-class _FormEditor:
-    def __init__(
-        self, request: Request, schema: dict[str, Any], shop: WidgetScope, on_change: Callable[[], None]
-    ) -> None:
-        self._form = Form(schema, shop=shop)
-        self._form.set_arguments(request.arguments)
-        self._form.on_change(on_change)
+    def __init__(self, of: Form, shop: WidgetScope, on_change: Callable[[], None]) -> None:
+        assert of.schema is not None
+        self.form = forms.Form(of.schema, shop=shop)
+        self._must_open = of.must_open
         self._box = shop.part()
-        self.widget = self._box.make(ipywidgets.VBox, "row", children=[self._form.widget, self._form.toggle])
+        if of.must_open:
+            self.form.root.set(of.values)
+            self.widget = self.form.widget
+            return
+        self.form.set_arguments(of.values)
+        self.form.on_change(on_change)
+        self.widget = self._box.make(ipywidgets.VBox, "row", children=[self.form.widget, self.form.toggle])
 
-    def read(self) -> dict[str, Any]:
-        return self._form.arguments
+    def read(self) -> Any:
+        if self._must_open and not self.form.submit():
+            raise ArgumentsError("")  # the form shows the problems beside its fields
+        return self.form.arguments
 
     def close(self) -> None:
-        self._form.close()
+        self.form.close()
         self._box.close()
 
 
-class _JsonEditor:
-    def __init__(self, request: Request, shop: WidgetScope, on_change: Callable[[], None]) -> None:
-        self._request = request
+class JsonEditor:
+    """A text area with JSON."""
+
+    def __init__(self, of: Form, shop: WidgetScope, on_change: Callable[[], None]) -> None:
+        assert of.write is not None
+        self._form = of
         self._box = shop.part()
         self.widget = self._box.make(
             ipywidgets.Textarea,
             "area",
-            value=written_arguments(request.arguments, request.definition),
-            tooltip=f"arguments of {request.name} as JSON; *** stands for a hidden value",
+            value=of.write(of.values, 2),
+            tooltip="the arguments as JSON; *** stands for a hidden value",
         )
         self.widget.observe(lambda _: on_change(), "value")
 
-    def read(self) -> dict[str, Any]:
-        return read_arguments(self.widget.value, self._request.arguments, self._request.definition)
+    def read(self) -> Any:
+        assert self._form.read is not None
+        return self._form.read(self.widget.value, self._form.values)
 
     def close(self) -> None:
         self._box.close()
+
+
+class TextsEditor:
+    """A text area for each text."""
+
+    def __init__(self, of: Form, shop: WidgetScope) -> None:
+        self._box = shop.part()
+        self._areas = []
+        children = []
+        for label, text in zip(of.labels, of.values, strict=True):
+            name = one_line(label, 120)
+            area = self._box.make(ipywidgets.Textarea, "area", value=text, tooltip=name)
+            markup = tag("div", tag("b", name), class_="mcp-form")
+            children += [self._box.make(ipywidgets.HTML, "label", value=markup), area]
+            self._areas.append(area)
+        self.widget = self._box.make(ipywidgets.VBox, "form", children=children)
+
+    def read(self) -> list[str]:
+        return [area.value for area in self._areas]
+
+    def close(self) -> None:
+        self._box.close()
+
+
+def editor_for(form: Form, shop: WidgetScope, on_change: Callable[[], None]) -> Editor:
+    """Return an editor for the values of a form.
+
+    Args:
+        form: The form.
+        shop: Makes the widgets.
+        on_change: Called for each change of an object, on the thread that handles the frontend's message.
+    """
+    if form.labels:
+        return TextsEditor(form, shop)
+    return JsonEditor(form, shop, on_change) if form.schema is None else FormEditor(form, shop, on_change)
 
 
 # Revealing values that the question masks or cuts.
@@ -173,7 +164,7 @@ class Revealing:
     def __init__(
         self,
         shop: WidgetScope,
-        values: Callable[[], Values],
+        values: Callable[[], Named],
         post: Post,
         show: Callable[[], tuple[str, str]],
         on_seen: Callable[[list[str]], None],
@@ -215,172 +206,228 @@ class Revealing:
         self._text.value = FORM_STYLE + page_html(shown[self._page])
 
 
-# The card of one request.
-
-_EDIT = "change the arguments of {} first"
+# The card of one question.
 
 
 class Card:
-    """The question about one request, with Approve, Edit and Deny.
+    """The widgets of one question: what it is about, the form, the buttons and the fields beside them.
 
     A frontend's message may be handled on another thread (ipykernel's subshells). So the callbacks only read what is
     typed and chosen now, and post the work to the event loop. Nothing takes the focus when the card appears: the next
-    key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, Approve, Edit,
-    Deny, the reason, the scope. Enter in the reason denies. Approve is disabled until the user has opened each long
-    value.
+    key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, the form, the main
+    choice, Edit, the other choices, the fields beside them. The main choice is disabled until the user has opened each
+    long value.
 
     Args:
-        request: The request.
+        question: The question.
         shop: Makes the widgets.
         post: Runs a function on the event loop.
 
     Attributes:
-        answer: Receives the decision.
+        question: The question.
+        answer: Receives the reply.
+        editor: The editor of the form, if it is open.
         widget: The card's widget.
     """
 
-    def __init__(self, request: Request, shop: WidgetScope, post: Post) -> None:
-        self.request = request
-        self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+    def __init__(self, question: Question, shop: WidgetScope, post: Post) -> None:
+        self.question = question
+        self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.editor: Editor | None = None
         self._shop = shop
         self._post = post
-        self._editor: Editor | None = None
-        self._arguments: Mapping[str, Any] = request.arguments
-        self._text = shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + approval_html(request, self._arguments))
+        self._values = question.values
         self._seen: set[str] = set()
         self._invalid = False
+        self._text = shop.make(ipywidgets.HTML, "label", value=self._about())
+        self._place = shop.make(ipywidgets.VBox, "row")
         self._problem = shop.make(ipywidgets.HTML, "label")
         self._waits = shop.make(ipywidgets.HTML, "label")
-        self._place = shop.make(ipywidgets.VBox, "row")
-        self._revealing = self._made_revealing()
-        self._make_buttons()
-        self._refresh_approve()
-        buttons = [self._approve, self._edit, self._deny, self._reason, self._scope]
-        line = shop.make(ipywidgets.HBox, "line", children=buttons)
-        shown = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits, line]
-        inside = shop.make(ipywidgets.VBox, "inside", children=shown)
+        self._revealing = self._reveal_buttons()
+        self._fields = {extra.name: self._field(extra) for extra in question.extra}
+        self._buttons = {choice.name: self._button(choice) for choice in question.choices if choice.label}
+        parts = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits]
+        inside = shop.make(ipywidgets.VBox, "inside", children=[*parts, self._line()])
         self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
+        self._refresh_main()
 
-    def _made_revealing(self) -> list[Revealing]:
-        """Return a button each for long and for hidden values, if there are any."""
+    def _about(self) -> str:
+        return FORM_STYLE + self.question.about(self._values).html
 
-        def long() -> list[tuple[str, Any]]:
-            return long_of(self.request, self._arguments)
+    def _line(self) -> Any:
+        """Return the buttons, the main one first and Edit second, with the fields beside them."""
+        order = sorted(
+            (choice for choice in self.question.choices if choice.label),
+            key=lambda choice: 0 if choice.sends else 1 if choice.name == EDIT else 2,
+        )
+        buttons = [self._buttons[choice.name] for choice in order]
+        before = [self._fields[extra.name] for extra in self.question.extra if extra.is_first]
+        after = [self._fields[extra.name] for extra in self.question.extra if not extra.is_first]
+        if self.question.form is not None and self.question.form.must_open:
+            self._open(self.question.form)
+            if isinstance(self.editor, FormEditor):
+                after.append(self.editor.form.toggle)
+        return self._shop.make(ipywidgets.HBox, "line", children=[*before, *buttons, *after])
 
-        def hidden() -> list[tuple[str, Any]]:
-            return [(part.path, part.value) for part in hidden_of(self.request, self._arguments)]
+    def _button(self, choice: Choice) -> Any:
+        button = self._shop.make(
+            ipywidgets.Button, "button", description=choice.label, icon=choice.icon, tooltip=choice.tooltip
+        )
+        button.on_click(lambda _: self._post(self.edit if choice.name == EDIT else self.work(choice)))
+        return button
+
+    def _field(self, extra: Extra) -> Any:
+        make = self._shop.make
+        if isinstance(extra.value, bool):
+            return make(ipywidgets.Checkbox, "check", value=extra.value, description=extra.label, indent=False)
+        if extra.options:
+            return make(
+                ipywidgets.Dropdown, "button", options=list(extra.options), value=extra.value, tooltip=extra.tooltip
+            )
+        layout = "field" if extra.is_first else "bar"
+        field = make(ipywidgets.Text, layout, placeholder=extra.label, tooltip=extra.tooltip)
+        entered = next(choice for choice in self.question.choices if choice.name == extra.enter)
+
+        def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+            if content.get("event") == "submit":
+                self._post(self.work(entered))
+
+        field.on_msg(received)
+        return field
+
+    def _reveal_buttons(self) -> list[Revealing]:
+        """Return a button each for cut and for hidden values, if there are any."""
+        reveal = self.question.reveal
+        if reveal is None:
+            return []
+
+        def cut() -> Named:
+            return reveal.cut(self._values)
+
+        def hidden() -> Named:
+            return reveal.hidden(self._values)
 
         def show_all() -> tuple[str, str]:
-            return f"Show all of {named(long()) or 'it'}", "show the whole of what is cut above; it stays in no output"
+            return f"Show all of {named(cut()) or 'it'}", "show the whole of what is cut above; it stays in no output"
 
         def show_hidden() -> tuple[str, str]:
             return "Show hidden", "show what would be sent in place of ***; it stays in no output"
 
-        kinds = [(long, show_all), (hidden, show_hidden)]
+        kinds = [(cut, show_all), (hidden, show_hidden)]
         return [Revealing(self._shop, values, self._post, show, self._saw) for values, show in kinds if values()]
 
     def _saw(self, names: list[str]) -> None:
         self._seen.update(names)
-        self._refresh_approve()
+        self._refresh_main()
 
-    def _refresh_approve(self) -> None:
-        """Enable Approve if the arguments are valid and all long values were opened."""
-        unseen = unseen_of(self.request, self._arguments, self._seen) if self._revealing else []
-        self._approve.disabled = self._invalid or bool(unseen)
-        waits = f"Approve waits until you have opened all of {named(unseen)}."
-        self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
+    def _refresh_main(self) -> None:
+        """Enable the main choice if the values are valid and all long ones were opened."""
+        reveal = self.question.reveal
+        unseen = reveal.unseen(self._values, self._seen) if reveal is not None and self._revealing else []
+        for choice in self.question.choices:
+            if choice.sends and choice.label:
+                self._buttons[choice.name].disabled = self._invalid or bool(unseen)
+                waits = f"{choice.label} waits until you have opened all of {named(unseen)}."
+                self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
 
-    def _make_buttons(self) -> None:
-        name = one_line(self.request.name, 80)
-        self._approve = self._button("Approve", "check", f"let {name} go out as shown", self.approval)
-        self._edit = self._button("Edit", "pencil", _EDIT.format(name), lambda: self.edit)
-        self._deny = self._button("Deny", "ban", f"do not call {name}", self.denial)
-        self._reason = self._shop.make(
-            ipywidgets.Text, "bar", placeholder="why not; Enter denies", tooltip=f"why {name} must not be called"
-        )
-        self._reason.on_msg(self._entered)
-        scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or self.request.run is not None]
-        self._scope = self._shop.make(
-            ipywidgets.Dropdown,
-            "button",
-            options=[("only this time", ""), *scopes],
-            value="",
-            tooltip="what Approve approves",
-        )
+    def work(self, choice: Choice) -> Work:
+        """Return a function that makes a choice, with what is typed and chosen now."""
+        extra = {name: field.value for name, field in self._fields.items()}
+        for each in self.question.extra:
+            if each.is_secret:
+                self._fields[each.name].value = ""
+        editor, values = self.editor, None
+        if choice.sends and editor is not None:
+            assert self.question.form is not None
+            try:
+                values = editor.read()
+                self.question.form.check(values)
+            except ArgumentsError as error:
+                return partial(self._say, str(error))
+        return partial(self._reply, choice, editor, values, extra)
 
-    def _button(self, text: str, icon: str, tooltip: str, taken: Callable[[], Work]) -> Any:
-        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-        button.on_click(lambda _: self._post(taken()))
-        return button
+    # On the event loop
 
-    def _entered(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
-        if content.get("event") == "submit":
-            self._post(self.denial())
+    def _reply(self, choice: Choice, editor: Editor | None, values: Any, extra: dict[str, Any]) -> None:
+        if self.answer.done() or (choice.sends and self._buttons[choice.name].disabled):
+            return
+        if values is None or editor is not self.editor:
+            values = self._values
+        reply = Reply(choice.name, values, extra)
+        problem = self.question.take(reply)
+        self._say(problem)
+        if not problem and self.question.settled is None:
+            self.answer.set_result(reply)
 
-    def approval(self) -> Work:
-        """Return a function that approves, with the scope chosen now, unless the edited arguments are invalid."""
-        return partial(self._let_go, self._scope.value)
-
-    def denial(self) -> Work:
-        """Return a function that denies, with the reason typed now."""
-        return partial(self._decide, Decision.deny(self._reason.value.strip()))
-
-    # Actions of the buttons, on the event loop
-
-    def _let_go(self, always: str) -> None:
-        if not self._approve.disabled:
-            changed = bool(changes(self.request.arguments, self._arguments))
-            self._decide(Decision.approve(self._arguments if changed else None, always=always))
+    def _say(self, problem: str) -> None:
+        self._problem.value = problem_markup(problem)
 
     def edit(self) -> None:
-        """Open the editor, or close it and discard the changes."""
-        if self.answer.done():
+        """Open the editor; if an object is edited, close it and discard the changes."""
+        form = self.question.form
+        if self.answer.done() or form is None:
             return
-        if self._editor is None:
-            self._editor = editor_for(self.request, self._shop, self._edited)
-            self._place.children = (self._editor.widget,)
-            self._edit.description, self._edit.tooltip = "Discard changes", "take the arguments as they came"
+        button = self._buttons[EDIT]
+        if self.editor is None:
+            self._open(form)
+            if not form.labels:
+                button.description, button.tooltip = "Discard changes", "take the arguments as they came"
+            return
+        if form.labels:
             return
         self._place.children = ()
-        self._editor.close()
-        self._editor = None
-        self._edit.description, self._edit.tooltip = "Edit", _EDIT.format(one_line(self.request.name, 80))
-        self._show(self.request.arguments, "")
+        self.editor.close()
+        self.editor = None
+        choice = next(choice for choice in self.question.choices if choice.name == EDIT)
+        button.description, button.tooltip = choice.label, choice.tooltip
+        self._show(form.values, "")
 
-    def _edited(self) -> None:
-        editor = self._editor
+    def _open(self, form: Form) -> None:
+        self.editor = editor_for(form, self._shop, self._changed)
+        self._place.children = (self.editor.widget,)
+
+    def _changed(self) -> None:
+        editor = self.editor
         if editor is None:
             return
         try:
             self._post(partial(self._take, editor, editor.read(), ""))
         except ArgumentsError as error:
-            self._post(partial(self._take, editor, None, str(error)))
+            self._post(partial(self._take, editor, self._values, str(error)))
 
-    def _take(self, editor: Editor, arguments: Mapping[str, Any] | None, problem: str) -> None:
-        if editor is self._editor and not self.answer.done():
-            self._show(self._arguments if arguments is None else arguments, problem)
+    def _take(self, editor: Editor, values: Any, problem: str) -> None:
+        if editor is self.editor and not self.answer.done():
+            self._show(values, problem)
 
-    def _show(self, arguments: Mapping[str, Any], problem: str) -> None:
-        self._arguments = arguments
-        self._text.value = FORM_STYLE + approval_html(self.request, arguments)
+    def _show(self, values: Any, problem: str) -> None:
+        self._values = values
+        self._text.value = self._about()
         for each in self._revealing:
             each.refresh()
-        self._problem.value = problem_markup(problem)
+        self._say(problem)
         self._invalid = bool(problem)
-        self._refresh_approve()
-        edited = bool(changes(self.request.arguments, arguments))
-        self._approve.description = "Approve changed" if edited else "Approve"
-
-    def _decide(self, decision: Decision) -> None:
-        if not self.answer.done():
-            self.answer.set_result(decision)
+        self._refresh_main()
+        edited = bool(changes(self.question.values, values))
+        for choice in self.question.choices:
+            if choice.sends and choice.label:
+                self._buttons[choice.name].description = f"{choice.label} changed" if edited else choice.label
 
     def close(self) -> None:
         """Close the widgets."""
         self._shop.close()
 
 
-# The approval panel: the calls that agents, servers and apps request.
+def named(values: Iterable[tuple[str, Any]]) -> str:
+    """Return the names of values and their lengths.
+
+    >>> named([("note", "x" * 2000), ("rows", [1, 2])])
+    'note (2,000 characters), rows (6 characters)'
+    """
+    shown = [f"{in_line(name, 40)} ({counted(len(written(value)), 'characters')})" for name, value in values]
+    return listed(shown, 3)
+
+
+# The panel: the questions of a cell.
 
 Replace = Callable[[dict[str, Any]], None]
 """Replaces the shown mimebundle by another one."""
@@ -388,18 +435,34 @@ Replace = Callable[[dict[str, Any]], None]
 Show = Callable[[dict[str, Any]], Replace]
 """Shows a mimebundle, and returns a function that replaces it."""
 
-
 MAX_CARDS = 20
-"""Requests shown at a time; the next appear when one of these is decided."""
+"""Questions shown at a time; the next appear when one of these is answered."""
+
+TICK_SECONDS = 1.0
+"""Seconds between two changes of the countdown."""
 
 
-class All(NamedTuple):
-    """The buttons Approve all and Deny all.
+class Pending(NamedTuple):
+    """A question that waits for its reply.
+
+    Attributes:
+        question: The question.
+        until: The deadline, in the event loop's time, or None.
+        card: Gets the card once there is room for it.
+    """
+
+    question: Question
+    until: float | None
+    card: asyncio.Future[Card]
+
+
+class ForAll(NamedTuple):
+    """The buttons that make one choice for several cards.
 
     Attributes:
         cards: The cards that they decide.
         shop: The shop that made them.
-        widget: The box around both.
+        widget: The box around them.
     """
 
     cards: tuple[Card, ...]
@@ -407,40 +470,40 @@ class All(NamedTuple):
     widget: Any
 
 
-class ApprovalPanel:
-    """An approver: one panel for all pending requests, of which it shows the first twenty.
+class Panel:
+    """An asker: one panel for all pending questions of a cell, of which it shows the first twenty.
 
-    Each decision becomes one line in the panel. When no request is pending, the panel is replaced by those lines as
-    plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next request opens a new
+    Each answered question becomes one line in the panel. When none is pending, the panel is replaced by those lines as
+    plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next question opens a new
     panel below.
 
-    Approve all and Deny all decide only the cards that were visible when they were clicked: each added request gets new
-    buttons.
+    Approve all and Deny all decide only the cards that were visible when they were clicked: each added question gets
+    new buttons.
 
     Args:
         show: Displays the panel below the cell that asks.
-        seconds: Returns the deadline of a request, in seconds.
     """
 
-    def __init__(self, show: Show, *, seconds: Callable[[], float] | None = None) -> None:
+    def __init__(self, show: Show) -> None:
         self._show = show
-        self._seconds = seconds
+        self._pending: list[Pending] = []
         self._cards: list[Card] = []
-        self._later: deque[tuple[Request, asyncio.Future[Card]]] = deque()
+        self._later: deque[Pending] = deque()
         self._done: list[Card] = []
         self._outcomes: list[Outcome] = []
-        self._all: list[All] = []
+        self._for_all: list[ForAll] = []
         self._shop: WidgetScope | None = None
         self._replace: Replace = lambda _: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: Context | None = None
         self._root: Any = None
         self._is_drawn_soon = False
+        self._ticking: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> tuple[Request, ...]:
-        """The pending requests, those on cards first."""
-        return (*(card.request for card in self._cards), *(request for request, _ in self._later))
+    def waiting(self) -> tuple[Question, ...]:
+        """The pending questions, in the order in which they were asked."""
+        return tuple(pending.question for pending in self._pending)
 
     @property
     def cards(self) -> tuple[Card, ...]:
@@ -452,55 +515,60 @@ class ApprovalPanel:
         """The live panel, or None."""
         return self._root
 
-    async def ask(self, request: Request, *, until: float | None = None) -> Decision:
-        """Show a request and wait for the decision; a cancelled wait leaves a line that says so.
+    async def ask(self, question: Question, until: float | None = None) -> Reply:
+        """Show a question and wait for the reply; a cancelled wait leaves a line that says so.
 
         Args:
-            request: The request.
-            until: The deadline, in the event loop's time; None means `seconds` from now.
+            question: The question.
+            until: The deadline, in the event loop's time; None for no limit.
 
         Raises:
             TimeoutError: The deadline passed.
         """
-        if until is None and self._seconds is not None:
-            until = asyncio.get_running_loop().time() + self._seconds()
-        place: asyncio.Future[Card] = asyncio.get_running_loop().create_future()
-        self._later.append((request, place))
-        if len(self._cards) < MAX_CARDS:
-            self._fill()
-        else:
-            self._draw_soon()
+        pending = Pending(question, until, asyncio.get_running_loop().create_future())
+        self._pending.append(pending)
+        self._later.append(pending)
         started = time.monotonic()
-        verdict, decision = "interrupted", None
+        reply = Reply(reason=INTERRUPTED)
         try:
+            if len(self._cards) < MAX_CARDS:
+                self._fill()
+            else:
+                self._draw_soon()
             async with asyncio.timeout_at(until):
-                decision = await (await asyncio.shield(place)).answer
-            verdict = "approved" if decision.approved else "denied"
+                card = await asyncio.shield(pending.card)
+                if question.settled is None:
+                    reply = await card.answer
+                else:
+                    await question.settled()
+                    reply = Reply("settled")
         except TimeoutError:
-            verdict = "not answered"
+            reply = Reply(reason=NOT_ANSWERED)
             raise
         finally:
-            self._settle(request, place, Outcome(request, verdict, time.monotonic() - started, decision))
-        return decision
-
-    __call__ = ask
+            self._settle(pending, question.outcome(reply, time.monotonic() - started))
+        return reply
 
     def _fill(self) -> None:
-        """Move pending requests onto cards, as far as there is room."""
+        """Move pending questions onto cards, as far as there is room."""
         opened = self._shop is None
         if self._shop is None:
             self._open()
         assert self._shop is not None
         before = len(self._cards)
         while self._later and len(self._cards) < MAX_CARDS:
-            request, place = self._later.popleft()
-            self._cards.append(Card(request, self._shop.part(), self._post))
-            place.set_result(self._cards[-1])
+            pending = self._later.popleft()
+            self._cards.append(Card(pending.question, self._shop.part(), self._post))
+            pending.card.set_result(self._cards[-1])
         if len(self._cards) > max(before, 1):
-            self._all.append(self._buttons_for(self.cards, self._shop.part()))
+            self._for_all.append(self._buttons_for(self.cards, self._shop.part()))
         self._refresh()
         if opened:
-            self._replace = self._show(self._live_bundle(self._cards[0].request))
+            question = self._cards[0].question
+            about = question.about(question.values)
+            view = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}
+            shown = {WIDGET_VIEW: view, "text/html": about.html, "text/plain": question.saved or about.plain}
+            self._replace = self._show(shown)
 
     def _open(self) -> None:
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
@@ -508,24 +576,30 @@ class ApprovalPanel:
         self._heading = shop.make(ipywidgets.HTML, "label")
         self._lines = shop.make(ipywidgets.HTML, "label")
         self._root = shop.make(ipywidgets.VBox, "row")
+        self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
 
-    def _buttons_for(self, cards: tuple[Card, ...], shop: WidgetScope) -> All:
+    def _buttons_for(self, cards: tuple[Card, ...], shop: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""
 
-        def decide(taken: Callable[[Card], Work]) -> None:
+        def decide(choice: Choice) -> None:
             for card in cards:
-                self._post(taken(card))
+                self._post(card.work(choice))
 
-        def button(text: str, icon: str, tooltip: str, taken: Callable[[Card], Work]) -> Any:
-            made = shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-            made.on_click(lambda _: decide(taken))
-            return made
+        buttons = []
+        for choice in cards[0].question.choices:
+            if choice.for_all:
+                button = shop.make(
+                    ipywidgets.Button,
+                    "button",
+                    description=f"{choice.label} all",
+                    icon=choice.icon,
+                    tooltip=choice.for_all,
+                )
+                button.on_click(lambda _, choice=choice: decide(choice))
+                buttons.append(button)
+        return ForAll(cards, shop, shop.make(ipywidgets.HBox, "line", children=buttons))
 
-        approve = button("Approve all", "check", "let all of them go out as shown", Card.approval)
-        deny = button("Deny all", "ban", "call none of them", Card.denial)
-        return All(cards, shop, shop.make(ipywidgets.HBox, "line", children=[approve, deny]))
-
-    def _post(self, work: Callable[[], None]) -> None:
+    def _post(self, work: Work) -> None:
         """Run a function on the event loop, from any thread.
 
         It runs in the context of the cell: messages sent from the context of a frontend's message would make ipykernel
@@ -535,38 +609,59 @@ class ApprovalPanel:
         self._loop.call_soon_threadsafe(work, context=self._context)
 
     def _refresh(self) -> None:
-        count = len(self._cards) + len(self._later)
-        limit = f"; what nobody answers within {self._seconds():g} s is denied" if self._seconds else ""
-        calls = "1 call waits" if count == 1 else f"{count:,} calls wait"
-        limit += f"; the first {MAX_CARDS} are shown" if self._later else ""
-        self._heading.value = page([note(f"{calls} for your answer{limit}")])
-        self._lines.value = outcomes_bundle(self._outcomes)["text/html"] if self._outcomes else ""
-        several = [self._all[-1].widget] if len(self._cards) > 1 else []
+        self._heading.value = page([note(self._heading_text())])
+        self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
+        several = [self._for_all[-1].widget] if len(self._cards) > 1 else []
         self._root.children = (self._lines, self._heading, *several, *(card.widget for card in self._cards))
 
-    def _settle(self, request: Request, place: asyncio.Future[Card], outcome: Outcome) -> None:
+    def _heading_text(self) -> str:
+        """Say what the panel waits for, and how long."""
+        assert self._loop is not None
+        question, count = self._pending[0].question, len(self._pending)
+        waits = f"Waiting for your {question.waits_for}."
+        text = waits if count == 1 else f"{count:,} calls are waiting for your {question.waits_for}."
+        deadlines = [pending.until for pending in self._pending if pending.until is not None]
+        if deadlines:
+            minutes, seconds = divmod(max(math.ceil(min(deadlines) - self._loop.time()), 0), 60)
+            at_once = max(deadlines) - min(deadlines) < 1
+            late = question.late if at_once else f"The first is {question.late.lower()}"
+            text += f" {late} automatically in {minutes}:{seconds:02}."
+        return f"{text} The first {MAX_CARDS} are shown." if self._later else text
+
+    def _tick(self) -> None:
+        assert self._loop is not None
+        if self._pending:
+            self._heading.value = page([note(self._heading_text())])
+        self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
+
+    def _settle(self, pending: Pending, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        if place.done():
-            card = place.result()
+        self._pending.remove(pending)
+        if pending.card.done():
+            card = pending.card.result()
             self._cards.remove(card)
             self._done.append(card)
         else:
-            self._later.remove((request, place))
-            place.cancel()
-        if self._cards or self._later:
+            pending.card.cancel()
+            if pending in self._later:
+                self._later.remove(pending)
+        if self._pending:
             self._draw_soon()
             return
         # lines first: a frontend would briefly show closed widgets as lost
-        self._replace(outcomes_bundle(self._outcomes))
+        self._replace(outcome_bundle(self._outcomes))
         assert self._shop is not None
+        assert self._ticking is not None
+        self._ticking.cancel()
         self._shop.close()
         self._shop = self._root = None
+        self._replace = lambda _: None
         self._outcomes.clear()
-        self._all.clear()
+        self._for_all.clear()
         self._done.clear()
 
     def _draw_soon(self) -> None:
-        """Draw the remaining cards, once for all requests decided at the same time."""
+        """Draw the remaining cards, once for all questions answered at the same time."""
         if not self._is_drawn_soon:
             self._is_drawn_soon = True
             self._post(self._draw)
@@ -579,345 +674,6 @@ class ApprovalPanel:
         for card in self._done:
             card.close()
         self._done.clear()
-        self._close_done()
-
-    def _close_done(self) -> None:
-        """Close the buttons whose cards are all decided."""
-        for each in [each for each in self._all if not set(each.cards) & set(self._cards)]:
-            self._all.remove(each)
+        for each in [each for each in self._for_all if not set(each.cards) & set(self._cards)]:
+            self._for_all.remove(each)
             each.shop.close()
-
-    def _live_bundle(self, request: Request) -> dict[str, Any]:
-        view = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}
-        return {
-            WIDGET_VIEW: view,
-            "text/html": approval_html(request, request.arguments),
-            "text/plain": approval_text(request, request.arguments),
-        }
-
-
-# The base of the panels for a single question.
-
-T = TypeVar("T")
-
-
-class QuestionPanel(Generic[T]):
-    """Shows one question and waits for the answer.
-
-    Once answered, it is replaced by one line of HTML and text, which stays in the saved notebook, and its widgets are
-    closed. A frontend's message may be handled on another thread (ipykernel's subshells), so callbacks read the input
-    and post the answer to the event loop. No input takes the focus when the panel appears.
-
-    Args:
-        show: Displays the panel below the cell that asks.
-
-    Attributes:
-        widget: The live panel, or None.
-    """
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-        self._shop = WidgetScope()
-        self._answer: asyncio.Future[T] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._context: Context | None = None
-        self.widget: Any = None
-
-    async def _wait(
-        self,
-        build: Callable[[], list[Any]],
-        question: dict[str, str],
-        outcome: Callable[[T | None, float], dict[str, Any]],
-    ) -> T:
-        """Show the question and wait for the answer; a cancelled wait leaves a line that says so.
-
-        Args:
-            build: Returns the widgets, from top to bottom.
-            question: The mimebundle for readers without widgets.
-            outcome: Returns the mimebundle of the outcome, from the answer (or None) and the seconds it took.
-        """
-        self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._answer = self._loop.create_future()
-        try:
-            self.widget = self._shop.make(ipywidgets.VBox, "inside", children=build())
-        except Exception:
-            self._shop.close()
-            raise
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
-        replace = self._show({WIDGET_VIEW: view, **question})
-        started = time.monotonic()
-        answer = None
-        try:
-            answer = await self._answer
-        finally:
-            # line first: a frontend would briefly show closed widgets as lost
-            replace(outcome(answer, time.monotonic() - started))
-            self._shop.close()
-            self.widget = None
-        return answer
-
-    def _button(self, text: str, icon: str, tooltip: str, clicked: Callable[[], Any]) -> Any:
-        button = self._shop.make(ipywidgets.Button, "button", description=text, icon=icon, tooltip=tooltip)
-        button.on_click(lambda _: clicked())
-        return button
-
-    def _line(self, *children: Any) -> Any:
-        return self._shop.make(ipywidgets.HBox, "line", children=children)
-
-    def _post(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Run a function on the event loop, in the context of the cell (see `ApprovalPanel._post`)."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(work, *arguments, context=self._context)
-
-    def _settle(self, answer: T) -> None:
-        self._post(self._take, answer)
-
-    def _take(self, answer: T) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(answer)
-
-
-# The elicitation panel: a form to fill in, or a page to visit.
-
-
-class ElicitationPanel(QuestionPanel[Answer]):
-    """An elicitor: shows each question in its own panel.
-
-    Args:
-        show: Displays the panel below the cell that asks.
-
-    Attributes:
-        widget: The live panel, or None.
-        form: Its form, or None.
-    """
-
-    def __init__(self, show: Show) -> None:
-        super().__init__(show)
-        self.form: Form | None = None
-
-    async def ask(self, asked: Elicitation) -> Answer:
-        """Show an elicitation and wait for the answer; a cancelled wait leaves a line that says so."""
-        question = {"text/html": question_html(asked), "text/plain": question_text(asked)}
-        try:
-            return await self._wait(partial(self._build, asked), question, partial(answer_bundle, asked))
-        finally:
-            self.form = None
-
-    __call__ = ask
-
-    def _build(self, asked: Elicitation) -> list[Any]:
-        parts = [self._shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + question_html(asked))]
-        if asked.mode == "form":
-            self.form = form = Form(asked.schema, shop=self._shop)
-            form.root.set(asked.defaults)
-            form.on_submit(lambda content: self._settle(Answer.accept(content)))
-            parts.append(form.widget)
-            submit = self._button("Submit", "check", "send what is entered to the server", form.submit)
-        else:
-            visited = partial(self._settle, Answer.accept())
-            submit = self._button("Done", "check", "I have opened the page myself; go on", visited)
-        decline = self._button("Decline", "ban", "say no to the server", partial(self._settle, Answer.decline()))
-        cancel = self._button("Cancel", "times", "do not answer the question", partial(self._settle, Answer.cancel()))
-        toggle = [self.form.toggle] if self.form is not None else []
-        return [*parts, self._line(submit, decline, cancel, *toggle)]
-
-
-# The sampling panels: for the request to a model, and for its reply.
-
-
-class _TextsPanel(QuestionPanel[Review]):
-    """A question about texts that the user can edit.
-
-    Attributes:
-        areas: The text areas; empty until the user clicks Edit.
-    """
-
-    def __init__(self, show: Show) -> None:
-        super().__init__(show)
-        self.areas: list[Any] = []
-        self._texts: Sequence[Text] = ()
-
-    def _with_editor(self, html: str, texts: Sequence[Text]) -> list[Any]:
-        self._texts = texts
-        self._editor = self._shop.make(ipywidgets.VBox, "form")
-        self._problem = self._shop.make(ipywidgets.HTML, "label")
-        return [self._shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + html), self._editor, self._problem]
-
-    def _edit_button(self) -> Any:
-        return self._button("Edit", "pencil", "change the texts first", partial(self._post, self._edit))
-
-    def _edit(self) -> None:
-        """Show the text areas; does nothing if they are shown."""
-        if self.areas:
-            return
-        children = []
-        for text in self._texts:
-            label = tag("div", tag("b", one_line(text.label, 120)), class_="mcp-form")
-            area = self._shop.make(ipywidgets.Textarea, "area", value=text.text, tooltip=one_line(text.label, 120))
-            children += [self._shop.make(ipywidgets.HTML, "label", value=label), area]
-            self.areas.append(area)
-        self._editor.children = tuple(children)
-
-    def _settle_changed(self, changed: Callable[[list[str]], Review]) -> None:
-        """Answer with the texts in the text areas, or show why they cannot be sent."""
-        try:
-            review = changed([area.value for area in self.areas])
-        except ArgumentsError as error:
-            self._problem.value = problem_markup(str(error))
-        else:
-            self._settle(review)
-
-
-class RequestPanel(_TextsPanel):
-    """Asks whether a model may answer a server's request; each request has its own panel.
-
-    Args:
-        show: Displays the panel below the cell that asks.
-        show_reply: Whether "show me the reply" is ticked at first.
-    """
-
-    def __init__(self, show: Show, *, show_reply: bool = False) -> None:
-        super().__init__(show)
-        self._show_reply = show_reply
-
-    async def ask(self, asked: SamplingRequest, expected: Expected) -> Review:
-        """Show a request in full and wait for the answer."""
-        question = {"text/html": request_html(asked, expected), "text/plain": request_text(asked, expected)}
-        return await self._wait(
-            partial(self._build, asked, question["text/html"]), question, partial(review_bundle, asked, expected)
-        )
-
-    def _build(self, asked: SamplingRequest, html: str) -> list[Any]:
-        parts = self._with_editor(html, request_texts(asked))
-        self.box = self._shop.make(
-            ipywidgets.Checkbox,
-            "check",
-            value=self._show_reply,
-            description="show me the reply before it is sent",
-            indent=False,
-        )
-        approve = self._button("Approve", "check", "let the model answer", partial(self._approve, asked))
-        deny = self._button("Deny", "ban", "tell the server that it was rejected", partial(self._settle, Review.deny()))
-        return [*parts, self._line(approve, self._edit_button(), deny, self.box)]
-
-    def _approve(self, asked: SamplingRequest) -> None:
-        def changed(texts: list[str]) -> Review:
-            request = with_request_texts(asked, texts) if texts else asked
-            return Review.approve(None if request is asked else request, show_reply=self.box.value)
-
-        self._settle_changed(changed)
-
-
-class ReplyPanel(_TextsPanel):
-    """Asks whether a model's reply may be sent to the server."""
-
-    async def ask(self, asked: SamplingRequest, reply: Sampled) -> Review:
-        """Show a reply and wait for the answer."""
-        question = {"text/html": reply_html(asked, reply), "text/plain": reply_text(asked, reply)}
-        return await self._wait(
-            partial(self._build, asked, reply, question["text/html"]),
-            question,
-            partial(reply_outcome_bundle, asked, reply),
-        )
-
-    def _build(self, asked: SamplingRequest, reply: Sampled, html: str) -> list[Any]:
-        parts = self._with_editor(html, reply_texts(reply))
-        send = self._button("Send", "check", "send the reply to the server", partial(self._send, asked, reply))
-        refuse = self._button("Refuse", "ban", "send nothing of it", partial(self._settle, Review.deny()))
-        return [*parts, self._line(send, self._edit_button(), refuse)]
-
-    def _send(self, asked: SamplingRequest, reply: Sampled) -> None:
-        def changed(texts: list[str]) -> Review:
-            other = with_reply_texts(reply, texts, asked.usable_tools) if texts else reply
-            return Review.approve(reply=None if other is reply else other)
-
-        self._settle_changed(changed)
-
-
-# The log-in panel: a link, and a field for the redirect address if the browser cannot reach the loopback callback.
-
-
-class AuthorizationPanel(QuestionPanel[str]):
-    """An authorizer: shows a log-in until it is answered, here or at the loopback callback.
-
-    Args:
-        show: Displays the panel below the cell that asks.
-
-    Attributes:
-        field: The field for the pasted address.
-        problem: Shows why an address was refused.
-    """
-
-    def __init__(self, show: Show) -> None:
-        super().__init__(show)
-        self.field: Any = None
-        self.problem: Any = None
-
-    async def ask(self, login: LogIn) -> None:
-        """Show a log-in and wait for its answer."""
-        # the saved text omits the address
-        question = {"text/html": login_html(login), "text/plain": f"log-in at {login.host}"}
-        waiting = asyncio.ensure_future(self._follow(login))
-        try:
-            await self._wait(partial(self._build, login), question, lambda _, seconds: login_bundle(login, seconds))
-        finally:
-            waiting.cancel()
-            self.field = self.problem = None
-
-    __call__ = ask
-
-    async def _follow(self, login: LogIn) -> None:
-        await login.answered()
-        self._settle(login.outcome)
-
-    def _build(self, login: LogIn) -> list[Any]:
-        make = self._shop.make
-        text = make(ipywidgets.HTML, "label", value=FORM_STYLE + login_html(login))
-        self.field = make(ipywidgets.Text, "field", placeholder=f"{login.redirect_uri}?code=…")
-        self.problem = make(ipywidgets.HTML, "label", value="")
-        self.field.on_submit(lambda _: self._paste(login))
-        paste = self._button(
-            "Use this address", "paste", "go on with the address that is pasted here", partial(self._paste, login)
-        )
-        cancel = self._button("Cancel", "times", "do not log in", login.cancel)
-        return [text, self._line(self.field, paste), self.problem, self._line(cancel)]
-
-    def _paste(self, login: LogIn) -> None:
-        field, note = self.field, self.problem
-        if field is None or not field.value.strip():
-            return
-        problem = login.pasted(field.value)
-        field.value = ""  # it contains the authorization code
-        self._post(_say, note, problem)
-
-
-def _say(note: Any, problem: str) -> None:
-    note.value = str(problem_markup(problem)) if problem else ""
-
-
-# The confirmation panel.
-
-
-class ConfirmationPanel(QuestionPanel[bool]):
-    """Asks a yes-or-no question. The first line of its text stays in the notebook, with the answer."""
-
-    async def ask(self, text: str) -> bool:
-        """Show a text and wait for the answer."""
-        question = {"text/plain": text, "text/html": _html(text)}
-        return await self._wait(partial(self._build, text), question, partial(_outcome, text.partition("\n")[0]))
-
-    def _build(self, text: str) -> list[Any]:
-        shown = self._shop.make(ipywidgets.HTML, "label", value=FORM_STYLE + _html(text))
-        yes = self._button("Yes", "check", "do it", partial(self._settle, True))
-        no = self._button("No", "ban", "do nothing", partial(self._settle, False))
-        return [shown, self._line(yes, no)]
-
-
-def _html(text: str) -> str:
-    return page([tag("pre", text, style="white-space:pre-wrap")])
-
-
-def _outcome(first: str, answer: bool | None, seconds: float) -> dict[str, Any]:
-    sign = {True: "✓ yes", False: "✗ no", None: "… not answered"}[answer]
-    line = f"{sign}: {first} {duration(seconds)}"
-    return {"text/plain": line, "text/html": page([tag("p", line)])}

@@ -119,7 +119,10 @@ def test_every_state_has_a_sign_and_a_word(events: tuple[dict[str, Any], ...], w
         (decided("1", by="rule `allow a:*`"), "allowed by rule `allow a:*`"),
         (decided("1", arguments={"a": 2}), "edited and approved by you"),
         (decided("1", False, reason="too dear"), "denied by you: too dear"),
-        (decided("1", False, by="nobody", reason="nobody can be asked here"), "denied by nobody: nobody can be asked"),
+        (
+            decided("1", False, by="default", reason="you cannot be asked here"),
+            "denied by default: you cannot be asked",
+        ),
     ],
 )
 def test_a_call_says_who_decided(event: dict[str, Any], words: str) -> None:

@@ -181,7 +181,7 @@ def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> N
     ask = 'host["show"].call_tool("one_text", {{"text": "{}"}}, asker="agent")'
     both = ", ".join(map(ask.format, ("one", "two")))
     cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
-    expect(cell).to_contain_text("2 calls wait for your answer")
+    expect(cell).to_contain_text("2 calls are waiting for your approval")
     lab.shoot("approval-several", first=lab.cells.count() - 1)
     press(output(cell), "Approve all")
 

@@ -1,4 +1,4 @@
-"""Voila: a notebook as a page without cells. Forms work there; nobody can be asked, because its cells take no input."""
+"""Voila: a notebook as a page without cells. Forms work there; you cannot be asked, because its cells take no input."""
 
 from __future__ import annotations
 
@@ -68,4 +68,4 @@ def test_a_form_is_filled_in_and_run(page: Page) -> None:
 
 
 def test_what_needs_an_answer_is_denied_and_the_page_does_not_wait(page: Page) -> None:
-    expect(page.locator("body")).to_contain_text("nobody can be asked here, where no input is allowed")
+    expect(page.locator("body")).to_contain_text("you cannot be asked here, where no input is allowed")

@@ -260,7 +260,7 @@ async def test_without_anybody_to_ask_nothing_is_registered_and_the_error_says_w
             await host.connect(protected.url, name="notes")
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
-        f"notes: {protected.url} wants a log-in at {at}, and nobody can be asked here. "
+        f"notes: {protected.url} wants a log-in at {at}, and you cannot be asked here. "
         f"Log in once with `%mcp connect {protected.url}` in a notebook or terminal; the token is kept.\n"
         'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
     )

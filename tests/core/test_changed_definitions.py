@@ -262,7 +262,7 @@ async def test_where_nobody_can_be_asked_the_refusal_says_that_the_tool_has_chan
     with pytest.raises(errors.DeniedError) as caught:
         await agent_calls(host)
     assert str(caught.value) == (
-        "changing:work was not called; denied by nobody: nobody can be asked here; the tool has changed since rule "
+        "changing:work was not called; denied by default: you cannot be asked here; the tool has changed since rule "
         "`allow changing:work` allowed it. "
         "`from mcp_magic import Rule; host.consent.add(Rule('allow', 'changing:work'), first=True)` would allow it."
     )

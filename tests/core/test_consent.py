@@ -151,11 +151,11 @@ def test_a_permission_is_for_no_list_without_items_and_no_half_of_a_path() -> No
     [
         ("auto", False, None, "called"),
         ("deny", False, None, "denied by approval = 'deny'"),
-        ("ask", True, True, "denied by nobody: nobody can be asked here"),
+        ("ask", True, True, "denied by default: you cannot be asked here"),
         ("readonly", True, True, "called"),
-        ("readonly", False, True, "denied by nobody"),
-        ("readonly", True, False, "denied by nobody"),
-        ("readonly", True, None, "denied by nobody"),
+        ("readonly", False, True, "denied by default"),
+        ("readonly", True, False, "denied by default"),
+        ("readonly", True, None, "denied by default"),
     ],
 )
 async def test_policies_decide_where_no_rule_does(
@@ -257,7 +257,7 @@ async def test_nobody_who_answers_in_time_is_a_denial_that_says_so() -> None:
         raise AssertionError
 
     denial = await decided(Consent(approver=approver, timeout=0.05), AGENT)
-    assert denial.startswith("fs:write_file was not called; denied by time-out: nobody answered within 0.05 s.")
+    assert denial.startswith("fs:write_file was not called; denied by time-out: you did not answer within 0.05 s.")
 
 
 async def test_an_approver_that_fails_is_a_denial_that_says_so() -> None:
@@ -332,9 +332,9 @@ async def test_a_server_is_believed_to_be_read_only_where_it_is_trusted(host: Ho
     changes = next(tool.name for tool in tools if tool.annotations and tool.annotations.read_only_hint is False)
     trusted = await host.connect(server, name="trusted", trust=True)
     await trusted.call_tool(reads, {}, asker="agent")
-    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+    with pytest.raises(errors.DeniedError, match="you cannot be asked here"):
         await host["plain"].call_tool(reads, {}, asker="agent")
-    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+    with pytest.raises(errors.DeniedError, match="you cannot be asked here"):
         await trusted.call_tool(changes, {}, asker="agent", validate=False)
 
 

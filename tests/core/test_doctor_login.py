@@ -121,7 +121,7 @@ async def test_a_log_in_that_fails_is_what_the_step_says(host: Host) -> None:
     async with protected_server() as protected:
         report = await examine(host, protected.url, name="notes", login=True)
     assert report.failed_at == "HTTP"
-    assert "HTTP 401: you have to log in first" in told(report, "HTTP"), "nobody can be asked at all"
+    assert "HTTP 401: you have to log in first" in told(report, "HTTP"), "you cannot be asked at all"
 
     logging_in(host)
     async with protected_server(Behaviour(error="access_denied")) as protected:

@@ -131,7 +131,7 @@ async def test_without_an_elicitor_the_answer_is_no_and_the_log_says_why(host: H
     host.elicitation.elicitor = None
 
     assert (await connection.call("plan")).text == "decline"
-    assert "decline: nobody can be asked: host.elicitor is None" in logged(connection)
+    assert "decline: you cannot be asked: host.elicitor is None" in logged(connection)
 
 
 async def test_a_session_announces_only_what_somebody_answers(host: Host) -> None:
@@ -194,7 +194,7 @@ async def test_nobody_who_answers_in_time_cancels(host: Host) -> None:
     connection = await host.connect(trip_server(), name="trip")
 
     assert (await connection.call("plan")).text == "cancel"
-    assert "cancel: nobody answered within 0.05 s" in logged(connection)
+    assert "cancel: you did not answer within 0.05 s" in logged(connection)
 
 
 async def test_two_questions_at_once_are_asked_one_after_the_other(host: Host) -> None:

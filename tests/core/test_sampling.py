@@ -299,7 +299,7 @@ async def test_where_nobody_can_be_asked_the_answer_is_no(host: Host) -> None:
     samples(host, Model())
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match=r"nobody can be asked: host\.sampling\.reviewer is None"):
+    with pytest.raises(ProtocolError, match=r"you cannot be asked: host\.sampling\.reviewer is None"):
         await connection.call("summarise")
 
 
@@ -308,7 +308,7 @@ async def test_nobody_who_answers_in_time_is_a_refusal(host: Host) -> None:
     host.sampling.timeout = 0.05
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match=r"denied by time-out: nobody answered within 0\.05 s"):
+    with pytest.raises(ProtocolError, match=r"denied by time-out: you did not answer within 0\.05 s"):
         await connection.call("summarise")
 
 

@@ -20,7 +20,7 @@ from mcp_magic.auth.store import FileStore, KeptTokens
 from mcp_magic.cassette.cassette import Cassette
 from mcp_magic.config.project import Declaration, is_trusted, trust
 from mcp_magic.config.specs import AuthOptions
-from mcp_magic.consent.audit import Audit, Record, now
+from mcp_magic.consent.consent import Audit, Record
 from mcp_magic.errors import CassetteError
 
 if TYPE_CHECKING:
@@ -66,7 +66,20 @@ async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
     audit = Audit()
     audit.file = folder / "audit.jsonl"
     for number in range(LINES):
-        audit.add(Record(now(), "agent", f"s{me}", "t", {"a": "é" * 1000}, "deny", "rule", str(number), (), 0.0))
+        audit.add(
+            Record(
+                "2026-11-23T05:00:00+00:00",
+                "agent",
+                f"s{me}",
+                "t",
+                {"a": "é" * 1000},
+                "deny",
+                "rule",
+                str(number),
+                (),
+                0.0,
+            )
+        )
     kept = KeptTokens(FileStore(folder / "tokens"), "https://server.example/mcp", options(me), lambda _: None)
     await kept.set_tokens(OAuthToken(access_token=f"token {me}"))
     return is_trusted(declaration(me))

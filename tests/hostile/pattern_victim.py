@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from mcp_magic.ask.elicitation import answer_of, elicitation_question
 from mcp_magic.errors import ArgumentsError, InvalidResponseError
-from mcp_magic.ipython.ask import ElicitationInput
+from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
 from mcp_magic.schema.convert import UnfitText
@@ -22,6 +23,8 @@ from tests.hostile.pattern_server import PATTERNS, TEXT, answer, schemas
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from mcp_magic.ask.elicitation import Answer, Elicitation
 
 MEMORY = 4 << 30
 
@@ -59,14 +62,19 @@ class Typed:
 
 
 async def asked(connection: Any, tool: str) -> Any:
-    host.elicitation.elicitor = ElicitationInput(read=Typed(), write=lambda text: None)
+    asker = InputAsker(read=Typed(), write=lambda text: None)
+
+    async def elicitor(asked: Elicitation) -> Answer:
+        return answer_of(asked, await asker.ask(elicitation_question(asked)))
+
+    host.elicitation.elicitor = elicitor
     return await connection.call_tool(tool, {})
 
 
 async def main() -> None:
     magics: Any = MCPMagics(InteractiveShell())
     server = Path(__file__).parent / "pattern_server.py"
-    host.elicitation.elicitor = ElicitationInput()
+    host.elicitation.elicitor = asked  # announces the capability
     connection = await host.connect([sys.executable, str(server)], name="patterns")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     async for name, attack in attacks(connection, magics):

@@ -137,7 +137,7 @@ def test_a_yes_is_asked_for_once_with_all_that_it_is_for(kernel: Kernel, clone: 
 
     assert kernel.ok("sorted(host)").text == "['mine', 'theirs']"
     assert (home / ".local/share/jupyter/mcp_magic/trusted").stat().st_mode & 0o777 == 0o600
-    kernel.ok("%mcp up")  # nobody can be asked here
+    kernel.ok("%mcp up")  # you cannot be asked here
     kernel.ok("%config MCPMagics.ask_with = 'auto'")
 
 

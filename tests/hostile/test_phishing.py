@@ -23,11 +23,20 @@ from mcp_types import (
 )
 
 from mcp_magic._host import Host
-from mcp_magic.ask.elicitation import Answer, Elicitation, answer_bundle, question_html, question_text, secrets_marked
+from mcp_magic.ask.elicitation import (
+    Answer,
+    Elicitation,
+    answer_of,
+    elicitation_question,
+    question_html,
+    question_text,
+    secrets_marked,
+)
+from mcp_magic.ask.question import Reply, outcome_bundle
 from mcp_magic.auth.login import CallbackServer, login_html, login_text
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import AuthorizationError, ToolError
-from mcp_magic.ipython.ask import ElicitationInput
+from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ui.form import Form
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
@@ -199,7 +208,8 @@ async def test_secrets_that_a_form_asks_for_are_warned_of_and_recorded_nowhere(
 
     async def elicitor(asked: Elicitation) -> Answer:
         answer = Answer.accept(ENTERED)
-        shown.extend([question_html(asked), question_text(asked), json.dumps(answer_bundle(asked, answer, 1.0))])
+        outcome = elicitation_question(asked).outcome(Reply("accept", ENTERED), 1.0)
+        shown.extend([question_html(asked), question_text(asked), json.dumps(outcome_bundle([outcome]))])
         return answer
 
     host.elicitation.elicitor = elicitor
@@ -250,9 +260,8 @@ async def test_in_a_terminal_a_secret_is_typed_unseen() -> None:
     asked = Elicitation("asker", words, "form", secrets_marked({"properties": {"it": {"type": "string"}}}, words))
     written: list[str] = []
     lines = iter(["f", "s"])
-    answer = await ElicitationInput(
-        lambda prompt: next(lines), written.append, read_secret=lambda prompt: "sk-0123456789"
-    ).elicit(asked)
+    asker = InputAsker(lambda prompt: next(lines), written.append, read_secret=lambda prompt: "sk-0123456789")
+    answer = answer_of(asked, await asker.ask(elicitation_question(asked)))
     assert answer == Answer.accept({"it": "sk-0123456789"})
     assert "MCP forbids" in written[0]
 

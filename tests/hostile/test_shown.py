@@ -12,11 +12,10 @@ import ipywidgets
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.ask.approval import approval_html, approval_text, call_text
+from mcp_magic.ask.approval import approval_html, approval_question, approval_text, call_text, decision_of
 from mcp_magic.ask.elicitation import Elicitation
 from mcp_magic.ask.elicitation import question_text as elicitation_text
-from mcp_magic.consent.audit import masked
-from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.consent.consent import Decision, Request, masked
 from mcp_magic.consent.rules import lasting_rule
 from mcp_magic.display.arguments import read_arguments, written_arguments
 from mcp_magic.display.visible import LEGEND, escaped_json, outline, visible
@@ -50,7 +49,8 @@ class Typist:
         return self.lines.pop(0)
 
     async def answer(self, request: Request, **options: Any) -> Decision:
-        return await InputAsker(self.read, self.seen.append, **options).ask(request)
+        asker = InputAsker(self.read, self.seen.append, **options)
+        return decision_of(request, await asker.ask(approval_question(request)))
 
 
 # White space

@@ -169,7 +169,7 @@ def test_a_cell_that_may_not_ask_is_told_at_once_where_to_log_in(frontend: Front
     cell = frontend.run(connect, stdin=False)
 
     assert cell.ename == "AuthorizationError"
-    assert "and nobody can be asked here. Log in once with `%mcp connect http" in cell.evalue
+    assert "and you cannot be asked here. Log in once with `%mcp connect http" in cell.evalue
     assert cell.displays == {}
 
 

@@ -192,7 +192,7 @@ def test_a_cell_that_may_not_ask_is_declined_at_once_and_the_log_says_so(fronten
     logs = frontend.kernel.ok("logs = %mcp logs trips --last 1\nstr(logs.rows[0]['text'])").text
 
     assert cell.lines == ["'decline'"]
-    assert "decline: nobody can be asked here, where no input is allowed; `%mcp call --answers FILE` answers" in logs
+    assert "decline: you cannot be asked here, where no input is allowed; `%mcp call --answers FILE` answers" in logs
 
 
 def test_a_notebook_that_runs_by_itself_is_answered_from_a_file(tmp_path: Path) -> None:

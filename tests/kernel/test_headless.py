@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kernel
 
 DENIAL = (
-    "weather:forecast was not called; denied by nobody: nobody can be asked here, where no input is allowed; "
+    "weather:forecast was not called; denied by default: you cannot be asked here, where no input is allowed; "
     "MCP_MAGIC_APPROVAL=auto allows what no rule asks about. `%mcp allow weather:forecast --first` would allow it."
 )
 TRIED = (

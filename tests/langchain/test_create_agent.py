@@ -122,7 +122,7 @@ def test_a_policy_in_the_environment_that_is_none_says_which_there_are(monkeypat
         (
             "ask",
             (),
-            'denied by nobody: nobody can be asked here; host.consent.policy = "auto" or MCP_MAGIC_APPROVAL=auto '
+            'denied by default: you cannot be asked here; host.consent.policy = "auto" or MCP_MAGIC_APPROVAL=auto '
             "allows what no rule asks about.",
         ),
         ("deny", (), "denied by approval = 'deny'. `host.consent.policy = \"auto\"` would allow it."),
@@ -135,7 +135,7 @@ def test_a_policy_in_the_environment_that_is_none_says_which_there_are(monkeypat
         (
             "auto",
             (Rule("ask", "math:add"),),
-            "denied by nobody: nobody can be asked here. "
+            "denied by default: you cannot be asked here. "
             "`from mcp_magic import Rule; host.consent.add(Rule('allow', 'math:add'), first=True)` would allow it.",
         ),
     ],

@@ -75,7 +75,7 @@ async def test_consent_of_the_host_is_asked_under_the_name(host: NotebookHost) -
 
 async def test_without_a_host_nobody_can_be_asked_so_it_is_denied() -> None:
     add = pick(await spec_tools(load("math_server").server), "add")
-    with pytest.raises(ToolException, match="denied by nobody: nobody can be asked here"):
+    with pytest.raises(ToolException, match="denied by default: you cannot be asked here"):
         await add.ainvoke({"a": 1, "b": 2})
 
 

@@ -202,5 +202,5 @@ async def test_a_hint_of_a_server_changes_nothing_but_the_metadata(host: Noteboo
         serving_tools(Tool(name="t", input_schema={"type": "object"}, annotations=hints)), name="doubted"
     )
     host.consent.policy = "readonly"
-    with pytest.raises(ToolException, match="nobody can be asked here"):
+    with pytest.raises(ToolException, match="you cannot be asked here"):
         await named(host, "doubted__t").ainvoke({})

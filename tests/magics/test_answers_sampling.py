@@ -1,4 +1,4 @@
-"""`%mcp call --answers FILE` replies to what servers ask models for, where nobody can be asked."""
+"""`%mcp call --answers FILE` replies to what servers ask models for, where you cannot be asked."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_rule_that_denies_stands_above_the_file(magic: Any, tmp_path: Pa
 async def test_without_the_section_it_is_as_it_was(magic: Any, tmp_path: Path) -> None:
     await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match="nobody can be asked"):
+    with pytest.raises(ProtocolError, match="you cannot be asked"):
         await called(magic, tmp_path, [])
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.ipython.ask import InputAsker, how_to_ask
 from mcp_magic.ipython.cells import Circumstances, loops_on_this_stack
@@ -70,6 +71,10 @@ async def test_a_nested_loop_is_seen_on_the_stack() -> None:
     assert counted == [0]
 
 
+async def approved(asker: InputAsker, request: Request) -> Decision:
+    return decision_of(request, await asker.ask(approval_question(request)))
+
+
 class Typist:
     """Types lines; keeps the prompts and what was written."""
 
@@ -86,7 +91,7 @@ class Typist:
         return line
 
     async def answer(self, request: Request) -> Decision:
-        return await InputAsker(self.read, self.written.append).ask(request)
+        return await approved(InputAsker(self.read, self.written.append), request)
 
 
 FORECAST = Request("weather", "forecast", {"location": "London"}, "agent", run="r1")
@@ -163,7 +168,7 @@ async def test_what_was_viewed_is_taken_away_where_it_would_be_kept() -> None:
         shown.append(text)
         return shown.clear
 
-    decision = await InputAsker(typist.read, typist.written.append, reveal=reveal).ask(login)
+    decision = await approved(InputAsker(typist.read, typist.written.append, reveal=reveal), login)
 
     assert decision == Decision(True)
     assert "hunter2" not in "".join(typist.written)
@@ -187,7 +192,7 @@ async def test_while_a_line_is_read_ctrl_c_raises_and_afterwards_it_is_as_before
         signal.raise_signal(signal.SIGINT)
         return "y"
 
-    assert await InputAsker(read, print).ask(FORECAST) == Decision.deny("interrupted")
+    assert await approved(InputAsker(read, print), FORECAST) == Decision.deny("interrupted")
     assert during == [signal.default_int_handler]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -223,7 +228,7 @@ async def test_all_lines_of_a_question_share_one_time_limit(lines: list[str]) ->
     started = time.monotonic()
 
     with pytest.raises(TimeoutError):
-        await InputAsker(typist.read, lambda _: None, seconds=0.5).ask(FORECAST)
+        await approved(InputAsker(typist.read, lambda _: None, seconds=0.5), FORECAST)
 
     assert len(typist.times) == 3, "two lines were in time"
     assert time.monotonic() - started >= 0.5
@@ -234,7 +239,7 @@ async def test_the_next_question_has_its_own_time() -> None:
     typist = Clock(0.3, "y", "y")
     asker = InputAsker(typist.read, lambda _: None, seconds=0.5)
 
-    assert [await asker.ask(FORECAST) for _ in range(2)] == [Decision(True)] * 2
+    assert [await approved(asker, FORECAST) for _ in range(2)] == [Decision(True)] * 2
 
 
 async def test_without_an_alarm_a_line_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,18 +247,18 @@ async def test_without_an_alarm_a_line_that_comes_too_late_is_a_time_out(monkeyp
     typist = Clock(0.2, "y")
 
     with pytest.raises(TimeoutError):
-        await InputAsker(typist.read, lambda _: None, seconds=0.1).ask(FORECAST)
+        await approved(InputAsker(typist.read, lambda _: None, seconds=0.1), FORECAST)
     assert typist.lines == [], "input() went on until the line came"
 
 
 async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
     lines, written = ["maybe", "y"], []
 
-    assert await InputAsker(lambda prompt: lines.pop(0), written.append).ask(FORECAST) == Decision(True)
+    assert await approved(InputAsker(lambda prompt: lines.pop(0), written.append), FORECAST) == Decision(True)
     assert "y lets it go out, n refuses, e changes the arguments first, a asks no more" in written
 
 
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
     decision = await Consent(magics=True).decide(FORECAST)
 
-    assert decision == Decision.deny("nobody can be asked here", by="nobody")
+    assert decision == Decision.deny("you cannot be asked here", by="default")

@@ -101,7 +101,7 @@ async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path
     await magic("up")
     assert (host.consent.policy, host.consent.timeout) == ("readonly", 7.0)
     await magic("ask math:add")
-    with pytest.raises(errors.DeniedError, match="nobody can be asked here"):
+    with pytest.raises(errors.DeniedError, match="you cannot be asked here"):
         await magic("call math:add a=1 b=2")
     (line,) = (tmp_path / "audit.jsonl").read_text().splitlines()
     assert json.loads(line)["asker"] == "person"

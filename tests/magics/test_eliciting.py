@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.ask.elicitation import Answer, Elicitation
+from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
 from mcp_magic.errors import ArgumentsError, CommandError
-from mcp_magic.ipython.ask import Answers, ElicitationInput
+from mcp_magic.ipython.ask import Answers, InputAsker
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.test_elicitation import trip_server, url_server
@@ -119,8 +119,8 @@ async def test_answers_by_message_serve_again_and_in_order_once() -> None:
     by_message = Answers({"Where to?": "cancel"}, "a")
     in_order = Answers(["cancel"], "a")
 
-    assert [(await by_message(FORM)).action for _ in range(2)] == ["cancel", "cancel"]
-    assert [(await in_order(FORM)).action for _ in range(2)] == ["cancel", "decline"]
+    assert [(await by_message.elicit(FORM)).action for _ in range(2)] == ["cancel", "cancel"]
+    assert [(await in_order.elicit(FORM)).action for _ in range(2)] == ["cancel", "decline"]
 
 
 class Typist:
@@ -144,7 +144,8 @@ class Typist:
         return self.read(prompt)
 
     async def answer(self, asked: Elicitation) -> Answer:
-        return await ElicitationInput(self.read, self.written.append, 30, self.secret).elicit(asked)
+        asker = InputAsker(self.read, self.written.append, 30, read_secret=self.secret)
+        return answer_of(asked, await asker.ask(elicitation_question(asked)))
 
 
 async def test_a_form_is_filled_in_line_by_line() -> None:

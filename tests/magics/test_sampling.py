@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from mcp_magic.agent.sampling import ModelSampler
-from mcp_magic.ask.sampling import Expected, Review, Sampled, SamplingRequest
+from mcp_magic.ask.sampling import (
+    Expected,
+    Review,
+    Sampled,
+    SamplingRequest,
+    reply_question,
+    reply_review,
+    request_question,
+    request_review,
+)
 from mcp_magic.errors import CommandError, ProtocolError
-from mcp_magic.ipython.ask import SamplingInput
+from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
 from tests.core.sampling_servers import said, sampling_server
@@ -35,10 +44,12 @@ class Typist:
         return line
 
     async def request(self) -> Review:
-        return await SamplingInput(self.read, self.written.append, 30).request(ASKED, Expected("tiny", ("no context",)))
+        question = request_question(ASKED, Expected("tiny", ("no context",)))
+        return request_review(ASKED, await InputAsker(self.read, self.written.append, 30).ask(question))
 
     async def reply(self) -> Review:
-        return await SamplingInput(self.read, self.written.append, 30).reply(ASKED, REPLY)
+        question = reply_question(ASKED, REPLY)
+        return reply_review(ASKED, REPLY, await InputAsker(self.read, self.written.append, 30).ask(question))
 
 
 @pytest.mark.parametrize(

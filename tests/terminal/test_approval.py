@@ -116,7 +116,7 @@ def test_nobody_answers_in_time(terminal: Terminal) -> None:
     terminal.run("%config MCPMagics.approval_timeout = 0.3")
     try:
         asked(terminal)
-        assert "denied by time-out: nobody answered within 0.3 s." in terminal.wait()
+        assert "denied by time-out: you did not answer within 0.3 s." in terminal.wait()
     finally:
         terminal.run("%config MCPMagics.approval_timeout = 300.0")
 

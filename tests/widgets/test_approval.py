@@ -11,9 +11,10 @@ import pytest
 from ipywidgets.widgets import widget as registry
 from mcp_types import Tool, ToolAnnotations
 
+from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
-from mcp_magic.ui.question import ApprovalPanel
+from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 
 if TYPE_CHECKING:
@@ -58,6 +59,36 @@ class Page:
         return [re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", line) for line in shown]
 
 
+class ApprovalPanel:
+    """An approver that asks in a panel.
+
+    Args:
+        page: Where it is shown.
+        seconds: The deadline of each question, or None.
+    """
+
+    def __init__(self, page: Page, seconds: float | None = None) -> None:
+        self._panel = Panel(page.show)
+        self._seconds = seconds
+        self._requests: dict[Any, Request] = {}
+
+    async def ask(self, request: Request) -> Decision:
+        question = approval_question(request)
+        self._requests[question] = request
+        until = None if self._seconds is None else asyncio.get_running_loop().time() + self._seconds
+        return decision_of(request, await self._panel.ask(question, until))
+
+    __call__ = ask
+
+    @property
+    def waiting(self) -> tuple[Request, ...]:
+        return tuple(self._requests[question] for question in self._panel.waiting)
+
+    @property
+    def widget(self) -> Any:
+        return self._panel.widget
+
+
 @pytest.fixture
 def page() -> Page:
     return Page()
@@ -67,7 +98,7 @@ def page() -> Page:
 def panel(page: Page) -> Iterator[ApprovalPanel]:
     """A panel; afterwards all its widgets are closed."""
     before = set(registry._instances)
-    made = ApprovalPanel(page.show)
+    made = ApprovalPanel(page)
     yield made
     assert made.waiting == ()
     assert made.widget is None
@@ -323,12 +354,12 @@ async def test_a_call_of_the_persons_own_shows_no_more_of_a_secret_than_before(p
 
 async def test_several_wait_in_one_panel_and_are_decided_one_by_one(panel: ApprovalPanel, page: Page) -> None:
     first, second = await ask(panel, request("Oslo"), request("Rome"))
-    assert "2 calls wait" in text(panel)
+    assert "2 calls are waiting for your approval." in text(panel)
     button(panel, "Deny", 1).click()
     assert not (await second).approved
 
     assert "✗ denied" in text(panel)
-    assert "1 call waits" in text(panel)
+    assert "Waiting for your approval." in text(panel)
     assert len(page.outputs) == 1
     button(panel, "Approve").click()
     assert (await first).approved
@@ -448,12 +479,23 @@ async def test_a_wait_that_is_cancelled_leaves_a_line(panel: ApprovalPanel, page
 
 
 async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
-    panel = ApprovalPanel(page.show, seconds=lambda: 0.05)
+    panel = ApprovalPanel(page, 0.05)
 
     with pytest.raises(TimeoutError):
         await panel.ask(request())
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
     assert panel.widget is None
+
+
+async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
+    panel = ApprovalPanel(page, 60.2)
+    [asked] = await ask(panel, request())
+    assert "Waiting for your approval. Denied automatically in 1:01." in text(panel)
+    while "Denied automatically in 1:00." not in text(panel):
+        await asyncio.sleep(0.01)
+    button(panel, "Deny").click()
+    await asked
 
 
 async def test_consent_asks_the_panel(panel: ApprovalPanel) -> None:

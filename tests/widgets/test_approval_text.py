@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.ask.approval import Outcome, approval_html, approval_text, call_text
-from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.ask.approval import approval_html, approval_text, call_text, outcome_of
+from mcp_magic.ask.question import Reply
+from mcp_magic.consent.consent import Request
 from mcp_magic.display.arguments import hidden_arguments, read_arguments, restored, written_arguments
 from mcp_magic.errors import ArgumentsError
 
@@ -36,7 +37,7 @@ def test_a_line_stays_short_however_much_is_in_it() -> None:
     many = {f"name{number}" * 20: "x" * 10_000 for number in range(100)}
 
     assert len(call_text(request(**many), many)) < 300
-    assert len(Outcome(request(**many), "denied", 1.0, Decision.deny("y" * 10_000)).part().plain) < 700
+    assert len(outcome_of(request(**many), Reply("deny", extra={"reason": "y" * 10_000}), 1.0).plain) < 700
 
 
 def test_escape_sequences_and_hidden_text_are_written_out() -> None:

@@ -11,13 +11,15 @@ import ipywidgets
 import pytest
 from ipywidgets.widgets import widget as registry
 
-from mcp_magic.ask.elicitation import Answer, Elicitation
-from mcp_magic.ui.question import ElicitationPanel
+from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
+from mcp_magic.ui.question import FormEditor, Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.widgets.test_approval import Page, widgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from mcp_magic.ui.form import Form
 
 TRIP = {
     "type": "object",
@@ -38,36 +40,46 @@ def page() -> Page:
 
 
 @pytest.fixture
-def panel(page: Page) -> Iterator[ElicitationPanel]:
+def panel(page: Page) -> Iterator[Panel]:
     """A panel; afterwards all its widgets are closed."""
     before = set(registry._instances)
-    made = ElicitationPanel(page.show)
+    made = Panel(page.show)
     yield made
     assert made.widget is None
     assert set(registry._instances) <= before
 
 
-def button(panel: ElicitationPanel, description: str) -> Any:
+def button(panel: Panel, description: str) -> Any:
     return next(one for one in widgets(panel.widget, ipywidgets.Button) if one.description == description)
 
 
-def markup(panel: ElicitationPanel) -> str:
+def markup(panel: Panel) -> str:
     return "".join(one.value for one in widgets(panel.widget, ipywidgets.HTML))
 
 
-async def asked(panel: ElicitationPanel, what: Elicitation) -> asyncio.Task[Answer]:
+def form(panel: Panel) -> Form:
+    """Return the form of the question."""
+    editor = panel.cards[0].editor
+    assert isinstance(editor, FormEditor)
+    return editor.form
+
+
+async def asked(panel: Panel, what: Elicitation) -> asyncio.Task[Answer]:
     """Ask, and wait until the panel is there."""
-    task = asyncio.create_task(panel.ask(what))
+
+    async def answered() -> Answer:
+        return answer_of(what, await panel.ask(elicitation_question(what)))
+
+    task = asyncio.create_task(answered())
     while panel.widget is None:
         await asyncio.sleep(0)  # a turn of the loop
     return task
 
 
-async def test_the_form_holds_the_defaults_and_sends_what_is_entered(panel: ElicitationPanel, page: Page) -> None:
+async def test_the_form_holds_the_defaults_and_sends_what_is_entered(panel: Panel, page: Page) -> None:
     task = await asked(panel, FORM)
-    assert panel.form is not None
-    assert panel.form.draft == {"days": 3}
-    panel.form.set_arguments({"city": "Oslo", "days": 3, "api_key": "hunter2-hunter2"})
+    assert form(panel).draft == {"days": 3}
+    form(panel).set_arguments({"city": "Oslo", "days": 3, "api_key": "hunter2-hunter2"})
     button(panel, "Submit").click()
 
     assert await task == Answer.accept({"city": "Oslo", "days": 3, "api_key": "hunter2-hunter2"})
@@ -79,20 +91,19 @@ async def test_the_form_holds_the_defaults_and_sends_what_is_entered(panel: Elic
     assert WIDGET_VIEW not in page.outputs[0]
 
 
-async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(panel: ElicitationPanel) -> None:
+async def test_what_does_not_fit_is_said_beside_its_field_and_not_sent(panel: Panel) -> None:
     task = await asked(panel, FORM)
-    assert panel.form is not None
-    panel.form.set_arguments({"city": "Oslo", "days": 30})
+    form(panel).set_arguments({"city": "Oslo", "days": 30})
     button(panel, "Submit").click()
 
     assert not task.done()
     assert "at most 10" in markup(panel)
-    panel.form.set_arguments({"city": "Oslo", "days": 3})
+    form(panel).set_arguments({"city": "Oslo", "days": 3})
     button(panel, "Submit").click()
     assert (await task).content == {"city": "Oslo", "days": 3}
 
 
-async def test_what_is_missing_is_told_only_when_it_is_to_be_sent(panel: ElicitationPanel) -> None:
+async def test_what_is_missing_is_told_only_when_it_is_to_be_sent(panel: Panel) -> None:
     task = await asked(panel, FORM)
     assert "mcp-problem" not in markup(panel).replace(".mcp-problem", "").replace(".mcp-form.mcp-problem", "")
     button(panel, "Submit").click()
@@ -104,12 +115,9 @@ async def test_what_is_missing_is_told_only_when_it_is_to_be_sent(panel: Elicita
 
 
 @pytest.mark.parametrize(("text", "action", "line"), [("Decline", "decline", "✗ declined"), ("Cancel", "cancel", "…")])
-async def test_decline_and_cancel_are_two_things(
-    panel: ElicitationPanel, page: Page, text: str, action: str, line: str
-) -> None:
+async def test_decline_and_cancel_are_two_things(panel: Panel, page: Page, text: str, action: str, line: str) -> None:
     task = await asked(panel, FORM)
-    assert panel.form is not None
-    panel.form.set_arguments({"city": "Oslo"})
+    form(panel).set_arguments({"city": "Oslo"})
     button(panel, text).click()
 
     answer = await task
@@ -118,7 +126,7 @@ async def test_decline_and_cancel_are_two_things(
     assert "Oslo" not in page.lines[0]
 
 
-async def test_who_asks_and_why_is_shown_as_text(panel: ElicitationPanel, page: Page) -> None:
+async def test_who_asks_and_why_is_shown_as_text(panel: Panel, page: Page) -> None:
     task = await asked(panel, FORM)
     shown = markup(panel)
 
@@ -130,7 +138,7 @@ async def test_who_asks_and_why_is_shown_as_text(panel: ElicitationPanel, page: 
     await task
 
 
-async def test_a_page_is_shown_with_the_host_it_leads_to(panel: ElicitationPanel, page: Page) -> None:
+async def test_a_page_is_shown_with_the_host_it_leads_to(panel: Panel, page: Page) -> None:
     task = await asked(panel, PAGE)
     shown = markup(panel)
 
@@ -143,7 +151,7 @@ async def test_a_page_is_shown_with_the_host_it_leads_to(panel: ElicitationPanel
     assert page.lines[0].startswith("✓ done: bank (page at evil.example:8443: Log in <b>there</b>)")
 
 
-async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: ElicitationPanel, page: Page) -> None:
+async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: Panel, page: Page) -> None:
     task = await asked(panel, PAGE)
     task.cancel()
     await asyncio.wait({task})
@@ -152,7 +160,7 @@ async def test_a_question_that_nobody_waits_for_leaves_a_line(panel: Elicitation
     assert page.lines[0].startswith("… not answered: bank (page")
 
 
-async def test_a_click_on_another_thread_answers_on_the_loop(panel: ElicitationPanel) -> None:
+async def test_a_click_on_another_thread_answers_on_the_loop(panel: Panel) -> None:
     task = await asked(panel, PAGE)
     thread = threading.Thread(target=button(panel, "Decline").click)
     thread.start()

@@ -8,15 +8,26 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import ipywidgets
 import pytest
 from ipywidgets.widgets import widget as registry
 from mcp_types import ImageContent, ModelHint, ModelPreferences, SamplingMessage, TextContent, ToolUseContent
 
-from mcp_magic.ask.sampling import Expected, Review, Sampled, SamplingRequest, request_text
-from mcp_magic.ui.question import ReplyPanel, RequestPanel
+from mcp_magic.ask.sampling import (
+    Expected,
+    Review,
+    Sampled,
+    SamplingRequest,
+    reply_question,
+    reply_review,
+    request_part,
+    request_question,
+    request_review,
+)
+from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.core.sampling_servers import ADD, PIXEL, said
-from tests.widgets.test_approval import Page
+from tests.widgets.test_approval import Page, handled, widgets
 from tests.widgets.test_elicitation import button, markup
 
 if TYPE_CHECKING:
@@ -60,18 +71,26 @@ def no_widget_is_left() -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("no_widget_is_left")
 
 
-async def requested(page: Page, asked: SamplingRequest = ASKED, **options: Any) -> tuple[RequestPanel, Any]:
+async def requested(page: Page, asked: SamplingRequest = ASKED, **options: Any) -> tuple[Panel, Any]:
     """Ask, and wait until the panel is there."""
-    panel = RequestPanel(page.show, **options)
-    task = asyncio.create_task(panel.ask(asked, EXPECTED))
+    panel = Panel(page.show)
+
+    async def reviewed() -> Review:
+        return request_review(asked, await panel.ask(request_question(asked, EXPECTED, **options)))
+
+    task = asyncio.create_task(reviewed())
     while panel.widget is None:
         await asyncio.sleep(0)  # a turn of the loop
     return panel, task
 
 
-async def replied(page: Page, reply: Sampled = REPLY) -> tuple[ReplyPanel, Any]:
-    panel = ReplyPanel(page.show)
-    task = asyncio.create_task(panel.ask(ASKED, reply))
+async def replied(page: Page, reply: Sampled = REPLY) -> tuple[Panel, Any]:
+    panel = Panel(page.show)
+
+    async def reviewed() -> Review:
+        return reply_review(ASKED, reply, await panel.ask(reply_question(ASKED, reply)))
+
+    task = asyncio.create_task(reviewed())
     while panel.widget is None:
         await asyncio.sleep(0)
     return panel, task
@@ -79,9 +98,9 @@ async def replied(page: Page, reply: Sampled = REPLY) -> tuple[ReplyPanel, Any]:
 
 async def edit(panel: Any) -> list[Any]:
     button(panel, "Edit").click()
-    while not panel.areas:
+    while not (areas := widgets(panel.widget, ipywidgets.Textarea)):
         await asyncio.sleep(0)
-    return list(panel.areas)
+    return areas
 
 
 async def test_all_that_is_asked_for_is_shown_as_text(page: Page) -> None:
@@ -109,7 +128,7 @@ async def test_all_that_is_asked_for_is_shown_as_text(page: Page) -> None:
 
 
 def test_the_same_is_said_in_a_terminal() -> None:
-    text = request_text(ASKED, EXPECTED)
+    text = request_part(ASKED, EXPECTED).plain
 
     assert text.startswith("Server writer<b> asks a model to answer:\n  system:\n    Be brief.\n  user:\n    Hello\n")
     assert "  answered by: openai:gpt-5\n  at most: 1,500 tokens\n" in text
@@ -119,8 +138,8 @@ def test_the_same_is_said_in_a_terminal() -> None:
 def test_a_text_of_any_length_is_shown_to_its_end_or_said_not_to_be() -> None:
     asked = replace(ASKED, messages=(said("x" * 60_000 + "END"), said("y" * 100_500)))
 
-    assert "xEND" in request_text(asked, EXPECTED)
-    assert "… 501 characters left out …" in request_text(asked, EXPECTED)
+    assert "xEND" in request_part(asked, EXPECTED).plain
+    assert "… 501 characters left out …" in request_part(asked, EXPECTED).plain
 
 
 async def test_approved_leaves_one_line_without_the_texts(page: Page) -> None:
@@ -138,8 +157,9 @@ async def test_approved_leaves_one_line_without_the_texts(page: Page) -> None:
 @pytest.mark.parametrize("at_first", [False, True])
 async def test_the_person_says_whether_they_want_to_see_the_reply(page: Page, at_first: bool) -> None:
     panel, task = await requested(page, show_reply=at_first)
-    assert panel.box.value is at_first
-    panel.box.value = True
+    [box] = widgets(panel.widget, ipywidgets.Checkbox)
+    assert box.value is at_first
+    box.value = True
     button(panel, "Approve").click()
 
     assert (await task).show_reply
@@ -174,6 +194,7 @@ async def test_nothing_to_ask_is_said_beside_it(page: Page) -> None:
     areas = await edit(panel)
     areas[1].value = ""
     button(panel, "Approve").click()
+    await handled()
 
     assert "no message is left" in markup(panel)
     assert not task.done()
@@ -198,6 +219,7 @@ async def test_a_reply_may_be_changed_as_far_as_it_fits(page: Page) -> None:
     areas[0].value = "Mine."
     areas[1].value = '{"a": "many", "b": 2}'
     button(panel, "Send").click()
+    await handled()
     assert "a: expected number" in markup(panel)
     assert not task.done()
     areas[1].value = '{"a": 5, "b": 2}'

@@ -47,7 +47,9 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
         from mcp_magic.ipython.ask import Answers
 
         answers = Answers.load(invocation.path(arguments.answers))
-        result = await connection.call_tool(tool.name, values, elicitor=answers, prepared=answers.replies, **limits)
+        result = await connection.call_tool(
+            tool.name, values, elicitor=answers.elicit, prepared=answers.sample, **limits
+        )
         answers.raise_for_problem()
     else:
         result = await connection.call_tool(tool.name, values, **limits)
