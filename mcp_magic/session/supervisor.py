@@ -105,6 +105,9 @@ class State(StrEnum):
     """The server ended it, or could not be reached."""
     CLOSED = "closed"
 
+    def __repr__(self) -> str:
+        return repr(self.value)  # as what it is compared with, in tables and outputs too
+
 
 class _Phase(Enum):
     """Where the owner task is."""
