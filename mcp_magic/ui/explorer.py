@@ -39,7 +39,7 @@ KEPT = 10
 class Forms:
     """Makes forms, and keeps the latest ones that were used."""
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(self, timeout: Callable[[], float | None]) -> None:
         self._timeout = timeout
         self._open: dict[Where, RequestForm] = {}  # in the order in which they were left
 
@@ -58,7 +58,7 @@ class Forms:
             same = known.connection is connection and known.definition == item.definition
             if known.running or same:
                 return known
-        form = self._open[item.where] = RequestForm(connection, item.definition, timeout=self._timeout)
+        form = self._open[item.where] = RequestForm(connection, item.definition, timeout=self._timeout())
         if known is not None:
             if known.touched:
                 form.set_arguments(known.form.draft)
@@ -101,10 +101,10 @@ _PARTS: dict[str, Callable[[str, Any], Part]] = {
 
 
 class Detail:
-    """The card of an item with the result of reading it, or its form; `timeout` is its request's, in seconds."""
+    """The card of an item with the result of reading it, or its form; `timeout` returns its request's, in seconds."""
 
     def __init__(
-        self, shop: WidgetScope, doing: LoopRunner, timeout: float | None, on_close: Callable[[], None]
+        self, shop: WidgetScope, doing: LoopRunner, timeout: Callable[[], float | None], on_close: Callable[[], None]
     ) -> None:
         self._shop, self._doing, self._forms, self._on_close = shop, doing, Forms(timeout), on_close
         self._connection: Connection | None = None
@@ -654,7 +654,7 @@ class Explorer:
         host: The host of the servers.
         server: Show only this server at first.
         offered: Servers that are not connected but can be, by name.
-        timeout: The deadline of a form's request in seconds, or None.
+        timeout: Returns the deadline of a form's request in seconds, or None; called when a form is opened.
 
     Attributes:
         widget: The whole widget.
@@ -670,7 +670,7 @@ class Explorer:
         server: str | None = None,
         *,
         offered: Mapping[str, Spec] | None = None,
-        timeout: float | None = None,
+        timeout: Callable[[], float | None] = lambda: None,
     ) -> None:
         if server is not None:
             host[server]  # raises an error that lists the known servers

@@ -331,8 +331,9 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     ready = [e for e in configured if e.spec and not (e.problem or e.disabled or e.shadowed_by)]
     offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
 
-    timeout = invocation.settings.call_timeout
-    explorer = Explorer(invocation.host, arguments.server, offered=offered, timeout=timeout)
+    explorer = Explorer(
+        invocation.host, arguments.server, offered=offered, timeout=lambda: invocation.settings.call_timeout
+    )
     return keep_here(explorer, invocation.shell)
 
 
