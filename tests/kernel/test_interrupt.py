@@ -104,7 +104,7 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
     cell = interrupt(kernel, calling)
 
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
-    assert cell.seconds < 1.5  # IPython needs half a second to render that many frames
+    assert cell.seconds < 3  # IPython needs half a second to render that many frames, on a busy machine two
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
 

@@ -63,7 +63,12 @@ class Terminal:
         return self.wait(timeout)
 
     def interrupt(self) -> tuple[str, float]:
-        """Press Ctrl-C; return what was printed until the prompt, and the seconds it took."""
+        """Press Ctrl-C; return what was printed until the prompt, and the seconds it took.
+
+        Python misses a signal between the prompt of its `input()` and the waiting for a line, a moment that no finger hits.
+        """
+        waits = psutil.Process(self.child.pid)
+        until(lambda: waits.status() == psutil.STATUS_SLEEPING, what="IPython waits")
         started = time.monotonic()
         self.child.sendintr()
         said = self.wait()
