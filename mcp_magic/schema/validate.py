@@ -224,7 +224,8 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
         forbidden = [path_text([*path, child.name]) for child in field.children if child.raw is False]
         return f"{listed(forbidden or [name])}: must be left out"
     if error.validator == "oneOf" and not error.context:
-        return f"{name}: expected exactly one of {field.type_text} to fit, got {_got(error, path, field)}"
+        got = shown(error.instance, secret=is_secret(name, field))
+        return f"{name}: expected exactly one of {field.type_text} to fit, got {got}"
     return unfit(name, field, error.instance) if error.validator in _TOLD_BY_TYPE else _in_its_words(error, path, field)
 
 
@@ -232,12 +233,9 @@ def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Fiel
     """Return the message of jsonschema, or one without the value if that may hold a secret."""
     name = path_text(path) or "arguments"
     if _has_secret(error.instance) or is_secret(name, field):
-        return f"{name}: does not fit {error.validator!r} of the schema, got {_got(error, path, field)}"
+        got = shown(error.instance, secret=is_secret(name, field))
+        return f"{name}: does not fit {error.validator!r} of the schema, got {got}"
     return f"{name}: {shorten(' '.join(error.message.split()), 160)}"
-
-
-def _got(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
-    return shown(error.instance, secret=is_secret(path_text(path), field))
 
 
 def _has_secret(value: Any) -> bool:
@@ -349,14 +347,19 @@ def _is_valid_syntax(term: str, value: str) -> bool:
     return bool(grammar.is_valid_syntax(term, value))
 
 
-def make_validator(schema: Any, format_checker: Any = None) -> Validator:
+def make_validator(schema: Any, *, formats: bool = False) -> Validator:
     """Return a validator for the schema's draft (default 2020-12) that fetches nothing and limits patterns."""
     import_jsonschema()
+    from jsonschema import FormatChecker
     from referencing import Registry
 
+    checker = FormatChecker(formats=()) if formats else None
+    if checker is not None:
+        for name in FORMATS:
+            checker.checks(name)(lambda text, name=name: fits_format(text, name))
     cls = _bounded(_draft_of(schema), _names_patterns(schema))
     # With an empty registry jsonschema does not fetch remote references.
-    made: Validator = cls(schema, registry=Registry(), format_checker=format_checker)
+    made: Validator = cls(schema, registry=Registry(), format_checker=checker)
     return made
 
 
@@ -565,7 +568,10 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
     try:
         reading = _Reading(copy.deepcopy(schema))
         steps = reading.steps(reading.root, MAX_LEVELS)
-        is_valid = reading.compiled(formats)
+        import jsonschema_rs
+
+        keywords = {**reading.keywords, "format": _FORMAT} if formats else reading.keywords
+        native = jsonschema_rs.validator_for(reading.root, validate_formats=False, offline=True, keywords=keywords)
     except Exception:  # unlimited steps, an invalid schema, an unresolvable reference, or no jsonschema-rs
         return _unsure
     is_cheap = reading.ends and max(steps) <= CHECKS_PER_VALUE
@@ -578,7 +584,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
             if values * max(steps[:levels]) > MAX_STEPS:
                 return False
         try:
-            is_sure = bool(is_valid(value))
+            is_sure = bool(native.is_valid(value))
         except Exception:  # a key that is not text, a lone surrogate
             is_sure = False
         if _ended:
@@ -607,22 +613,16 @@ class _Reading:
     Attributes:
         root: The schema, which this class modifies.
         ends: Whether the schema describes at most `MAX_LEVELS` levels.
+        keywords: The custom keywords that the schema needs, once `steps` has read it.
     """
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.ends = True
-        self._keywords = dict(_KEYWORDS)
+        self.keywords = dict(_KEYWORDS)
         self._resolver = Resolver(root)
         self._known: dict[tuple[str, int], list[int] | None] = {}
         self._parts = 0
-
-    def compiled(self, formats: bool) -> Callable[[Any], bool]:
-        """Return the check of jsonschema-rs for the schema; `steps` must have read it."""
-        import jsonschema_rs
-
-        keywords = {**self._keywords, "format": _FORMAT} if formats else self._keywords
-        return jsonschema_rs.validator_for(self.root, validate_formats=False, offline=True, keywords=keywords).is_valid
 
     def steps(self, schema: Any, levels: int) -> list[int]:
         """Return, for each level from that of `schema` down, how many subschemas at most are tried for one value.
@@ -655,7 +655,7 @@ class _Reading:
             return [] if keyword in ("$defs", "definitions") else inside  # definitions are read but not tried
         if keyword in _VALUES:
             if not set(map(type, parts)) <= {str, bool, type(None)}:
-                self._keywords[keyword] = _VALUES[keyword]
+                self.keywords[keyword] = _VALUES[keyword]
         elif keyword not in _FLAT and not keyword.startswith("x-"):
             raise ValueError
         return []
@@ -904,16 +904,6 @@ def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
     return compiled
 
 
-def _validator(schema: Mapping[str, Any]) -> Validator:
-    import_jsonschema()
-    from jsonschema import FormatChecker
-
-    formats = FormatChecker(formats=())
-    for name in FORMATS:
-        formats.checks(name)(lambda text, name=name: fits_format(text, name))
-    return make_validator(schema, formats)
-
-
 def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
     """Return the errors that jsonschema finds until it ends, fails or runs out of steps."""
     found: list[ValidationError] = []
@@ -921,7 +911,7 @@ def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationEr
         return found
     try:
         if compiled.validator is None:
-            compiled.validator = _validator(compiled.schema)
+            compiled.validator = make_validator(compiled.schema, formats=True)
         with limited_steps(arguments):
             found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
     except StepsExceeded:
