@@ -7,14 +7,14 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import UnfitText, base64_text, from_text, read_json, to_json_value
-from mcp_magic.schema.fields import Field, root_field, shorten
+from mcp_magic.schema.fields import Field, kept_root, shorten
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.secrets import is_secret_name
 from mcp_magic.schema.validate import check_arguments, unfit, unknown
@@ -120,7 +120,7 @@ def read_item(written: str, *, objects: bool = True) -> Item:
         return Item(parts, "text", value[1:])
     if value.startswith("@") and len(value) > 1:
         return Item(parts, "file", value[1:])
-    source = _python(value) if objects else None
+    source = _python(value) if objects and value[:1] in ("$", "{") else None
     return Item(parts, "text", value) if source is None else Item(parts, "python", source)
 
 
@@ -338,14 +338,17 @@ def parse_arguments(
     >>> parse_arguments(["n=12", "tags=a", "tags=b", "at.x:=1"], schema)
     {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
     """
-    root = root_field(schema)
+    root = kept_root(schema)
     reader = _Reader(evaluate or _nothing, directory or Path(), convert, cell)
     given: dict[Path_, _Given] = {}
     result: dict[str, Any] = {}
     for index, written in enumerate(items):
-        if is_stray(written):
-            raise stray_error(items, index)
-        item = read_item(written, objects=evaluate is not None)
+        try:
+            item = read_item(written, objects=evaluate is not None)
+        except ArgumentsError:
+            if is_stray(written):
+                raise stray_error(items, index) from None
+            raise
         if not item.parts:
             result |= _all(item, written, root, reader)
             continue
@@ -365,21 +368,21 @@ def _all(item: Item, written: str, root: Field, reader: _Reader) -> dict[str, An
     raise ArgumentsError(f"cannot read {shorten(written)!r} as arguments: {what}")
 
 
-def _locate(root: Field, parts: Path_, path: Path_ = ()) -> tuple[Path_, Field]:
+def _locate(field: Field, parts: Path_) -> tuple[Path_, Field]:
     """Return the path and field of a dotted name. A property with dots in its own name wins over nesting."""
-    for size in range(len(parts), 0, -1):
-        name = ".".join(parts[:size])
-        child = root.listed(name)
-        if child is not None:
-            return _inside(child, parts[size:], (*path, name))
-    child = root.at(parts[0])
-    if child is None:
-        raise ArgumentsError(_nowhere(root, parts, path))
-    return _inside(child, parts[1:], (*path, parts[0]))
-
-
-def _inside(field: Field, rest: Path_, path: Path_) -> tuple[Path_, Field]:
-    return _locate(field, rest, path) if rest else (path, field)
+    path: Path_ = ()
+    while parts:
+        for size in range(len(parts), 0, -1):
+            name = ".".join(parts[:size])
+            child = field.listed(name)
+            if child is not None:
+                break
+        else:
+            child = field.at(name)
+            if child is None:
+                raise ArgumentsError(_nowhere(field, parts, path))
+        field, path, parts = child, (*path, name), parts[size:]
+    return path, field
 
 
 def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
@@ -484,11 +487,11 @@ def _takes_text(field: Field) -> bool:
     return any(each.kind in ("string", "any") for each in (field, *field.variants))
 
 
-def _refuse_overlap(paths: Iterable[Path_]) -> None:
-    whole = set(paths)
-    for path in whole:
-        if any(path[:size] in whole for size in range(1, len(path))):
-            raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
+def _refuse_overlap(paths: Collection[Path_]) -> None:
+    for path in paths:
+        for size in range(1, len(path)):
+            if path[:size] in paths:
+                raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
 
 
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "expected",
     "inferred_kind",
     "is_fixed",
+    "kept_root",
     "label",
     "name_matches",
     "root_field",
@@ -329,6 +330,7 @@ class Field:
         return self.resolver.plain(self.raw if self.depth < MAX_DEPTH else True)
 
     def _inner(self, name: str, raw: Any, required: bool = False) -> Field:
+        self.resolver.budget.made += 1
         return Field(name, raw, required, resolver=self.resolver, depth=self.depth + 1)
 
     def _within_budget(self, count: int) -> int:
@@ -564,6 +566,31 @@ def root_field(schema: Any) -> Field:
     [('n', 'integer', True)]
     """
     return Field("", schema, resolver=Resolver(schema))
+
+
+MAX_KEPT = 64
+"""Schemas whose fields `kept_root` keeps."""
+
+_kept: dict[int, Field] = {}
+"""Roots by the id of their schema, which each root holds, so that no other object gets that id."""
+
+
+def kept_root(schema: Any) -> Field:
+    """Return the field of a whole schema, the same one for the same object at each call.
+
+    The caller must not change the schema in place. A new root is made after a tenth of the budget is used, so that a
+    call never finds fewer fields than the first one did, and the fields kept stay few.
+
+    >>> schema = {"properties": {"n": {"type": "integer"}}}
+    >>> kept_root(schema) is kept_root(schema), kept_root(schema) is kept_root(dict(schema))
+    (True, False)
+    """
+    root = _kept.get(id(schema))
+    if root is None or root.raw is not schema or not root.resolver.budget.is_fresh:
+        if len(_kept) >= MAX_KEPT:
+            _kept.clear()
+        root = _kept[id(schema)] = root_field(schema)
+    return root
 
 
 def _merged_children(union: Field) -> tuple[Field, ...]:

@@ -182,13 +182,20 @@ class Budget:
     Attributes:
         nodes: Fields that may still be made.
         steps: References and `allOf` parts that may still be followed.
+        made: Fields made so far, also those found by name, which the budget does not limit.
     """
 
-    __slots__ = ("nodes", "steps")
+    __slots__ = ("made", "nodes", "steps")
 
     def __init__(self, nodes: int = MAX_NODES, steps: int = MAX_STEPS) -> None:
         self.nodes = nodes
         self.steps = steps
+        self.made = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether less than a tenth of a full budget is used."""
+        return self.made < MAX_NODES // 10 and self.steps > MAX_STEPS * 9 // 10
 
     def take(self, wanted: int = 1) -> int:
         """Return how many of the wanted nodes may be made, and subtract them.

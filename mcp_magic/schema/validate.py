@@ -11,8 +11,6 @@ import operator
 import reprlib
 import sys
 from dataclasses import dataclass
-from functools import cache
-from itertools import zip_longest
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -49,8 +47,6 @@ __all__ = [
     "is_bounded",
     "is_secret",
     "is_surely_valid",
-    "is_unique",
-    "keys_of",
     "make_validator",
     "native_check",
     "path_text",
@@ -93,16 +89,11 @@ class _Short(reprlib.Repr):
         return super().repr_int(x, level) if x.bit_length() < 10_000 else f"an integer of {x.bit_length()} bits"
 
     def repr_dict(self, x: dict[Any, Any], level: int) -> str:
-        return super().repr_dict(_masked(x), level)
+        masked = {key: MASK if is_secret_name(str(key)) else item for key, item in x.items()}
+        return super().repr_dict(masked, level)
 
     def repr_NoneType(self, x: None, level: int) -> str:  # noqa: ARG002, N802, RUF100  # reprlib finds it by this name
         return "null"
-
-
-def _masked(value: Mapping[Any, Any]) -> dict[Any, Any]:
-    if not any(is_secret_name(str(key)) for key in value):
-        return dict(value)
-    return {key: MASK if is_secret_name(str(key)) else item for key, item in value.items()}
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
@@ -181,9 +172,11 @@ class Problem:
 def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
     """Return all problems of arguments, each with its place; see `check_arguments`."""
     compiled = _compile(schema)
-    if compiled.takes(arguments):
-        return []
-    return list(_located(_errors(compiled, dict(arguments)), arguments, root_field(schema)))
+    return [] if compiled.takes(arguments) else _problems(compiled, dict(arguments))
+
+
+def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> list[Problem]:
+    return list(_located(_errors(compiled, arguments), arguments, root_field(compiled.schema)))
 
 
 def _located(errors: Iterable[ValidationError], arguments: Mapping[str, Any], root: Field) -> Iterator[Problem]:
@@ -195,9 +188,15 @@ def _located(errors: Iterable[ValidationError], arguments: Mapping[str, Any], ro
         path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
-            if path not in lacking:  # jsonschema yields one error for each missing name, and each error lists all
-                lacking.add(path)
-                yield from (_missing((*path, name), field.at(name)) for name in _missing_names(error)[:MAX_ERRORS])
+            if path in lacking:  # jsonschema yields one error for each missing name, and each error lists all
+                continue
+            lacking.add(path)
+            required = cast("list[Any]", error.validator_value)
+            names = [name for name in required if isinstance(name, str) and name not in error.instance]
+            for name in names[:MAX_ERRORS]:
+                child, shown_path = field.at(name), shorten(path_text((*path, name)), MAX_NAME)
+                text = f"missing: {shown_path} ({child.type_text if child is not None else 'any'})"
+                yield Problem((*path, name), text, missing=True)
         elif error.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(error.instance, dict):
             names = [str(name) for name in error.instance if field.at(str(name)) is None]
             if names and path:
@@ -206,11 +205,6 @@ def _located(errors: Iterable[ValidationError], arguments: Mapping[str, Any], ro
                 yield Problem(path, _in_its_words(error, path, field))
         else:
             yield Problem(path, _line(error, path, field))
-
-
-def _missing(path: tuple[str | int, ...], field: Field | None) -> Problem:
-    expected = field.type_text if field is not None else "any"
-    return Problem(path, f"missing: {shorten(path_text(path), MAX_NAME)} ({expected})", missing=True)
 
 
 def _joined(problems: Iterable[Problem]) -> list[str]:
@@ -230,7 +224,8 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
         forbidden = [path_text([*path, child.name]) for child in field.children if child.raw is False]
         return f"{listed(forbidden or [name])}: must be left out"
     if error.validator == "oneOf" and not error.context:
-        return f"{name}: expected exactly one of {field.type_text} to fit, got {_got(error, path, field)}"
+        got = shown(error.instance, secret=is_secret(name, field))
+        return f"{name}: expected exactly one of {field.type_text} to fit, got {got}"
     return unfit(name, field, error.instance) if error.validator in _TOLD_BY_TYPE else _in_its_words(error, path, field)
 
 
@@ -238,12 +233,9 @@ def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Fiel
     """Return the message of jsonschema, or one without the value if that may hold a secret."""
     name = path_text(path) or "arguments"
     if _has_secret(error.instance) or is_secret(name, field):
-        return f"{name}: does not fit {error.validator!r} of the schema, got {_got(error, path, field)}"
+        got = shown(error.instance, secret=is_secret(name, field))
+        return f"{name}: does not fit {error.validator!r} of the schema, got {got}"
     return f"{name}: {shorten(' '.join(error.message.split()), 160)}"
-
-
-def _got(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
-    return shown(error.instance, secret=is_secret(path_text(path), field))
 
 
 def _has_secret(value: Any) -> bool:
@@ -260,12 +252,6 @@ def _has_secret(value: Any) -> bool:
         elif isinstance(inner, str) and is_secret(inner):
             return True
     return True
-
-
-def _missing_names(error: ValidationError) -> list[str]:
-    """Return the names that an object lacks, from jsonschema's error for `required`."""
-    required = cast("list[Any]", error.validator_value)
-    return [name for name in required if isinstance(name, str) and name not in cast("Any", error.instance)]
 
 
 def _told_of(error: ValidationError) -> Iterator[ValidationError]:
@@ -290,15 +276,14 @@ def _meant_variant(error: ValidationError) -> list[ValidationError]:
     wrong = [next(filter(_is_discriminator, errors), None) for errors in variants.values()]
     if wrong and wrong[0] and all(each and each.path == wrong[0].path for each in wrong):
         return [wrong[0]]
-    near = [errors for errors in variants.values() if not any(map(_excludes, errors))]
+    near = [
+        errors
+        for errors in variants.values()
+        if not any(_is_discriminator(each) or (not each.path and each.validator == "type") for each in errors)
+    ]
     fewest = min(map(len, near), default=0)
     best = [errors for errors in near if len(errors) == fewest]
     return best[0] if len(best) == 1 else []
-
-
-def _excludes(error: ValidationError) -> bool:
-    """Return whether a variant's error shows that the value is meant for another variant."""
-    return (not error.path and error.validator == "type") or _is_discriminator(error)
 
 
 def _is_discriminator(error: ValidationError) -> bool:
@@ -362,14 +347,19 @@ def _is_valid_syntax(term: str, value: str) -> bool:
     return bool(grammar.is_valid_syntax(term, value))
 
 
-def make_validator(schema: Any, format_checker: Any = None) -> Validator:
+def make_validator(schema: Any, *, formats: bool = False) -> Validator:
     """Return a validator for the schema's draft (default 2020-12) that fetches nothing and limits patterns."""
     import_jsonschema()
+    from jsonschema import FormatChecker
     from referencing import Registry
 
+    checker = FormatChecker(formats=()) if formats else None
+    if checker is not None:
+        for name in FORMATS:
+            checker.checks(name)(lambda text, name=name: fits_format(text, name))
     cls = _bounded(_draft_of(schema), _names_patterns(schema))
     # With an empty registry jsonschema does not fetch remote references.
-    made: Validator = cls(schema, registry=Registry(), format_checker=format_checker)
+    made: Validator = cls(schema, registry=Registry(), format_checker=checker)
     return made
 
 
@@ -403,13 +393,13 @@ def _draft_of(schema: Any) -> type[Validator]:
     return found
 
 
-@cache
+@functools.cache
 def _metaschema_validator(cls: type[Validator]) -> Validator:
     made: Validator = _bounded(cls, named=True)(cls.META_SCHEMA)
     return made
 
 
-@cache
+@functools.cache
 def _bounded(cls: type[Validator], named: bool) -> Any:
     """Return a draft's class that limits patterns and steps; `named`: whether the schema has `patternProperties`."""
     from jsonschema import validators
@@ -430,11 +420,9 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
         yield from whole(validator, rest, instance, schema)
 
     bounded: dict[str, Any] = {
-        "pattern": _pattern,
+        **{name: _keyword_with(fits, message) for name, (fits, message) in _OWN.items()},
         "patternProperties": _pattern_properties,
         "additionalProperties": additional,
-        "enum": _enum,
-        "uniqueItems": _unique_items,
     }
     for keyword in ("required", "dependentRequired", "dependencies"):
         if keyword in cls.VALIDATORS:
@@ -457,11 +445,16 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
     return made
 
 
-def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema import ValidationError
+def _keyword_with(fits: Callable[[Any, Any], bool], message: Callable[[Any, Any], str]) -> Any:
+    """Return a keyword of jsonschema."""
 
-    if isinstance(instance, str) and matches(pattern, instance) is False:
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+    def keyword(_validator: Any, value: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+        from jsonschema import ValidationError
+
+        if not fits(instance, value):
+            yield ValidationError(message(instance, value))
+
+    return keyword
 
 
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -485,39 +478,36 @@ def _counting_names(keyword: Any) -> Any:
     return counted
 
 
-def _enum(validator: Any, values: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    # jsonschema's own keyword compares the value with each in the list, and writes the whole list into its message.
-    from jsonschema import ValidationError
-
-    if json_key(instance) not in keys_of(values):
-        yield ValidationError(f"{shorten(repr(instance))} is not one of {shorten(repr(values[:MAX_CHOICES]))}")
+_keys: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
+"""The `enum` lists that were checked and the keys of their values, by id of the list."""
 
 
-def keys_of(values: list[Any]) -> frozenset[Hashable]:
-    """Return the `json_key` of each value of an `enum`, cached by the list's id."""
+def _is_listed(instance: Any, values: list[Any]) -> bool:
     known = _keys.get(id(values))
     if known is None or known[0] is not values:
         if len(_keys) >= MAX_KEPT:
             _keys.clear()
         known = _keys[id(values)] = values, frozenset(map(json_key, values))
-    return known[1]
+    return json_key(instance) in known[1]
 
 
-_keys: dict[int, tuple[list[Any], frozenset[Hashable]]] = {}
-"""The `enum` lists that were checked and the keys of their values, by id of the list."""
+def _is_unique(instance: Any, unique: Any) -> bool:
+    return not (unique and isinstance(instance, list)) or len(set(map(json_key, instance))) == len(instance)
 
 
-def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    # jsonschema's own keyword compares each item with all others if they are objects.
-    from jsonschema import ValidationError
-
-    if unique and not is_unique(instance):
-        yield ValidationError(f"{shorten(repr(instance))} has non-unique elements")
+def _is_matched(instance: Any, pattern: Any) -> bool:
+    return not isinstance(instance, str) or matches(pattern, instance) is not False
 
 
-def is_unique(instance: Any) -> bool:
-    """Return whether a list has no equal values; True for anything else."""
-    return not isinstance(instance, list) or len(set(map(json_key, instance))) == len(instance)
+_OWN: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], str]]] = {
+    "pattern": (_is_matched, lambda text, pattern: f"{text!r} does not match {pattern!r}"),
+    "enum": (
+        _is_listed,
+        lambda value, values: f"{shorten(repr(value))} is not one of {shorten(repr(values[:MAX_CHOICES]))}",
+    ),
+    "uniqueItems": (_is_unique, lambda items, _: f"{shorten(repr(items))} has non-unique elements"),
+}
+"""Keywords that both engines take from here, with messages for jsonschema. Their own ones have no limit."""
 
 
 def _nothing(*_: Any) -> Iterator[Any]:
@@ -578,7 +568,10 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
     try:
         reading = _Reading(copy.deepcopy(schema))
         steps = reading.steps(reading.root, MAX_LEVELS)
-        is_valid = reading.compiled(formats)
+        import jsonschema_rs
+
+        keywords = {**reading.keywords, "format": _FORMAT} if formats else reading.keywords
+        native = jsonschema_rs.validator_for(reading.root, validate_formats=False, offline=True, keywords=keywords)
     except Exception:  # unlimited steps, an invalid schema, an unresolvable reference, or no jsonschema-rs
         return _unsure
     is_cheap = reading.ends and max(steps) <= CHECKS_PER_VALUE
@@ -591,7 +584,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
             if values * max(steps[:levels]) > MAX_STEPS:
                 return False
         try:
-            is_sure = bool(is_valid(value))
+            is_sure = bool(native.is_valid(value))
         except Exception:  # a key that is not text, a lone surrogate
             is_sure = False
         if _ended:
@@ -620,22 +613,16 @@ class _Reading:
     Attributes:
         root: The schema, which this class modifies.
         ends: Whether the schema describes at most `MAX_LEVELS` levels.
+        keywords: The custom keywords that the schema needs, once `steps` has read it.
     """
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.ends = True
-        self._keywords = dict(_KEYWORDS)
+        self.keywords = dict(_KEYWORDS)
         self._resolver = Resolver(root)
         self._known: dict[tuple[str, int], list[int] | None] = {}
         self._parts = 0
-
-    def compiled(self, formats: bool) -> Callable[[Any], bool]:
-        """Return the check of jsonschema-rs for the schema; `steps` must have read it."""
-        import jsonschema_rs
-
-        keywords = {**self._keywords, "format": _FORMAT} if formats else self._keywords
-        return jsonschema_rs.validator_for(self.root, validate_formats=False, offline=True, keywords=keywords).is_valid
 
     def steps(self, schema: Any, levels: int) -> list[int]:
         """Return, for each level from that of `schema` down, how many subschemas at most are tried for one value.
@@ -668,7 +655,7 @@ class _Reading:
             return [] if keyword in ("$defs", "definitions") else inside  # definitions are read but not tried
         if keyword in _VALUES:
             if not set(map(type, parts)) <= {str, bool, type(None)}:
-                self._keywords[keyword] = _VALUES[keyword]
+                self.keywords[keyword] = _VALUES[keyword]
         elif keyword not in _FLAT and not keyword.startswith("x-"):
             raise ValueError
         return []
@@ -698,11 +685,11 @@ class _Reading:
 
 
 def _sum(left: list[int], right: list[int]) -> list[int]:
-    return list(map(sum, zip_longest(left, right, fillvalue=0)))
+    return list(map(sum, itertools.zip_longest(left, right, fillvalue=0)))
 
 
 def _most(each: Iterable[list[int]]) -> list[int]:
-    return [max(level) for level in zip_longest(*each, fillvalue=0)]
+    return [max(level) for level in itertools.zip_longest(*each, fillvalue=0)]
 
 
 _ended: list[BaseException] = []
@@ -739,15 +726,15 @@ def _bound(compare: Callable[[Any, Any], bool]) -> Any:
 
 
 _KEYWORDS = {
-    "pattern": _keyword(lambda text, pattern: not isinstance(text, str) or matches(pattern, text) is not False),
-    "uniqueItems": _keyword(lambda instance, unique: not unique or is_unique(instance)),
+    "pattern": _keyword(_is_matched),
+    "uniqueItems": _keyword(_is_unique),
     "minimum": _bound(operator.lt),
     "maximum": _bound(operator.gt),
     "exclusiveMinimum": _bound(operator.le),
     "exclusiveMaximum": _bound(operator.ge),
 }
 _VALUES = {
-    "enum": _keyword(lambda instance, values: json_key(instance) in keys_of(values)),
+    "enum": _keyword(_is_listed),
     "const": _keyword(lambda instance, value: json_key(instance) == json_key(value)),
 }
 """Custom keywords, used only if a value is not text, a boolean or null."""
@@ -808,9 +795,8 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     Traceback (most recent call last):
     mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
     """
-    compiled = _compile(schema)
-    if not compiled.takes(arguments):
-        _check(dict(arguments), compiled)
+    if problems := argument_problems(arguments, schema):
+        raise together(_joined(problems))
 
 
 def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -834,11 +820,10 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     """
     sent = json_arguments(arguments, schema)
     compiled, filled = _compile(schema), dict[str, Any]()
-    names = compiled.names
-    if not ((names is None or names.issuperset(sent)) and compiled.fits(sent)):
+    if not compiled.takes(sent):
         sent = _completed(sent, root_field(schema), (), filled)
-        if not (filled and compiled.takes(sent)):
-            _check(sent, compiled)
+        if not (filled and compiled.takes(sent)) and (problems := _problems(compiled, sent)):
+            raise together(_joined(problems))
     return sent, filled
 
 
@@ -919,22 +904,6 @@ def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
     return compiled
 
 
-def _check(arguments: dict[str, Any], compiled: _Compiled) -> None:
-    problems = list(_located(_errors(compiled, arguments), arguments, root_field(compiled.schema)))
-    if problems:
-        raise together(_joined(problems))
-
-
-def _validator(schema: Mapping[str, Any]) -> Validator:
-    import_jsonschema()
-    from jsonschema import FormatChecker
-
-    formats = FormatChecker(formats=())
-    for name in FORMATS:
-        formats.checks(name)(lambda text, name=name: fits_format(text, name))
-    return make_validator(schema, formats)
-
-
 def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
     """Return the errors that jsonschema finds until it ends, fails or runs out of steps."""
     found: list[ValidationError] = []
@@ -942,7 +911,7 @@ def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationEr
         return found
     try:
         if compiled.validator is None:
-            compiled.validator = _validator(compiled.schema)
+            compiled.validator = make_validator(compiled.schema, formats=True)
         with limited_steps(arguments):
             found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
     except StepsExceeded:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import base64
+import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,6 +10,7 @@ from mcp_types import PromptArgument
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import parse_arguments, parse_prompt_arguments
+from mcp_magic.schema.fields import Field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -333,3 +336,55 @@ def test_a_union_nothing_fits_says_what_would() -> None:
     schema = {"properties": {"x": {"anyOf": [{"type": "integer"}, {"type": "boolean"}]}}}
     with pytest.raises(ArgumentsError, match=r"^x: expected integer or boolean, got 'soon'$"):
         parse_arguments(["x=soon"], schema)
+
+
+def test_the_next_line_of_a_tool_does_not_read_its_schema_again() -> None:
+    schema = {"properties": {"a": {"$ref": "#/$defs/N"}, "b": {"type": "number"}}, "$defs": {"N": {"type": "integer"}}}
+
+    def functions_entered() -> int:
+        entered = 0
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal entered
+            entered += event == "call"
+
+        sys.setprofile(count)
+        try:
+            assert parse_arguments(["a=1", "b=2"], schema) == {"a": 1, "b": 2}
+        finally:
+            sys.setprofile(None)
+        return entered
+
+    first = functions_entered()
+
+    assert functions_entered() < first / 2
+
+
+def test_a_changed_definition_is_read_anew() -> None:
+    for _ in range(300):
+        for kind, value in (("integer", 1), ("string", "1")):
+            assert parse_arguments(["a=1"], {"properties": {"a": {"type": kind}}}) == {"a": value}
+
+
+def test_a_tool_is_read_alike_however_often_it_was_called() -> None:
+    lists = {"type": "array", "items": {"type": "integer"}}
+    schema = {"type": "object", "additionalProperties": lists, "properties": {"all": {"allOf": [lists] * 60}}}
+
+    for number in range(6_000):  # each takes a part of the schema's budget
+        assert parse_arguments([f"n{number}=1", "all=2"], schema) == {f"n{number}": [1], "all": [2]}
+
+
+def test_lines_that_go_ever_new_ways_into_a_schema_keep_few_of_its_fields() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {name: {"$ref": "#"} for name in "abcdefgh"}}
+    schema["properties"]["n"] = {"type": "integer"}
+
+    def kept() -> int:
+        gc.collect()
+        return sum(type(each) is Field for each in gc.get_objects())
+
+    before = kept()
+    for number in range(0o10_000):
+        path = ".".join("abcdefgh"[int(digit)] for digit in f"{number:04o}")
+        parse_arguments([f"{path}.n=1"], schema)
+
+    assert kept() - before < 1_000
