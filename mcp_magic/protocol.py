@@ -9,7 +9,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic._text import did_you_mean
-from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.schema.validate import check_answer
 
@@ -413,7 +412,7 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 def check_output(result: CallToolResult, tool: Tool) -> str:
     """Check a result against its tool's output schema.
 
-    Returns a warning for the user if a pattern of the schema could not be checked, else "".
+    Returns what of the answer was not checked and why, in words; "" if all of it was checked.
 
     Raises:
         ValueError: The result does not fit, or the schema is invalid.
@@ -422,9 +421,4 @@ def check_output(result: CallToolResult, tool: Tool) -> str:
         return ""
     if result.structured_content is None and "structured_content" not in result.model_fields_set:
         raise ValueError(f"Tool {tool.name} has an output schema but did not return structured content")
-    patterns = check_answer(result.structured_content, tool.output_schema)
-    if not patterns:
-        return ""
-    more = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
-    name, pattern = one_line(tool.name, 100), one_line(patterns[0], 60)
-    return f"The answer of {name} was not checked against the pattern {pattern}{more}; the rest of it was checked."
+    return check_answer(result.structured_content, tool.output_schema)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
-from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question
+from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import (
@@ -27,9 +27,9 @@ from mcp_magic.display.document import (
     size_text,
     tag,
 )
-from mcp_magic.display.json import brief, tree
+from mcp_magic.display.json import brief
 from mcp_magic.display.text import cut, is_base64, one_line
-from mcp_magic.display.visible import outline
+from mcp_magic.display.visible import is_long, outline
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError, ModelError
 from mcp_magic.inflight import NotAskedError, RateLimiter, Unanswered, answered, in_time
 from mcp_magic.results.content import part_of
@@ -724,6 +724,25 @@ REFUSED = (
 )
 
 
+MAX_READ = 2_000_000
+"""Characters of a request or a reply about which the user is asked. A longer one is refused."""
+
+
+def too_long_to_read(texts: Iterable[Text]) -> str:
+    """Return why the user is not asked about texts (`whole_request`, `whole_reply`); "" if they are short enough."""
+    size = sum(len(each.label) + len(each.text) for each in texts)
+    return f"it has {size:,} characters, and you are asked about at most {MAX_READ:,}" if size > MAX_READ else ""
+
+
+def _reveal(long: Callable[[Any], list[Text]]) -> Reveal:
+    """Return what makes the question wait until the user has opened each text that is shown cut."""
+
+    def unseen(texts: Any, seen: set[str]) -> list[tuple[str, Any]]:
+        return [(label, text) for label, text in long(texts) if label not in seen]
+
+    return Reveal(lambda texts: unseen(texts, set()), lambda texts: [], unseen)
+
+
 def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Form:
     return Form([each.text for each in texts], labels=tuple(each.label for each in texts), check=check)
 
@@ -761,6 +780,7 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
             Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
         ),
         form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
+        reveal=_reveal(lambda texts: long_of_request(with_request_texts(asked, texts))),
         extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
         outcome=outcome,
         refused=REFUSED,
@@ -794,6 +814,7 @@ def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
             Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
         ),
         form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, asked.usable_tools)),
+        reveal=_reveal(lambda texts: long_of_reply(with_reply_texts(sampled, texts, asked.usable_tools))),
         outcome=outcome,
         refused=REFUSED,
         late="Refused",
@@ -814,12 +835,88 @@ def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Revi
 # in the notebook have none of the texts.
 
 MAX_TEXT = 100_000
-"""Characters shown of one text. A longer one shows how many characters are left out; it is sent in full."""
+"""Characters shown of one text. A longer one says how many are left out, and is opened before it is sent."""
 
-SCHEMA_BYTES = 20_000
-"""Bytes shown of a tool's schema."""
+MAX_SCHEMA = 20_000
+"""Characters shown of a tool's schema."""
+
+MAX_DESCRIPTION = 2_000
+"""Characters shown of a tool's description."""
+
+MAX_STOPS, MAX_STOP = 10, 60
+"""Stop sequences shown, and characters of each."""
+
+MAX_METADATA = 500
+"""Characters shown of the metadata."""
 
 _SCROLL = "max-height:28em;overflow:auto"
+
+
+def whole_request(asked: SamplingRequest) -> list[Text]:
+    """Return all texts of a request, those of tools and their results included."""
+    return [*_messages(asked), *_tool_texts(asked), *_stops(asked), *_metadata(asked)]
+
+
+def long_of_request(asked: SamplingRequest) -> list[Text]:
+    """Return the texts of a request that `request_part` cuts."""
+    found = [each for each in _messages(asked) if is_long(each.text, MAX_TEXT)]
+    for tool, each in zip(asked.tools or (), _tool_texts(asked), strict=True):
+        if len(tool.description or "") > MAX_DESCRIPTION or is_long(_schema(tool), MAX_SCHEMA):
+            found.append(each)
+    if len(asked.stop_sequences) > MAX_STOPS or any(len(each) > MAX_STOP for each in asked.stop_sequences):
+        found += _stops(asked)
+    if brief(dict(asked.metadata), MAX_METADATA).endswith("…"):
+        found += _metadata(asked)
+    return found
+
+
+def whole_reply(reply: Sampled) -> list[Text]:
+    """Return all texts of a reply."""
+    return [each for block in reply.content for each in _texts(block, "reply")]
+
+
+def long_of_reply(reply: Sampled) -> list[Text]:
+    """Return the texts of a reply that `reply_part` cuts."""
+    return [each for each in whole_reply(reply) if is_long(each.text, MAX_TEXT)]
+
+
+def _messages(asked: SamplingRequest) -> list[Text]:
+    texts = [Text("system prompt", asked.system_prompt)]
+    for number, message in enumerate(asked.messages, 1):
+        for block in message.content_as_list:
+            texts += _texts(block, f"message {number}, {message.role}")
+    return texts
+
+
+def _texts(block: Any, label: str) -> Iterator[Text]:
+    """Yield the texts of a block that `_block` shows."""
+    if block.type == "text":
+        yield Text(label, block.text)
+    elif block.type == "tool_use":
+        yield Text(f"{label}, arguments of {block.name}", written(block.input))
+    elif block.type == "tool_result":
+        for inner in block.content:
+            yield from _texts(inner, f"{label}, result")
+        if not block.content and block.structured_content is not None:
+            yield Text(f"{label}, result", written(block.structured_content))
+    elif block.type == "resource" and isinstance(getattr(block.resource, "text", None), str):
+        yield Text(f"{label} {block.resource.uri}", block.resource.text)
+
+
+def _tool_texts(asked: SamplingRequest) -> list[Text]:
+    return [Text(f"tool {tool.name}", f"{tool.description or ''}\n{_schema(tool)}") for tool in asked.tools or ()]
+
+
+def _schema(tool: Tool) -> str:
+    return written(tool.input_schema, indent=2)
+
+
+def _stops(asked: SamplingRequest) -> list[Text]:
+    return [Text("stop sequences", written(list(asked.stop_sequences)))] if asked.stop_sequences else []
+
+
+def _metadata(asked: SamplingRequest) -> list[Text]:
+    return [Text("metadata", written(dict(asked.metadata)))] if asked.metadata else []
 
 
 def request_part(asked: SamplingRequest, expected: Expected) -> Part:
@@ -832,7 +929,8 @@ def request_part(asked: SamplingRequest, expected: Expected) -> Part:
     lines = [f"Server {server} asks a model to answer:", *(turn.plain for turn in turns)]
     lines += [f"  {name}: {value}" for name, value in rows]
     lines += [
-        f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', 200)}" for tool in asked.tools or ()
+        f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', MAX_DESCRIPTION)}"
+        for tool in asked.tools or ()
     ]
     lines += [f"  not as asked: {each}" for each in notes]
     shown = [
@@ -864,7 +962,7 @@ def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
     rows.append(("at most", f"{asked.max_tokens:,} tokens"))
     if asked.temperature is not None:
         rows.append(("temperature", f"{asked.temperature:g}"))
-    stops = ", ".join(repr(one_line(each, 60)) for each in asked.stop_sequences[:10])
+    stops = ", ".join(repr(one_line(each, MAX_STOP)) for each in asked.stop_sequences[:MAX_STOPS])
     if stops:
         rows.append(("ends before", stops))
     would_like = _preferences(asked)
@@ -874,7 +972,7 @@ def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
         rows.append(("tools", f"{len(asked.tools)} ({asked.tool_choice})"))
     if asked.include_context != "none":
         rows.append(("context", asked.include_context))
-    return rows + ([("metadata", brief(dict(asked.metadata), 500))] if asked.metadata else [])
+    return rows + ([("metadata", brief(dict(asked.metadata), MAX_METADATA))] if asked.metadata else [])
 
 
 def _preferences(asked: SamplingRequest) -> str:
@@ -888,10 +986,10 @@ def _preferences(asked: SamplingRequest) -> str:
 def _tools(asked: SamplingRequest) -> Markup:
     shown = []
     for tool in asked.tools or ():
-        described = cut((tool.description or "").strip(), 2000)
+        described = cut((tool.description or "").strip(), MAX_DESCRIPTION)
         shown.append(tag("p", joined([tag("b", one_line(tool.name, 100)), f" {one_line(tool.title or '', 100)}"])))
         shown.append(tag("div", described, style="white-space:pre-wrap"))
-        shown.append(details("arguments", tree(tool.input_schema, SCHEMA_BYTES)))
+        shown.append(details("arguments", Part.pre(outline(_schema(tool), MAX_SCHEMA)).html))
     return details("the tools that the model may ask the server to call", joined(shown))
 
 
@@ -916,6 +1014,8 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     if block.type == "tool_use":
         line = f"calls {one_line(block.name, 100)} with {outline(written(block.input), MAX_TEXT)}"
         return Part.line(line)
+    if block.type == "resource" and (texts := list(_texts(block, "resource"))):
+        return Part.stack(Part.line(one_line(texts[0].label, 300)), _long(texts[0].text))
     if block.type != "tool_result":
         return part_of(block, budget)
     inner = [_block(each, budget, names) for each in block.content]

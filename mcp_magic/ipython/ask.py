@@ -75,7 +75,7 @@ __all__ = [
 # SIGALRM (Windows), while other code uses it, and on any thread but the main one, `input()` waits for a line. A line
 # after the deadline is a time-out there as well.
 
-SHOW = Choice("show", typed="[s]how all")
+SHOW = Choice("show", typed="show the [w]hole")
 """The choice if a value is cut."""
 
 VIEW = Choice("view", typed="[v]iew hidden")
@@ -608,8 +608,10 @@ class Asking:
 
     async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
         """Ask whether a model may answer: the request of the host's reviewer."""
-        from mcp_magic.ask.sampling import request_question, request_review
+        from mcp_magic.ask.sampling import request_question, request_review, too_long_to_read, whole_request
 
+        if why := too_long_to_read(whole_request(asked)):
+            return Review.deny(why, by="check")
         question = request_question(asked, expected, show_reply=self._wants_replies.get(asked.server, False))
         review = request_review(asked, await self.ask(question, self._host.sampling.timeout))
         if review.approved:
@@ -618,8 +620,10 @@ class Asking:
 
     async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
         """Ask whether a model's reply may be sent: the reply of the host's reviewer."""
-        from mcp_magic.ask.sampling import reply_question, reply_review
+        from mcp_magic.ask.sampling import reply_question, reply_review, too_long_to_read, whole_reply
 
+        if why := too_long_to_read(whole_reply(reply)):
+            return Review.deny(why, by="check")
         return reply_review(asked, reply, await self.ask(reply_question(asked, reply), self._host.sampling.timeout))
 
     async def authorize(self, login: LogIn) -> None:

@@ -163,7 +163,8 @@ def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) 
 
     Returns:
         A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
-        has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`.
+        has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`, and `unchecked` if
+        something was not checked.
     """
     reader = Reader(images=images, limit=limit)
     if result.raw.structured_content is not None and not result.texts:
@@ -178,6 +179,8 @@ def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) 
     if artifact["structured_content"] != result.raw.structured_content:
         artifact["structured_json"] = json.dumps(result.raw.structured_content)
     artifact["meta"] = storable(result.raw.meta)
+    if result.unchecked:
+        artifact["unchecked"] = result.unchecked
     if result.is_error and not items:
         return SAID_NOTHING, artifact
     if len(items) == 1 and isinstance(items[0], str):
@@ -248,6 +251,7 @@ def result_of(message: ToolMessage) -> ToolResult:
         server=str(artifact.get("server", "")),
         tool=str(artifact.get("tool", message.name or "")),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        unchecked=str(artifact.get("unchecked", "")),
     )
 
 

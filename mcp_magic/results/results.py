@@ -569,6 +569,8 @@ class ToolResult(_Result):
         output_schema: The tool's output schema, or None.
         clue: For an error: what else is known of its cause, or where to look for it; "" if nothing is known.
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
+        unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
+            was checked.
     """
 
     raw: CallToolResult
@@ -579,6 +581,7 @@ class ToolResult(_Result):
     output_schema: dict[str, Any] | None = None
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
+    unchecked: str = ""
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -687,7 +690,8 @@ class ToolResult(_Result):
     def __repr__(self) -> str:
         state = "error: " if self.is_error else ""
         shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
-        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images)>"
+        remark = f"; {one_line(self.unchecked, 400)}" if self.unchecked else ""
+        return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images){remark}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
         """Return the parts to display, within `budget` if the display holds more than this result."""
@@ -717,6 +721,8 @@ class ToolResult(_Result):
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
+        if self.unchecked:
+            parts.append(Part.note(one_line(self.unchecked, 400)))
         return parts
 
 

@@ -20,7 +20,7 @@ from mcp_magic.schema.convert import check_text, json_arguments, to_json_value
 from mcp_magic.schema.example import example_arguments, example_value
 from mcp_magic.schema.fields import MISSING, UNSET, Field, Kind, root_field
 from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
-from mcp_magic.schema.validate import check_arguments, is_secret, prepare_arguments, shown
+from mcp_magic.schema.validate import check_arguments, is_secret, prepare_arguments, shown, unchecked_arguments
 
 __all__ = [
     "MISSING",
@@ -49,4 +49,5 @@ __all__ = [
     "root_field",
     "shown",
     "to_json_value",
+    "unchecked_arguments",
 ]

@@ -54,6 +54,7 @@ __all__ = [
     "schema_problem",
     "shown",
     "together",
+    "unchecked_arguments",
     "unfit",
     "unknown",
 ]
@@ -357,7 +358,7 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
     if checker is not None:
         for name in FORMATS:
             checker.checks(name)(lambda text, name=name: fits_format(text, name))
-    cls = _bounded(_draft_of(schema), _names_patterns(schema))
+    cls = _bounded(_draft_of(schema), _has_keyword(schema, "patternProperties"))
     # With an empty registry jsonschema does not fetch remote references.
     made: Validator = cls(schema, registry=Registry(), format_checker=checker)
     return made
@@ -514,13 +515,13 @@ def _nothing(*_: Any) -> Iterator[Any]:
     return iter(())
 
 
-def _names_patterns(schema: Any) -> bool:
-    """Return whether `patternProperties` appears anywhere in a schema."""
+def _has_keyword(schema: Any, *keywords: str) -> bool:
+    """Return whether one of the keywords appears anywhere in a schema."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            if "patternProperties" in part:
+            if not part.keys().isdisjoint(keywords):
                 return True
             waiting += part.values()
         elif isinstance(part, list):
@@ -756,6 +757,7 @@ class _Compiled:
 
     Attributes:
         fits: Returns whether a value surely fits.
+        has_patterns: Whether the schema has patterns, of which some may not be checked.
         names: All argument names; None if the schema takes others.
         validator: Created on first use.
         given_up: Whether a validation by jsonschema used up its steps. It is not tried again then.
@@ -763,6 +765,7 @@ class _Compiled:
 
     schema: Mapping[str, Any]
     fits: Callable[[Any], bool]
+    has_patterns: bool
     names: frozenset[str] | None = None
     validator: Validator | None = None
     given_up: bool = False
@@ -840,7 +843,7 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
     return made
 
 
-def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
+def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
     """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
 
     Args:
@@ -848,15 +851,17 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
         schema: The output schema. Its compiled form is cached by `id`, so pass the same object each time.
 
     Returns:
-        The patterns against which a text could not be checked.
+        What was not checked and why, in words; "" if all of it was checked.
 
     Raises:
         ValueError: The content does not fit, or the schema is invalid or refers to another document.
     """
     compiled = _compile(schema, answers=True)
     with unchecked() as patterns:
-        if compiled.given_up or compiled.fits(structured):
-            return list(patterns)
+        if compiled.fits(structured):
+            return _remark("the answer was", patterns)
+    if compiled.given_up:
+        return f"the answer was {_TOO_LONG}"
     import_jsonschema()
     from jsonschema.exceptions import best_match
 
@@ -869,14 +874,41 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> list[str]:
             problem = best_match(compiled.validator.iter_errors(structured))
     except (StepsExceeded, RecursionError):
         compiled.given_up = True
-        return []
+        return f"the answer was {_TOO_LONG}"
     except ValueError:
         raise
     except Exception as error:  # an unresolvable reference, or any error from an invalid keyword
         raise ValueError(f"the output schema is invalid: {error}") from error
     if problem is not None:
         raise ValueError(f"Invalid structured content: {problem}") from problem
-    return list(patterns)
+    return _remark("the answer was", patterns)
+
+
+def unchecked_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Return what of checked arguments was not checked and why, in words; "" if all of it was checked.
+
+    >>> unchecked_arguments({"a": "x"}, {"properties": {"a": {"pattern": "("}}})
+    'the arguments were not checked against the pattern ('
+    """
+    compiled = _compile(schema)
+    if not (compiled.given_up or compiled.has_patterns):
+        return ""
+    with unchecked() as patterns:
+        if not compiled.fits(arguments):
+            _errors(compiled, dict(arguments))
+            if compiled.given_up:
+                return f"the arguments were {_TOO_LONG}"
+    return _remark("the arguments were", patterns)
+
+
+_TOO_LONG = "not wholly checked against the schema, which takes too many steps"
+
+
+def _remark(subject: str, patterns: Mapping[str, None]) -> str:
+    if not patterns:
+        return ""
+    more = f" and {len(patterns) - 1} more" if len(patterns) > 1 else ""
+    return f"{subject} not checked against the pattern {shorten(next(iter(patterns)))}{more}"
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
@@ -897,7 +929,8 @@ def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
         return known
     while len(_compiled) >= MAX_COMPILED:
         _compiled.pop(next(iter(_compiled)), None)
-    compiled = _compiled[key] = _Compiled(schema, native_check(schema, formats=not answers))
+    has_patterns = _has_keyword(schema, "pattern", "patternProperties")
+    compiled = _compiled[key] = _Compiled(schema, native_check(schema, formats=not answers), has_patterns)
     root = root_field(schema)
     if not answers and not root.is_open:
         compiled.names = frozenset(child.name for child in root.children)

@@ -13,6 +13,7 @@ from mcp_magic.ask.elicitation import Questions
 from mcp_magic.ask.sampling import SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.document import show_parts
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current_attempt, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
@@ -482,6 +483,7 @@ class Connection:
             allowed = await self._allowed(request, consent, decision)
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
+        remarks = [schema.unchecked_arguments(given, known.input_schema) if known is not None else ""]
         begun: Position | None = None
 
         async def send(client: Client) -> CallToolResult:
@@ -490,7 +492,8 @@ class Connection:
             raw = await client.call_tool(tool, dict(given))
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
-                self.notices.logs.log("warning", remark, shown=True, once=True)
+                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), shown=True, once=True)
+                remarks.append(remark)
             return raw
 
         session = self._supervisor.known
@@ -516,6 +519,7 @@ class Connection:
             output_schema=known.output_schema if known is not None else None,
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
+            unchecked="; ".join(filter(None, remarks)),
         )
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:

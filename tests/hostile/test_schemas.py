@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 from IPython.core.interactiveshell import InteractiveShell
+from langchain_core.messages import ToolMessage
+from mcp.server.lowlevel import Server
+from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic import schema as s
+from mcp_magic._host import Host
 from mcp_magic.agent.tools import function_of
 from mcp_magic.config.parsing import write_text
+from mcp_magic.consent.consent import Decision
 from mcp_magic.display import document
 from mcp_magic.errors import ArgumentsError, ConfigError, InvalidResponseError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.completion import tool_arguments
 from mcp_magic.ipython.extension import MCPMagics
+from mcp_magic.langchain.calls import call
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.lint import lint_tool
 from mcp_magic.notebook import host
@@ -28,6 +34,9 @@ from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.patterns import MAX_NODES
 from mcp_magic.schema.validate import check_answer, check_arguments
 from mcp_magic.ui.request_form import RequestForm
+from tests.agent.telling import call as planned
+from tests.agent.telling import result as ended
+from tests.agent.telling import told
 from tests.hostile.schema_server import MANY, SCHEMAS, UNREADABLE, doubling, of
 
 if TYPE_CHECKING:
@@ -254,6 +263,46 @@ def test_references_that_double_are_not_checked_and_the_doctor_says_so(keyword: 
         check_answer({"a": {}}, schema) if keyword != "allOf" else None
     if keyword != "allOf":
         assert "schema-steps" in {finding.code for finding in lint_tool(_tool(schema), "s")}
+
+
+UNCHECKED = [
+    (doubling("anyOf"), "not wholly checked against the schema, which takes too many steps"),
+    (of({"type": "string", "pattern": "("}), "not checked against the pattern ("),
+]
+
+
+async def test_a_result_and_an_agent_s_card_say_what_was_not_checked_and_why() -> None:
+    nothing = {"type": "object"}
+    tools = [Tool(name="plain", input_schema=of({"type": "string", "pattern": "^x"}))]
+    for number, (unchecked, _) in enumerate(UNCHECKED):
+        tools.append(Tool(name=f"takes_{number}", input_schema=unchecked))
+        tools.append(Tool(name=f"answers_{number}", input_schema=nothing, output_schema=unchecked))
+
+    async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(context: Any, params: Any) -> CallToolResult:
+        return CallToolResult(content=[], structured_content={"a": "x"})
+
+    own = Host()
+    try:
+        connection = await own.connect(Server("s", on_list_tools=list_tools, on_call_tool=call_tool), name="s")
+        for number, (_, why) in enumerate(UNCHECKED):
+            for tool, subject in ((f"takes_{number}", "the arguments were"), (f"answers_{number}", "the answer was")):
+                for _ in range(2):  # the second call knows from the first that the steps do not suffice
+                    result = await connection.call(tool, {"a": "x"})
+                    assert f"{subject} {why}" in str(result)
+                    assert f"{subject} {why}" in result._repr_mimebundle_()["text/html"]
+                    assert repr(result).endswith(f"; {subject} {why}>")
+                content, artifact = await call(connection, tool, {"a": "x"}, decision=Decision.approve())
+                message = ToolMessage(content, tool_call_id="1", name=f"s__{tool}", artifact=artifact)
+                card = told(planned("1", tool, server="s"), ended("1", message))
+                assert f"{subject} {why}" in " ".join(str(card).split())
+                assert f"{subject} {why}" in card._repr_mimebundle_()["text/html"]
+        plain = await connection.call("plain", {"a": "x"})
+    finally:
+        await own.close()
+    assert (plain.unchecked, "checked" in f"{plain}{plain!r}") == ("", False)
 
 
 def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:

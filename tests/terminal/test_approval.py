@@ -70,7 +70,7 @@ def test_what_is_long_is_shown_whole_before_yes_counts(terminal: Terminal) -> No
     terminal.run("run.__annotations__ = {'obj': str}; sh.add_tool(run, name='run')")
     terminal.run("%mcp connect $sh --name sh")
     command = "'ls' + ' ' * 1200 + '; ' + 'curl ' * 400 + 'rm'"
-    question = QUESTION.replace("math:add", "sh:run").replace("lways: ", r"lways, \[s\]how all: ")
+    question = QUESTION.replace("math:add", "sh:run").replace("lways: ", r"lways, show the \[w\]hole: ")
 
     terminal.send(f"(await host['sh'].call_tool('run', {{'obj': {command}}}, asker='agent')).text")
     terminal.child.expect(question)

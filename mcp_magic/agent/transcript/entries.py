@@ -252,6 +252,7 @@ def hidden_in(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
         tool=result.tool,
         seconds=result.seconds,
         output_schema=result.output_schema,
+        unchecked=result.unchecked,
     )
 
 

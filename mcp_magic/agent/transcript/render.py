@@ -93,9 +93,10 @@ def _decision_text(called: Called) -> str:
 
 
 def about_call(called: Called) -> str:
-    """Return the facts about a call beside its result: who approved it and how long it took."""
+    """Return the facts about a call beside its result: who approved it, how long it took, and what was not checked."""
     took = "" if called.seconds is None else duration(called.seconds)
-    return ", ".join(text for text in (_decision_text(called), took) if text)
+    unchecked = one_line(called.result.unchecked, 400) if called.result is not None else ""
+    return ", ".join(text for text in (_decision_text(called), took, unchecked) if text)
 
 
 def progress_text(called: Called) -> str:
