@@ -129,7 +129,7 @@ SYSTEM = (
 
 LAST_TURN = "This is the last turn: no further tool can be called. Answer with what is known now."
 
-OTHER_CALL = "not called: what was decided is about another tool or other arguments; call it again"
+OTHER_CALL = "not called: the decision was about another tool or other arguments; call it again"
 
 INSTRUCTIONS_LIMIT = 2000
 """Characters of a server's instructions that the model gets."""
@@ -257,7 +257,7 @@ class _Nodes:
         def approver_of(planned: PlannedCall) -> Approver:
             async def approver(_: Request) -> Decision:
                 if planned.id not in now or shown.get(planned.id) != now[planned.id]:
-                    return Decision.deny("the tool is not as it was when it was asked about", by="check")
+                    return Decision.deny("the tool has changed since you were asked about it", by="check")
                 return _decision(answers if single else _answer_for(answers, planned.id))
 
             return approver
@@ -291,7 +291,7 @@ class _Nodes:
         offer = planned.offer
         problem = approval.get("problem", "")
         if not problem and offer is None:
-            problem = f"the tool {planned.name!r} is not there any more"
+            problem = f"the tool {planned.name!r} is no longer there"
         if not problem and not json_equal(approval["of"], planned.of):
             problem = OTHER_CALL
         if problem or offer is None:

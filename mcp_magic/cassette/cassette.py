@@ -243,7 +243,7 @@ def tenths(since: float) -> tuple[dict[str, float], float]:
 def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
     if given not in known:
         raise CassetteError(
-            f"{given!r} is no {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
+            f"{given!r} is not a {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
         )
     return given
 

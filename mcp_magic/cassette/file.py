@@ -109,7 +109,7 @@ class CassetteFile:
     def _check_header(self, header: dict[str, Any]) -> None:
         version = header.get("cassette")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise CassetteError(f'{self.path} is no cassette: its first line does not say {{"cassette": 1, ...}}.')
+            raise CassetteError(f'{self.path} is not a cassette: its first line does not say {{"cassette": 1, ...}}.')
         if version > FORMAT:
             newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")

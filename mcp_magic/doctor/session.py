@@ -105,7 +105,7 @@ def judge_version(connection: Connection, step: Step) -> None:
         step.warn(f"{version} has no structured results and no questions to you", "update the server's SDK")
     info = connection.server_info
     if info is None or not info.name:
-        step.warn("it does not say who it is", "give serverInfo a name and a version")
+        step.warn("it does not give its name", "give serverInfo a name and a version")
     else:
         title = f" ({one_line(info.title, 80)})" if info.title else ""
         step.ok(f"server {one_line(info.name, 80)}{title} {one_line(info.version or '', 40)}".rstrip())

@@ -140,7 +140,7 @@ class Detail:
         if self.item is None:
             return
         if item is None or connection is None:
-            self.say(f"{self.item.label} is not offered any more", error=True)
+            self.say(f"{self.item.label} is no longer offered", error=True)
         elif connection is not self._connection or item.definition != self.item.definition:
             self.say("")
             self._connection, self.item = connection, item

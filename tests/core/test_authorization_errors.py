@@ -57,12 +57,12 @@ WRONG = {
     ),
     "no token": (
         Behaviour(garbled=True),
-        rf"{AT} answered with something that is no token; its fault\.",
+        rf"{AT} answered with something that is not a token; its fault\.",
     ),
     "plain http": (
         Behaviour(endpoints={"registration_endpoint": "http://auth.example.com/register"}),
-        r"auth\.example\.com wants secrets over plain http, where anybody on the way can read them; nothing was sent\. "
-        r"An authorization server has to have https\.",
+        r"auth\.example\.com wants secrets over plain http, where others on the network can read them; nothing was "
+        r"sent\. An authorization server has to have https\.",
     ),
     "no PKCE": (
         Behaviour(endpoints={"code_challenge_methods_supported": ["plain"]}),
@@ -71,8 +71,8 @@ WRONG = {
     ),
     "plain http for the person": (
         Behaviour(endpoints={"authorization_endpoint": "http://auth.example.com/authorize"}),
-        r"the address of the log-in page at auth\.example\.com has no https, so anybody on the way could read what you "
-        r"type there; it was not opened\. Its operator has to mend that\.",
+        r"the address of the log-in page at auth\.example\.com has no https, so others on the network could read what "
+        r"you type there; it was not opened\. Its operator has to mend that\.",
     ),
 }
 
