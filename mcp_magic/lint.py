@@ -664,7 +664,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
         what = f"no valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
-        yield Finding("schema-invalid", ERROR, named, what, "mend the schema: hosts refuse the tool or its calls")
+        yield Finding("schema-invalid", ERROR, named, what, "fix the schema: hosts refuse the tool or its calls")
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
@@ -715,7 +715,7 @@ def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
         least, most = node.get(low), node.get(high)
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
             what = f"nothing fits: {low} {least} is more than {high} {most}"
-            yield Finding("schema-impossible", WARNING, here, what, "swap or mend the bounds")
+            yield Finding("schema-impossible", WARNING, here, what, "swap or fix the bounds")
     choices = node.get("enum")
     if isinstance(choices, list) and not choices:
         yield Finding("schema-impossible", WARNING, here, "nothing fits: the enum is empty", "name what is allowed")
@@ -738,7 +738,7 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
             return
         if problem is not None and not (name == "default" and value is None):
             what = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
-            yield Finding("schema-default", WARNING, here, what, f"mend the {name}, or the schema")
+            yield Finding("schema-default", WARNING, here, what, f"fix the {name}, or the schema")
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
@@ -778,7 +778,7 @@ async def lint_offers(
         unread: Items that are not valid definitions: which one, and why.
     """
     found = list(_text_findings(texts))
-    todo = "mend it: hosts lose the whole list by it"
+    todo = "fix it: hosts lose the whole list"
     found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())

@@ -94,7 +94,7 @@ CODES = {
     -32020: Fault("header mismatch", HOST, "the HTTP headers do not match the message; a proxy may have removed some"),
     -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
-    -32042: Fault("URL elicitation required", YOU, "a page has to be opened first"),
+    -32042: Fault("URL elicitation required", YOU, "you must open a page first"),
     -1: Fault("refused by the user", YOU),
 }
 """JSON-RPC and MCP error codes."""

@@ -325,7 +325,7 @@ class _Nodes:
         except MCPToolException as error:
             content, artifact, failed = error.content, error.artifact, True
         if planned.edited:
-            note = f"[the person changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
+            note = f"[the user changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
         return _message(planned, content, artifact, failed=failed)
 
@@ -520,7 +520,7 @@ PRUNE_TURNS = 20
 UNASKED = ("rule ", "approval ", "default")
 """Prefixes of the `by` of decisions that show no question."""
 
-INTERRUPTED = "the person interrupted the run before this call had an answer"
+INTERRUPTED = "the user interrupted the run before this call had an answer"
 
 
 class Screen(Protocol):

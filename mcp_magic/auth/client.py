@@ -688,13 +688,13 @@ class OAuthClient:
         if why := why_not_open(url):
             host = f" at {host_of(url)}" if host_of(url) else ""
             raise parties.error(
-                f"the address of the log-in page{host} {why}; it was not opened. Its operator has to mend that."
+                f"the address of the log-in page{host} {why}; it was not opened. Its operator must fix that."
             )
         await self._check_reach(url)
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or []):
             raise parties.error(
                 f"{parties.authority} does not say that it supports PKCE (S256), so the code of a log-in could be "
-                "stolen; it was not begun. Its operator has to mend that (code_challenge_methods_supported)."
+                "stolen; it was not begun. Its operator must fix that (code_challenge_methods_supported)."
             )
 
     def _comes_from(self, issuer: str | None) -> bool:
@@ -861,7 +861,7 @@ class OAuthClient:
         if request.method == "POST" and not is_private(str(request.url)):
             raise self.parties.error(
                 f"{host_and_port(str(request.url))} wants secrets over plain http, where others on the network can "
-                "read them; nothing was sent. An authorization server has to have https."
+                "read them; nothing was sent. An authorization server must use https."
             )
         timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
         failure = ""

@@ -84,7 +84,7 @@ class Parties:
             )
         return self.error(
             f"{self.where} does not take the token that {self.authority} has just given (HTTP 401); one of the two is "
-            "set up wrong, and their operators have to mend that."
+            "set up wrong, and their operators must fix that."
         )
 
 
@@ -134,11 +134,11 @@ _EXPLANATIONS = [
     ),
     (
         r"Authorization server metadata issuer mismatch: (\S+) != (\S+)",
-        "the metadata of {1} is that of {0} (wrong issuer): nothing was sent there. Its operator must mend it.",
+        "the metadata of {1} is that of {0} (wrong issuer): nothing was sent there. Its operator must fix it.",
     ),
     (
         r"Protected resource (\S+) does not match expected (\S+)",
-        "{1} says that it is {0} (wrong resource): no token was asked for. Its operator must mend that.",
+        "{1} says that it is {0} (wrong resource): no token was asked for. Its operator must fix that.",
     ),
     (
         r"Protected resource metadata request failed: HTTP (\d+)",

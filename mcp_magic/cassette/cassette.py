@@ -50,9 +50,9 @@ InProcess = Literal["live", "replay"]
 
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
-    "replay": "only replays: what is not in the file is an error",
+    "replay": "only replays: a request that is not in the file is an error",
     "record": "records everything anew",
-    "auto": "replays what is in the file, and adds what is not",
+    "auto": "replays recorded requests, and adds the others",
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 

@@ -219,7 +219,7 @@ class CassetteFile:
         unlock = weakref.finalize(self, os.close, descriptor)
         problem = "" if try_lock(descriptor) else "another kernel is recording on it"
         if not problem and os.fstat(descriptor).st_size != self._size:
-            problem = "it was changed while this kernel had it in"
+            problem = "another program changed it during the recording"
         if problem:
             unlock()
             raise CassetteError(f"the cassette {self.path} cannot be written: {problem}; record on another file.")

@@ -511,7 +511,7 @@ async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) 
         if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
             step.fail(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
             return
-    todo = "mend the path (it often ends in /mcp); is this an MCP server?"
+    todo = "fix the path (it often ends in /mcp); is this an MCP server?"
     step.fail(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 

@@ -260,7 +260,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
             found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
-                offer.todo = "hosts lose the whole list by that; mend what it names"
+                offer.todo = "hosts lose the whole list; fix the named part"
             break
         offer.pages += 1
         offer.items += asked.result[listed_by.member]
@@ -268,11 +268,11 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
         if cursor in (None, ""):
             break
         if str(cursor) in seen:
-            offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "mend the paging"))
+            offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "fix the paging"))
             break
         seen.add(str(cursor))
     else:
-        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "mend the paging"))
+        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "fix the paging"))
     _parse(offer)
     return offer
 

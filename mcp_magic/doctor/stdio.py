@@ -401,7 +401,7 @@ async def begin_by_hand(
     try:
         await patient.start()
     except NotImplementedError:
-        step.skip("this event loop starts no processes, so it was not looked at by hand")
+        step.skip("this event loop starts no processes, so the process was not examined")
         return None, None
     except OSError as error:
         step.fail(*not_started(spec, error))

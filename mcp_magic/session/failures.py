@@ -175,7 +175,7 @@ def refused_with(status: int) -> Reason:
 
 # Errors while a session is opened.
 
-NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
+NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 """Hint for a program that ends at once with exit code 0."""
 
 

@@ -186,7 +186,7 @@ async def test_a_call_goes_out_with_the_arguments_the_person_made_of_it_and_the_
     assert shop.called == [("buy", {"item": "apple", "count": 2})]
     [(status, text)] = tools_said(state)
     assert status == "success"
-    assert text == "[the person changed the arguments to item=apple, count=2]\nbought 2 apple"
+    assert text == "[the user changed the arguments to item=apple, count=2]\nbought 2 apple"
 
 
 async def test_each_call_is_asked_about_once_and_on_record_once(host: Host) -> None:

@@ -265,7 +265,7 @@ def test_a_keyring_that_keeps_nothing_is_none() -> None:
     keyring.set_keyring(fail.Keyring())
     try:
         assert isinstance(make_store("auto"), FileStore)
-        with pytest.raises(errors.MissingDependencyError, match="no keyring is to be had here"):
+        with pytest.raises(errors.MissingDependencyError, match="there is no keyring here"):
             make_store("keyring")
     finally:
         keyring.set_keyring(before)

@@ -199,7 +199,7 @@ async def test_a_call_is_played_as_often_as_it_was_recorded_and_a_listing_as_oft
         for _ in range(3):
             assert [tool.name for tool in await counter.listing("tools", refresh=True)] == ["count"]
         assert [(await counter.call("count")).data for _ in range(3)] == [1, 2, 3]
-        with pytest.raises(CassetteError, match=r"count\(\) was recorded 3 times, and is asked for once more"):
+        with pytest.raises(CassetteError, match=r"count\(\) was recorded 3 times, and was sent once more"):
             await counter.call("count")
 
 

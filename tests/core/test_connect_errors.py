@@ -104,7 +104,7 @@ async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_serve
     error = await failure(host, command)
     assert str(error) == (
         f"x: python {command[1]} ended before it answered (exit code 0). "
-        "Is it a server? One that is made with MCPServer has to call run()."
+        "Is it a server? A program with an MCPServer must call run()."
     )
 
 

@@ -448,7 +448,7 @@ async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(hos
 
 async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
     report = await examine(host, script("import sys"))
-    fails(report, "connect", "it ended before it answered (exit code 0)", "has to call run()")
+    fails(report, "connect", "it ended before it answered (exit code 0)", "must call run()")
 
 
 async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_arguments(host: Host) -> None:
