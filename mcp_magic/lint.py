@@ -387,7 +387,7 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
         for found in hidden(text):
             says = f"; as letters they say {found.says!r}" if found.says else ""
             severity = WARNING if found.kind == _INNOCENT else ERROR
-            what = f"{found.kind}, which nobody sees: {found.points}{says}"
+            what = f"invisible {found.kind}: {found.points}{says}"
             yield Finding("hidden-unicode", severity, where, what, "take them out; do not trust the text before")
         for seems, words in suspicions(text):
             what = f"it {seems}: {words!r}"
@@ -458,7 +458,7 @@ _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$
 def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
     """Yield the problems of a URI (RFC 3986; non-ASCII characters are allowed as in an IRI, RFC 3987)."""
     if not _SCHEME.match(uri):
-        what = "it has no scheme, so it is no URI"
+        what = "it has no scheme, so it is not a URI"
         yield Finding("uri-invalid", ERROR, owner, what, "for example file:///path or notes://today")
         return
     odd = sorted({found[0] for found in _NOT_IN_URI.finditer(uri) if found[0].isascii()})
@@ -473,7 +473,7 @@ def template_problem(template: str) -> str:
     >>> template_problem("math://table/{n}"), template_problem("a{?q*,page:3}"), template_problem("a{b")
     ('', '', 'a { without its }')
     >>> template_problem("a/{b c}")
-    '{b c} is no expression of it'
+    '{b c} is not an expression of it'
     """
     rest = template
     while rest:
@@ -486,14 +486,14 @@ def template_problem(template: str) -> str:
         if not closed:
             return "a { without its }"
         if not _EXPRESSION.fullmatch(expression):
-            return f"{{{expression[:60]}}} is no expression of it"
+            return f"{{{expression[:60]}}} is not an expression of it"
     return ""
 
 
 def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
     """Yield a finding if a MIME type is not valid (RFC 6838)."""
     if mime_type is not None and not _MIME.fullmatch(mime_type):
-        what = f"{mime_type[:80]!r} is no MIME type"
+        what = f"{mime_type[:80]!r} is not a MIME type"
         yield Finding("mime-invalid", WARNING, owner, what, "for example text/plain or application/json")
 
 
@@ -650,7 +650,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         unknown: Any = None
         judge = validator_for(schema, default=unknown) if isinstance(dialect, str) else None
     if judge is None:
-        what = f"its dialect {brief(dialect, 80)} is none that is known; it was read as 2020-12"
+        what = f"its dialect {brief(dialect, 80)} is unknown; it was read as 2020-12"
         yield Finding(
             "schema-dialect", WARNING, owner, what, "name JSON Schema 2020-12 or draft-07, or leave $schema out"
         )
@@ -664,7 +664,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
         what = f"no valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
-        yield Finding("schema-invalid", ERROR, named, what, "mend the schema: hosts refuse the tool or its calls")
+        yield Finding("schema-invalid", ERROR, named, what, "fix the schema: hosts refuse the tool or its calls")
 
 
 def _references(node: Mapping[str, Any], resolver: Resolver, here: str) -> Iterator[Finding]:
@@ -696,7 +696,7 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     unknown = [name for name in required if isinstance(name, str) and name not in known]
     if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
         return
-    what = f"required names what is no property: {listed(repr(name[:60]) for name in unknown)}."
+    what = f"required names something that is not a property: {listed(repr(name[:60]) for name in unknown)}."
     yield Finding(
         "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
     )
@@ -715,7 +715,7 @@ def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
         least, most = node.get(low), node.get(high)
         if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
             what = f"nothing fits: {low} {least} is more than {high} {most}"
-            yield Finding("schema-impossible", WARNING, here, what, "swap or mend the bounds")
+            yield Finding("schema-impossible", WARNING, here, what, "swap or fix the bounds")
     choices = node.get("enum")
     if isinstance(choices, list) and not choices:
         yield Finding("schema-impossible", WARNING, here, "nothing fits: the enum is empty", "name what is allowed")
@@ -738,7 +738,7 @@ def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, her
             return
         if problem is not None and not (name == "default" and value is None):
             what = f"the {name} {brief(value, 60)} does not fit: {problem.message[:120]}"
-            yield Finding("schema-default", WARNING, here, what, f"mend the {name}, or the schema")
+            yield Finding("schema-default", WARNING, here, what, f"fix the {name}, or the schema")
 
 
 def _is_small(node: Mapping[str, Any], resolver: Resolver) -> bool:
@@ -778,7 +778,7 @@ async def lint_offers(
         unread: Items that are not valid definitions: which one, and why.
     """
     found = list(_text_findings(texts))
-    todo = "mend it: hosts lose the whole list by it"
+    todo = "fix it: hosts lose the whole list"
     found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())

@@ -90,12 +90,10 @@ CODES = {
     -32000: Fault("server error", SERVER),
     -32001: Fault("no answer in time", SERVER),
     -32002: Fault("resource not found", CALLER, "`%mcp resources` lists what there is"),
-    -32020: Fault(
-        "header mismatch", HOST, "the HTTP headers do not say what the message says; a proxy may have cut them"
-    ),
+    -32020: Fault("header mismatch", HOST, "the HTTP headers do not match the message; a proxy may have removed some"),
     -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
-    -32042: Fault("URL elicitation required", YOU, "a page has to be opened first"),
+    -32042: Fault("URL elicitation required", YOU, "you must open a page first"),
     -1: Fault("refused by the user", YOU),
 }
 """JSON-RPC and MCP error codes."""
@@ -109,7 +107,7 @@ STATUSES = {
     406: Fault("", HOST, "it answers neither JSON nor event streams"),
     407: Fault("", YOU, "a proxy on the way wants credentials"),
     408: Fault("", NETWORK, "the request took too long to arrive; try again"),
-    413: Fault("", CALLER, "what was sent is more than it takes"),
+    413: Fault("", CALLER, "the request is too large for it"),
     415: Fault("", CALLER, "it takes no JSON; is this its MCP endpoint?"),
     429: Fault("", CALLER, "it is asked too often; wait and try again"),
     502: Fault("", NETWORK, "a proxy could not reach the server behind it"),
@@ -246,7 +244,7 @@ def checked(level: str) -> Any:
     """
     if level not in LEVELS:
         near = did_you_mean(level, LEVELS)
-        problem = f"{level!r} is no level of logging.{near} There are: {', '.join(LEVELS)}"
+        problem = f"{level!r} is not a log level.{near} There are: {', '.join(LEVELS)}"
         raise ArgumentsError(problem)
     return level
 

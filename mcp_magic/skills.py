@@ -195,11 +195,11 @@ def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
         )
         read = [] if aliases else [yaml.load(yaml_text, Loader=_loader(yaml, core=core)) for core in (False, True)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise FrontMatterError(f"its front matter is no YAML: {str(error).splitlines()[0]}") from None
+        raise FrontMatterError(f"its front matter is not YAML: {str(error).splitlines()[0]}") from None
     if aliases:
         raise FrontMatterError("its front matter has YAML aliases")
     if not isinstance(read[0], dict):
-        raise FrontMatterError("its front matter is no YAML mapping")
+        raise FrontMatterError("its front matter is not a YAML mapping")
     return any(_same(each, dict(fields)) for each in read)
 
 
@@ -331,7 +331,7 @@ class Skills:
         if not same:
             raise VerificationError(
                 f"{entry.server}: {entry.uri} is not used: its front matter is not the one of the skill's entry. "
-                "It may have changed since: skills.get(uri) has the entry of now."
+                "It may have changed since: skills.get(uri) returns the current entry."
             )
         return loaded
 
@@ -374,7 +374,7 @@ class LoadedSkill:
         known = {file.uri: file for file in self.skill.files}
         if known and uri not in known:
             near = did_you_mean(uri, known)
-            raise VerificationError(f"{self.skill.server}: {uri} is no file of the skill {self.skill.name!r}.{near}")
+            raise VerificationError(f"{self.skill.server}: {uri} is not a file of the skill {self.skill.name!r}.{near}")
         if not known and (not uri.startswith(self.skill.root) or ".." in uri.split("/")):
             raise VerificationError(f"{self.skill.server}: {uri} is not within the skill {self.skill.name!r}")
         result = await self._connection.read(uri)
@@ -405,5 +405,5 @@ def _verify(skill: Skill, file: SkillFile, result: ResourceResult) -> None:
         return
     raise VerificationError(
         f"{skill.server}: {file.uri} is not used: it has {wrong}. "
-        "It may have changed since the skill was listed: skills.get(uri) has the entry of now."
+        "It may have changed since the skill was listed: skills.get(uri) returns the current entry."
     )

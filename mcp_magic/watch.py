@@ -68,7 +68,7 @@ MAX_COMPARED = 1_000_000
 """Most characters of a text that is compared with the one before; for a longer text only the size is shown."""
 
 
-MISSED = "the subscription was interrupted; what changed meanwhile was not announced"
+MISSED = "the subscription was interrupted; changes meanwhile were not announced"
 
 
 class Watch:
@@ -205,7 +205,7 @@ class Watch:
             markup = tag("p", joined([error_label("not read"), " ", text]))
             parts.append(Part(f"the last reading failed: {text}", markup))
         if self.difference:
-            label = f"what changed at {_clock(self.differed_at)}"
+            label = f"changes at {_clock(self.differed_at)}"
             parts.append(diff_part(self.difference).folded(label, opened=True))
         if self.result is not None:
             parts += self.result.parts()

@@ -215,7 +215,7 @@ def complete_calls(answer: AIMessageChunk) -> AIMessage:
         if arguments is not None:
             message.tool_calls.append({**call, "args": arguments, "type": "tool_call"})  # type: ignore[typeddict-item]
         else:
-            cut: dict[str, Any] = {"args": chunk["args"] or "", "error": "the arguments are not whole"}
+            cut: dict[str, Any] = {"args": chunk["args"] or "", "error": "the arguments are incomplete"}
             message.invalid_tool_calls.append({**call, **cut, "type": "invalid_tool_call"})  # type: ignore[typeddict-item]
     return message
 

@@ -242,7 +242,7 @@ class Turns:
             problem = one_line(f"{type(error).__name__}: {error}", 200)
         if problem:
             number = next(number for number, each in self._turns.items() if each is turn)
-            raise self._cassette.file.damaged(f"turn {number}", f"what came is no answer of a model: {problem}")
+            raise self._cassette.file.damaged(f"turn {number}", f"the reply is not a model's answer: {problem}")
 
     def _fits(self, messages: list[dict[str, Any]]) -> bool:
         """Count the messages of one more turn, and return whether those of all turns are within the limits."""

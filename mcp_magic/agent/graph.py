@@ -129,7 +129,7 @@ SYSTEM = (
 
 LAST_TURN = "This is the last turn: no further tool can be called. Answer with what is known now."
 
-OTHER_CALL = "not called: what was decided is about another tool or other arguments; call it again"
+OTHER_CALL = "not called: the decision was about another tool or other arguments; call it again"
 
 INSTRUCTIONS_LIMIT = 2000
 """Characters of a server's instructions that the model gets."""
@@ -257,7 +257,7 @@ class _Nodes:
         def approver_of(planned: PlannedCall) -> Approver:
             async def approver(_: Request) -> Decision:
                 if planned.id not in now or shown.get(planned.id) != now[planned.id]:
-                    return Decision.deny("the tool is not as it was when it was asked about", by="check")
+                    return Decision.deny("the tool has changed since you were asked about it", by="check")
                 return _decision(answers if single else _answer_for(answers, planned.id))
 
             return approver
@@ -291,7 +291,7 @@ class _Nodes:
         offer = planned.offer
         problem = approval.get("problem", "")
         if not problem and offer is None:
-            problem = f"the tool {planned.name!r} is not there any more"
+            problem = f"the tool {planned.name!r} is no longer there"
         if not problem and not json_equal(approval["of"], planned.of):
             problem = OTHER_CALL
         if problem or offer is None:
@@ -325,7 +325,7 @@ class _Nodes:
         except MCPToolException as error:
             content, artifact, failed = error.content, error.artifact, True
         if planned.edited:
-            note = f"[the person changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
+            note = f"[the user changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
         return _message(planned, content, artifact, failed=failed)
 
@@ -520,7 +520,7 @@ PRUNE_TURNS = 20
 UNASKED = ("rule ", "approval ", "default")
 """Prefixes of the `by` of decisions that show no question."""
 
-INTERRUPTED = "the person interrupted the run before this call had an answer"
+INTERRUPTED = "the user interrupted the run before this call had an answer"
 
 
 class Screen(Protocol):

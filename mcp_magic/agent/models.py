@@ -233,9 +233,11 @@ def _checked(model: Any) -> BaseChatModel:
     if isinstance(model, BaseChatModel):
         return model
     if isinstance(model, type) and issubclass(model, BaseChatModel):
-        raise ModelError(f"{model.__name__} is a class of chat models; give one that is made: {model.__name__}(...).")
+        raise ModelError(f"{model.__name__} is a class of chat models; give an instance: {model.__name__}(...).")
     kind = type(model).__name__
-    raise ModelError(f"{kind} is no chat model. Give PROVIDER:NAME, {OFFLINE}, or `--model $name` for a LangChain one.")
+    raise ModelError(
+        f"{kind} is not a chat model. Give PROVIDER:NAME, {OFFLINE}, or `--model $name` for a LangChain one."
+    )
 
 
 def _provided_or_replayed(model: str) -> BaseChatModel:

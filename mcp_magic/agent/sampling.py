@@ -438,9 +438,9 @@ def to_sampled(
     content += [*([] if stopped else _media(message)), *calls]
     said = [*notes]
     if message.invalid_tool_calls:
-        said.append("calls whose arguments were not whole were left out")
+        said.append("calls with incomplete arguments were left out")
     if message.tool_calls and own is None:
-        said.append("calls of tools that it may not call were left out")
+        said.append("calls of tools that the server did not offer were left out")
     metadata = message.response_metadata
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     answered_by = str(metadata.get("model_name") or metadata.get("model") or model)

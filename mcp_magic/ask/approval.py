@@ -107,7 +107,7 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y lets it go out, n refuses, e changes the arguments first, a asks no more",
+        help="y lets it go out, n refuses, e changes the arguments first, a stops asking",
         is_shared=True,
     )
 

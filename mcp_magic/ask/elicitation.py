@@ -280,7 +280,7 @@ def _fitting(answer: Any, asked: Elicitation) -> Answer:
     try:
         return _checked(answer, asked)
     except ArgumentsError as error:
-        return Answer.decline(f"what was entered does not fit: {error}")
+        return Answer.decline(f"your values do not fit: {error}")
     except TypeError as error:
         return _failed(error)
 
@@ -293,7 +293,7 @@ def _checked(answer: Any, asked: Elicitation) -> Answer:
         TypeError: The elicitor did not return an `Answer`.
     """
     if not isinstance(answer, Answer):
-        raise TypeError(f"it gave back {type(answer).__name__}, no Answer")
+        raise TypeError(f"it returned {type(answer).__name__}, not an Answer")
     if answer.action != "accept" or asked.mode == "url":
         return Answer(answer.action, None, answer.reason)
     content = dict(answer.content or {})
@@ -373,7 +373,7 @@ def elicitation_question(asked: Elicitation) -> Question:
     """Return the question to the user; `answer_of` reads the reply."""
     shown = Part(question_text(asked), Markup(question_html(asked)))
     if asked.mode == "form":
-        accept = Choice("accept", "Submit", "check", "send what is entered to the server", "[s]end", sends=True)
+        accept = Choice("accept", "Submit", "check", "send these values to the server", "[s]end", sends=True)
     else:
         accept = Choice("accept", "Done", "check", "I have opened the page myself; go on", "[o]pened it, go on")
     form = Form(

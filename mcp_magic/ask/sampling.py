@@ -310,7 +310,7 @@ def _unpaired(asked: SamplingRequest) -> str:
         if results and (message.role != "user" or len(results) < len(message.content_as_list)):
             return f"tool results mixed with other content in message {number}"
         if uses and message.role != "assistant":
-            return f"a tool use in message {number}, which is no assistant's"
+            return f"a tool use in message {number}, which is not from the assistant"
         if set(results) != open_ or len(results) != len(open_):
             return f"tool result missing in request: message {number} does not answer each tool use before it once"
         if len(set(uses)) < len(uses):
@@ -539,7 +539,7 @@ class SamplingQuestions:
         if isinstance(reply, Unanswered):
             raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
         if not isinstance(reply, Sampled):
-            raise TypeError(f"it gave back {type(reply).__name__}, no Sampled")
+            raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
         return await self._looked_at(asked, reply, call) if review.show_reply else reply
 
     async def _reviewed(self, asked: SamplingRequest, call: InFlightRequest) -> Review:
@@ -705,7 +705,7 @@ def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        problem = f"the arguments of {name} are no JSON: {error}"
+        problem = f"the arguments of {name} are not JSON: {error}"
     else:
         if not isinstance(value, dict):
             problem = f"the arguments of {name} are a JSON object, not {type(value).__name__}"

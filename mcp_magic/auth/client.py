@@ -688,13 +688,13 @@ class OAuthClient:
         if why := why_not_open(url):
             host = f" at {host_of(url)}" if host_of(url) else ""
             raise parties.error(
-                f"the address of the log-in page{host} {why}; it was not opened. Its operator has to mend that."
+                f"the address of the log-in page{host} {why}; it was not opened. Its operator must fix that."
             )
         await self._check_reach(url)
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or []):
             raise parties.error(
                 f"{parties.authority} does not say that it supports PKCE (S256), so the code of a log-in could be "
-                "stolen; it was not begun. Its operator has to mend that (code_challenge_methods_supported)."
+                "stolen; it was not begun. Its operator must fix that (code_challenge_methods_supported)."
             )
 
     def _comes_from(self, issuer: str | None) -> bool:
@@ -860,8 +860,8 @@ class OAuthClient:
         """
         if request.method == "POST" and not is_private(str(request.url)):
             raise self.parties.error(
-                f"{host_and_port(str(request.url))} wants secrets over plain http, where anybody on the way can read "
-                "them; nothing was sent. An authorization server has to have https."
+                f"{host_and_port(str(request.url))} wants secrets over plain http, where others on the network can "
+                "read them; nothing was sent. An authorization server must use https."
             )
         timeout = httpx2.Timeout(ASK_SECONDS).as_dict()
         failure = ""
@@ -1063,7 +1063,9 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
     if not endpoint or not is_private(endpoint):
         return LoggedOut(authority, "forgotten; it has no way to revoke tokens")
     if await Reach(spec.url, [getattr(getattr(spec, "auth", None), "issuer", None)]).refused(endpoint):
-        return LoggedOut(authority, "forgotten; it wanted that to be told to an address of this machine or its network")
+        return LoggedOut(
+            authority, "forgotten here; not revoked there: the address for that is on this machine or its network"
+        )
     client, secret = _client(record, spec)
     # the refresh token first: most servers revoke its access tokens with it
     kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
@@ -1093,6 +1095,6 @@ async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secr
         async with httpx2.AsyncClient(timeout=REVOKE_SECONDS, verify=True if plain else tls_context(spec)) as sender:
             answers = [await sender.post(endpoint, data=form, **options) for form in forms]
     except (httpx2.HTTPError, OSError) as error:
-        return f"forgotten; it could not be told ({type(error).__name__})"
+        return f"forgotten here; not revoked there: no answer ({type(error).__name__})"
     refused = [answer.status_code for answer in answers if answer.status_code >= 400]
     return f"forgotten; it did not revoke them (HTTP {refused[0]})" if refused else "revoked"

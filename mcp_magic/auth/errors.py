@@ -84,7 +84,7 @@ class Parties:
             )
         return self.error(
             f"{self.where} does not take the token that {self.authority} has just given (HTTP 401); one of the two is "
-            "set up wrong, and their operators have to mend that."
+            "set up wrong, and their operators must fix that."
         )
 
 
@@ -113,7 +113,7 @@ OAUTH_ERRORS = {
     "invalid_scope": "refused: it does not give these scopes; --scope names others",
     "invalid_grant": "refused: the log-in is too old, was used already, or belongs to another client; log in again",
     "invalid_client": "refused: the client is unknown there, or its secret is wrong; check client_id and client_secret",
-    "unauthorized_client": "refused: this client may not use this grant; its owner there has to allow it",
+    "unauthorized_client": "refused: this client is not allowed to use this grant; its operator must allow it",
     "unsupported_grant_type": "refused: it does not offer this grant",
     "invalid_target": "refused: it gives no tokens for this server (resource)",
     "invalid_request": "refused: it did not understand the request",
@@ -121,24 +121,24 @@ OAUTH_ERRORS = {
 """Error code of an authorization server -> its meaning, after the server's name (RFC 6749, 4.1.2.1 and 5.2)."""
 
 _EXPLANATIONS = [
-    (r"Invalid registration response", "{at} answered the registration with something that is none; its fault."),
+    (r"Invalid registration response", "{at} answered the registration with something else; its fault."),
     (r"Authorization server registered", "{at} registered this client in a way that it cannot use; its fault."),
-    (r"Invalid token response", "{at} answered with something that is no token; its fault."),
+    (r"Invalid token response", "{at} answered with something that is not a token; its fault."),
     (
         r"Authorization response iss mismatch: (\S+) != (\S+)",
         "the answer came from {0} and not from {1}, where you were sent (wrong issuer): it was not used.",
     ),
     (
         r"Authorization response missing iss",
-        "{at} promises to say who it is in its answers (iss) and did not: the answer was not used.",
+        "{at} promises to name the issuer in its answers (iss) and did not: the answer was not used.",
     ),
     (
         r"Authorization server metadata issuer mismatch: (\S+) != (\S+)",
-        "the metadata of {1} is that of {0} (wrong issuer): nothing was sent there. Its operator must mend it.",
+        "the metadata of {1} is that of {0} (wrong issuer): nothing was sent there. Its operator must fix it.",
     ),
     (
         r"Protected resource (\S+) does not match expected (\S+)",
-        "{1} says that it is {0} (wrong resource): no token was asked for. Its operator must mend that.",
+        "{1} says that it is {0} (wrong resource): no token was asked for. Its operator must fix that.",
     ),
     (
         r"Protected resource metadata request failed: HTTP (\d+)",

@@ -462,7 +462,7 @@ class LogIns:
     def _unanswered(self, login: LogIn, *, late: bool) -> str:
         if not late:
             return f"{login.server}: the log-in at {login.host} was not answered."
-        again = f" ({login.stale} answers to other log-ins were not believed)" if login.stale else ""
+        again = f" ({login.stale} answers to other log-ins were rejected)" if login.stale else ""
         return (
             f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."

@@ -50,9 +50,9 @@ InProcess = Literal["live", "replay"]
 
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
-    "replay": "only replays: what is not in the file is an error",
+    "replay": "only replays: a request that is not in the file is an error",
     "record": "records everything anew",
-    "auto": "replays what is in the file, and adds what is not",
+    "auto": "replays recorded requests, and adds the others",
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
 
@@ -243,7 +243,7 @@ def tenths(since: float) -> tuple[dict[str, float], float]:
 def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
     if given not in known:
         raise CassetteError(
-            f"{given!r} is no {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
+            f"{given!r} is not a {what} of a cassette.{did_you_mean(given, known)} There are {listed(known)}."
         )
     return given
 

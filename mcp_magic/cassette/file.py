@@ -109,7 +109,7 @@ class CassetteFile:
     def _check_header(self, header: dict[str, Any]) -> None:
         version = header.get("cassette")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise CassetteError(f'{self.path} is no cassette: its first line does not say {{"cassette": 1, ...}}.')
+            raise CassetteError(f'{self.path} is not a cassette: its first line does not say {{"cassette": 1, ...}}.')
         if version > FORMAT:
             newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
             raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
@@ -219,7 +219,7 @@ class CassetteFile:
         unlock = weakref.finalize(self, os.close, descriptor)
         problem = "" if try_lock(descriptor) else "another kernel is recording on it"
         if not problem and os.fstat(descriptor).st_size != self._size:
-            problem = "it was changed while this kernel had it in"
+            problem = "another program changed it during the recording"
         if problem:
             unlock()
             raise CassetteError(f"the cassette {self.path} cannot be written: {problem}; record on another file.")

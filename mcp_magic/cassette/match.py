@@ -380,7 +380,7 @@ class Server:
         equal = [scene for scene in known if scene.key == key]
         if equal:
             times = "once" if len(equal) == 1 else f"{len(equal)} times"
-            return f"{asked} was recorded {times}, and is asked for once more"
+            return f"{asked} was recorded {times}, and was sent once more"
         alike = [scene for scene in known if scene.method == method]
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))

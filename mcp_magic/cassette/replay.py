@@ -340,7 +340,7 @@ class ReplayTransport:
             return ""
         mine, its = masked(self._cassette, answer.get("result"), method), recorded["result"]
         mine, its = _answer(mine), _answer(its)
-        return "" if mine == its else f"{method} was answered otherwise when it was recorded: {difference(mine, its)}"
+        return "" if mine == its else f"{method} had another answer when it was recorded: {difference(mine, its)}"
 
     def _refuse(self, number: Any, why: str) -> None:
         name = f"{self._server.name}: {why}"

@@ -147,7 +147,7 @@ def as_text(value: Any, *path: str | int) -> str:
         raise FieldError(f"expected text, got {kind_of(value)}.", *path)
     text = str(value)
     if path[0] == "headers" and any(c in text for c in "\r\n\0"):
-        raise FieldError("a header may not have line breaks.", *path)
+        raise FieldError("a header cannot have line breaks.", *path)
     return text
 
 
@@ -215,7 +215,7 @@ def check_name(name: str) -> str:
     """
     if _NAME.fullmatch(name):
         return name
-    raise TargetError(f"{name!r} is no server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
+    raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
@@ -372,7 +372,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         found = file.read(largest + 1)
         if len(found) > largest:
             size = max(len(found), status.st_size)
@@ -440,7 +440,7 @@ def read_env_file(path: Path) -> dict[str, str]:
     try:
         text = read_bytes(path).decode("utf-8-sig")
         if _is_bomb(dotenv_values(stream=StringIO(text), interpolate=False)):
-            problem = f"{path}: its variables are made of too many others."
+            problem = f"{path}: its variables refer to too many others."
         else:
             found = dotenv_values(stream=StringIO(text))
             return {name: value for name, value in found.items() if value is not None}
@@ -538,7 +538,7 @@ class Variables:
         if kind in ("input", "config", "command"):
             variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
             instead = f"Use ${{{variable}}} and set that variable in the environment or in .env."
-            raise FieldError(f"{match[0]} can be answered by an editor only. {instead}")
+            raise FieldError(f"{match[0]} can only be filled in by an editor. {instead}")
         if kind is None and default is None and name in self._editor_names:
             return self._editor_names[name]
         if not _VARIABLE.fullmatch(name):

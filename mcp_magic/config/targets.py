@@ -215,7 +215,7 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
         )
     suffix = path.suffix.lower()
     if suffix != ".py" and suffix not in NODE_SUFFIXES:
-        raise TargetError(f"{path} is no server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")
+        raise TargetError(f"{path} is not a server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")
     program = sys.executable if suffix == ".py" else "node"
     return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
 
@@ -365,7 +365,7 @@ def _from_value(value: Any, directory: Path | None) -> Named:
     if is_server(value):
         return InProcessSpec(server=value), slug(str(value.name or ""))
     what = "nothing" if value is None else f"an object of type {type(value).__name__}"
-    raise TargetError(f"{what} is no target. {TARGETS}")
+    raise TargetError(f"{what} is not a target. {TARGETS}")
 
 
 def _from_entry(entry: ServerEntry) -> Named:
@@ -415,7 +415,9 @@ class _Names:
             return self._url(text)
         if address := url_meant(text, self._directory):
             address = mask_url(address)
-            raise TargetError(f"{address.partition('//')[2]!r} is no server file and no URL. Did you mean {address!r}?")
+            raise TargetError(
+                f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
+            )
         if is_path(text) and not self._is_command(text):
             return spec_of_file(Path(text), self._directory)
         value = self._variable(text)
@@ -453,9 +455,9 @@ class _Names:
         hint = did_you_mean(text, [name for name in self._known if name != text])
         words = mask_arguments(tuple(text.split()))
         text = " ".join(words)
-        first = f"{text!r} is no target.{hint}"
+        first = f"{text!r} is not a target.{hint}"
         if value is not None:
-            first = f"the variable {text} holds no server but an object of type {type(value).__name__}.{hint}"
+            first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
         if len(words) > 1 or shutil.which(words[0]):
             first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
         return f"{first} {TARGETS}\n{not_configured}"

@@ -485,7 +485,7 @@ class Consent:
     def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
         """Check an approver's answer against the schema, the denying rules, and the request as it was asked."""
         if not isinstance(decision, Decision):
-            raise TypeError(f"it gave back {type(decision).__name__}, no Decision")
+            raise TypeError(f"it returned {type(decision).__name__}, not a Decision")
         if not decision.approved:
             return decision
         if self.definitions.seal(request.name) != definition:

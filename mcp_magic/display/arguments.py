@@ -345,7 +345,7 @@ def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | No
     try:
         edited = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentsError(f"this is no JSON: {error}") from None
+        raise ArgumentsError(f"this is not JSON: {error}") from None
     if not isinstance(edited, dict):
         raise ArgumentsError(f"the arguments are a JSON object, not {type(edited).__name__}")
     original = dict(original)

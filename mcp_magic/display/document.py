@@ -631,7 +631,7 @@ class Badge:
 NO_HINTS = Badge(
     "no hints",
     "neutral",
-    "the server does not say what the tool does; consent takes it for one that may change, delete and reach out",
+    "the server gives no hints; consent treats the tool as one that can change, delete and reach out",
 )
 """The badge of a tool whose server gives no hints."""
 
@@ -675,7 +675,7 @@ def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
         yield "○ read-only", "safe", "it changes nothing"
     else:
         if hints.destructive_hint:
-            yield "! destructive", "danger", "it may overwrite or delete"
+            yield "! destructive", "danger", "it can overwrite or delete"
         elif hints.destructive_hint is False:
             yield "+ only adds", "neutral", "it adds and never destroys"
         elif hints.read_only_hint is False:

@@ -199,17 +199,17 @@ def why_not_open(url: str) -> str:
     >>> why_not_open("https://github.com@evil.example/")
     "has a user name, which looks like the host: 'github.com@'"
     >>> why_not_open("javascript:alert(1)"), why_not_open("http://127.0.0.1:8000/login")
-    ('is no http(s) URL', '')
+    ('is not an http(s) URL', '')
     """
     if len(url) > MAX_URL:
         return f"has more than {MAX_URL:,} characters"
     if not host_of(url):
-        return "is no http(s) URL"
+        return "is not an http(s) URL"
     parts = urlsplit(url)
     if "@" in parts.netloc:
         return f"has a user name, which looks like the host: {one_line(parts.netloc.rpartition('@')[0], 60) + '@'!r}"
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
-        return "has no https, so anybody on the way could read what you type there"
+        return "has no https, so others on the network could read what you type there"
     return ""
 
 

@@ -500,7 +500,7 @@ async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step)
 async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> None:
     """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
-    what = f"HTTP {reply.status} with {kind}, which is no MCP"
+    what = f"HTTP {reply.status} with {kind}, which is not MCP"
     page = await patient.get_at()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
         note = step.warn if spec.fallback else step.fail
@@ -511,7 +511,7 @@ async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) 
         if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
             step.fail(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
             return
-    todo = "mend the path (it often ends in /mcp); is this an MCP server?"
+    todo = "fix the path (it often ends in /mcp); is this an MCP server?"
     step.fail(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 

@@ -105,7 +105,7 @@ def judge_version(connection: Connection, step: Step) -> None:
         step.warn(f"{version} has no structured results and no questions to you", "update the server's SDK")
     info = connection.server_info
     if info is None or not info.name:
-        step.warn("it does not say who it is", "give serverInfo a name and a version")
+        step.warn("it does not give its name", "give serverInfo a name and a version")
     else:
         title = f" ({one_line(info.title, 80)})" if info.title else ""
         step.ok(f"server {one_line(info.name, 80)}{title} {one_line(info.version or '', 40)}".rstrip())
@@ -260,7 +260,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
             found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
-                offer.todo = "hosts lose the whole list by that; mend what it names"
+                offer.todo = "hosts lose the whole list; fix the named part"
             break
         offer.pages += 1
         offer.items += asked.result[listed_by.member]
@@ -268,11 +268,11 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
         if cursor in (None, ""):
             break
         if str(cursor) in seen:
-            offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "mend the paging"))
+            offer.odd.append((f"the cursor {str(cursor)[:60]!r} came twice: the list never ends", "fix the paging"))
             break
         seen.add(str(cursor))
     else:
-        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "mend the paging"))
+        offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "fix the paging"))
     _parse(offer)
     return offer
 

@@ -145,7 +145,7 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
         step.ok(f"initialize: answered in {took} with protocol {version}")
         return True
     if version is not None:
-        step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is none that is known")
+        step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is not a known version")
     elif modern:
         step.ok(f"initialize: {refused(reply)}: hosts that do not speak 2026-07-28 cannot use it")
     else:
@@ -161,7 +161,7 @@ def refused(reply: Reply) -> str:
         return f"refused, {message} ({code}, {of_code(code).meaning})"
     if reply.status is not None and reply.status >= 400:
         return f"HTTP {reply.status}"
-    return reply.failure or "its answer is no JSON-RPC"
+    return reply.failure or "its answer is not JSON-RPC"
 
 
 # A stdio server as a process of the doctor. The SDK hides the process. Here the doctor sees whether it starts, what it
@@ -401,7 +401,7 @@ async def begin_by_hand(
     try:
         await patient.start()
     except NotImplementedError:
-        step.skip("this event loop starts no processes, so it was not looked at by hand")
+        step.skip("this event loop starts no processes, so the process was not examined")
         return None, None
     except OSError as error:
         step.fail(*not_started(spec, error))
@@ -465,7 +465,7 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
 def _judge_output(patient: ServerProcess, step: Step) -> None:
     if patient.garbage:
         todo = "print to stderr: the standard output is for messages alone"
-        step.warn(f"it writes to its output what is no message: {patient.garbage[0]!r}", todo)
+        step.warn(f"it writes more than messages to its output: {patient.garbage[0]!r}", todo)
     for line in cause(patient.stderr):
         step.ok(f"stderr: {line[:300]}")
 
@@ -483,7 +483,7 @@ def _judge_exit(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
 def _silent(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
     waited = f"{spec.timeout:g} s"
     if patient.echoes:
-        step.fail("it sends back what it is sent", "this is no MCP server (a shell, cat, a terminal?)")
+        step.fail("it sends back what it is sent", "this is not an MCP server (a shell, cat, a terminal?)")
     elif patient.garbage:
         step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
     else:

@@ -796,7 +796,7 @@ class Answers:
         except OSError as error:
             problem = f"cannot read {path}: {error.strerror or error}"
         except (ValueError, RecursionError) as error:
-            problem = f"{path} holds no JSON: {error}"
+            problem = f"{path} does not hold JSON: {error}"
         else:
             return cls(answers, path.name)
         raise ArgumentsError(problem)
@@ -893,7 +893,9 @@ def _elicitation(answers: dict[str, Any], name: str) -> Any:
         return answers
     if len(answers) > 1:
         beside = next(key for key in answers if key != "elicitation")
-        raise ArgumentsError(f'{name}: {beside[:60]!r} stands beside "sampling" and "elicitation"; move it into one')
+        raise ArgumentsError(
+            f'{name}: {beside[:60]!r} is beside "sampling" and "elicitation"; move it into one of them'
+        )
     return section
 
 

@@ -557,7 +557,7 @@ def seconds_typed(word: str) -> float:
 TIMEOUTS = (
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
     Argument(
-        "--max-total-timeout", type=seconds_typed, metavar="S", help="seconds it may take while it reports progress"
+        "--max-total-timeout", type=seconds_typed, metavar="S", help="seconds in total, even while it reports progress"
     ),
 )
 """Both options."""
@@ -567,4 +567,4 @@ TIMEOUTS = (
 
 ANY_SERVER = Argument("server", nargs="?", metavar="SERVER", help="one server instead of all")
 ONE_SERVER = Argument("server", nargs="?", metavar="SERVER", help="a connected server (default: the only one)")
-ONE_TOOL = Argument("tool", metavar="SERVER:TOOL", help="the server may be left out while the name is unique")
+ONE_TOOL = Argument("tool", metavar="SERVER:TOOL", help="you can leave out the server while the name is unique")

@@ -347,7 +347,7 @@ BLOCKED_SECONDS = 2.0
 """Seconds after which another thread checks whether the cell's loop still runs."""
 
 BLOCKED = (
-    "%mcp in a thread needs the kernel's loop, and the cell waits for threads without letting it turn. "
+    "%mcp in a thread needs the kernel's loop, which is blocked while the cell waits for threads. "
     "Let the cell await them: `await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))`."
 )
 

@@ -610,7 +610,7 @@ class Running:
         self._free = asyncio.Event()
         self._key = (watch.server, watch.uri)
         if (before := _running.get(self._key)) is not None:
-            before.watch.stop("watched again by another cell")
+            before.watch.stop("another cell watches it now")
         _running[self._key] = self
         self._show()
         following = watch.follow(self._show, seconds=seconds, count=count)

@@ -49,20 +49,19 @@ class Settings(Configurable):
         None,
         allow_none=True,
         min=0.001,
-        help="Seconds to wait for the answer of a call, a read or a prompt; None: as long as it takes.",
+        help="Seconds to wait for the answer of a call, a read or a prompt; None: no limit.",
     ).tag(config=True)
     max_total_timeout = Float(
         None,
         allow_none=True,
         min=0.001,
-        help="Seconds a call with a time-out may take, however often progress starts that anew; None: ten time-outs.",
+        help="Seconds that a call with a time-out can take in total, even with progress; None: ten time-outs.",
     ).tag(config=True)
     show_progress = Bool(True, help="Whether the progress of calls is shown below their cell.").tag(config=True)
     show_logs = Enum(
         (*LEVELS, "off"),
         "warning",
-        help="The least severe log messages that are shown below the cell whose call caused them: "
-        f"{', '.join(LEVELS)}, off.",
+        help=f"The lowest level of log messages shown below the cell that called: {', '.join(LEVELS)}, off.",
     ).tag(config=True)
     display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
@@ -70,7 +69,7 @@ class Settings(Configurable):
     approval = Enum(
         ("ask", "auto", "readonly", "deny"),
         "ask",
-        help="What decides about calls of agents and servers that no rule matches: ask, auto, "
+        help="What happens to calls of agents and servers that no rule matches: ask, auto, "
         "readonly (asks for what changes things), deny.",
     ).tag(config=True)
     ask_with = Enum(
@@ -80,7 +79,7 @@ class Settings(Configurable):
     ).tag(config=True)
     approval_timeout = Float(300.0, min=0.1, help="Seconds you have to answer when you are asked.").tag(config=True)
     max_questions = Int(
-        20, min=0, help="Questions that a server may ask you in the course of one call; it is told if it asks more."
+        20, min=0, help="Questions that a server can ask you during one call; each further one gets an error."
     ).tag(config=True)
     audit_file = Unicode("", help="A JSON Lines file to which consent decisions are appended; empty: none.").tag(
         config=True
@@ -121,7 +120,7 @@ class Settings(Configurable):
     telemetry = Secretive(
         "",
         help="Where OpenTelemetry spans go: nowhere (empty), console, otlp (to where OTEL_EXPORTER_OTLP_* say), or a "
-        "SpanExporter. They have no arguments and no results.",
+        "SpanExporter. Spans contain no arguments and no results.",
     ).tag(config=True)
 
     @validate("telemetry")

@@ -266,7 +266,7 @@ def _check(tool: Any) -> None:
     from langchain_core.tools import BaseTool
 
     if not isinstance(tool, BaseTool):
-        raise UnservableToolError(f"serve_langchain: {_what(tool)} is no LangChain tool.{_advice(tool)}")
+        raise UnservableToolError(f"serve_langchain: {_what(tool)} is not a LangChain tool.{_advice(tool)}")
     if isinstance(tool.args_schema, dict):
         origin = tool.metadata or {}
         if "server" in origin and "tool" in origin:
@@ -328,7 +328,7 @@ def _annotations(tool: BaseTool) -> ToolAnnotations | None:
         said = None
     if said is None:
         raise UnservableToolError(
-            f"serve_langchain: metadata['annotations'] of {tool.name!r} are no MCP tool annotations: {given!r}; "
+            f"serve_langchain: metadata['annotations'] of {tool.name!r} are not MCP tool annotations: {given!r}; "
             f"valid are title (text) and {listed(_HINTS.values())} (true or false)."
         )
     return ToolAnnotations(**{**hints, **said}) if hints or said else None

@@ -138,7 +138,7 @@ T = TypeVar("T")
 BUSY_SECONDS = 10.0
 """Seconds for a loop on another thread to respond. A loop that waits for this very call never does."""
 
-_ENDED = "the event loop that opened the session does not run any more; connect in the loop that calls the tool."
+_ENDED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
 _BUSY = (
     "the event loop of the sessions is busy, most likely with the code that waits for this tool: "
     "`await agent.ainvoke(...)` instead of `agent.invoke(...)` keeps it free."

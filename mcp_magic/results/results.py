@@ -984,7 +984,7 @@ def fits(result: ToolResult, schema: Mapping[str, Any]) -> str:
 def within(result: ToolResult, milliseconds: float) -> str:
     """Return "" if the call took less than `milliseconds`, else how long it took."""
     taken = result.seconds * 1000
-    return "" if taken < milliseconds else f"it took {taken:.0f} ms, and may take {milliseconds:g}"
+    return "" if taken < milliseconds else f"it took {taken:.0f} ms; the limit is {milliseconds:g} ms"
 
 
 def value_of(result: ToolResult) -> Any:

@@ -410,7 +410,7 @@ def _name(key: Any, path: str) -> str:
         return _text(str.__str__(key), f"{path}: the key {key!r}")
     if not isinstance(key, bool) and isinstance(key, numbers.Integral | uuid.UUID | datetime.date):
         return str(key)
-    raise ArgumentsError(f"{path}: the key {key!r} is no text, and JSON names are")
+    raise ArgumentsError(f"{path}: the key {key!r} is not text, and JSON names must be text")
 
 
 def _array(value: Iterable[Any], field: Field, path: str) -> list[Any]:

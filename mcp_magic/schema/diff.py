@@ -108,7 +108,7 @@ def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaCha
         yield SchemaChange(_at(path, name), text, (name in now) == (side == "input"))
     closed, closes = (each.schema.get("additionalProperties") is False for each in (old, new))
     if closed != closes:
-        text = "takes no other fields any more" if closes else "takes other fields now"
+        text = "no longer takes other fields" if closes else "takes other fields now"
         yield SchemaChange(path, text, closes and side == "input")
 
 
@@ -157,7 +157,7 @@ def _choices(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaCh
         return
     had, has = set(map(json_key, before)), set(map(json_key, now))
     for gone in (value for value in before if json_key(value) not in has):
-        yield SchemaChange(path, f"{gone!r} is no choice any more", side == "input")
+        yield SchemaChange(path, f"{gone!r} is no longer a choice", side == "input")
     for added in (value for value in now if json_key(value) not in had):
         yield SchemaChange(path, f"{added!r} is a choice now", side == "output")
 
@@ -180,7 +180,7 @@ def _limits(old: Mapping[str, Any], new: Mapping[str, Any], path: str, side: Sid
 def _changed(keyword: str, before: Any, now: Any) -> str:
     if before is None:
         return f"has {keyword} {now!r} now"
-    return f"has no {keyword} any more" if now is None else f"{keyword} is {now!r} instead of {before!r}"
+    return f"no longer has {keyword}" if now is None else f"{keyword} is {now!r} instead of {before!r}"
 
 
 def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
@@ -188,7 +188,7 @@ def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
         if old.default is MISSING:
             yield SchemaChange(path, f"the default is {new.default!r} now", False)
         elif new.default is MISSING:
-            yield SchemaChange(path, "has no default any more", False)
+            yield SchemaChange(path, "no longer has a default", False)
         elif not json_equal(old.default, new.default):
             yield SchemaChange(path, f"the default is {new.default!r} instead of {old.default!r}", False)
     if (old.description, old.title) != (new.description, new.title) and path:

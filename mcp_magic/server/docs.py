@@ -294,13 +294,13 @@ def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
     except OSError as error:
         problem = f"{path}: {error.strerror}; {advice}"
     except (ValueError, RecursionError) as error:
-        problem = f"{path} is no JSON ({error}); {advice}"
+        problem = f"{path} is not JSON ({error}); {advice}"
     else:
         version = found.get("mcp_magic") if isinstance(found, dict) else None
         if version == FORMAT and all(isinstance(found.get(kind), dict) for kind in KINDS):
             return dict(found)
         newer = isinstance(version, int) and version > FORMAT
-        problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is no snapshot of a server; {advice}"
+        problem = f"{path} is of a newer mcp_magic" if newer else f"{path} is not a snapshot of a server; {advice}"
     raise ConfigError(problem)
 
 
@@ -338,7 +338,7 @@ def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_D
         yield change.path, change.text, change.breaking
     before, now = old.get("outputSchema"), new.get("outputSchema")
     if (before is None) != (now is None):
-        yield "result", "has no schema any more" if now is None else "has a schema now", now is None
+        yield "result", "no longer has a schema" if now is None else "has a schema now", now is None
     elif before is not None:
         for change in schema_changes(before, now, "output"):
             yield f"result.{change.path}".rstrip("."), change.text, change.breaking

@@ -235,7 +235,7 @@ def _parsed(source: str) -> ast.Module:
         compile(tree, "cell", "exec", dont_inherit=True)
         return tree
     except SyntaxError as error:
-        problem = f"line {(error.lineno or 0) + 1} of its cell is no plain Python (a magic, or an await): {error.msg}"
+        problem = f"line {(error.lineno or 0) + 1} of its cell is not plain Python (a magic, or an await): {error.msg}"
     raise CommandError(f"%mcp export: {problem}")
 
 

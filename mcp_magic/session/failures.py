@@ -117,7 +117,7 @@ def unreachable(error: BaseException, where: str) -> Reason:
     """Say why no connection to a place came about, from an error of a socket, httpx2 or websockets."""
     text = chain_text(error)
     if f"[Errno {errno.EMFILE}]" in text:
-        what = f"no connection to {where}: this process has as many files open as it may (`ulimit -n`)"
+        what = f"no connection to {where}: this process has as many files open as it can (`ulimit -n`)"
         return Reason(what, "close some, or make fewer calls at once")
     if "imeout" in type(error).__name__:
         return Reason(f"no connection to {where} in time", "is a firewall between?")
@@ -175,7 +175,7 @@ def refused_with(status: int) -> Reason:
 
 # Errors while a session is opened.
 
-NO_SERVER = "Is it a server? One that is made with MCPServer has to call run()."
+NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 """Hint for a program that ends at once with exit code 0."""
 
 
@@ -210,8 +210,8 @@ def _with_protocol(error: Exception, place: Place) -> Exception:
 def _handshake_timeout(place: Place) -> Exception:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
-        text = f"{place.name}: {where} writes {garbage!r}, which is no MCP message, and did not answer in {seconds:g} s"
-        return errors.NotAnMCPServerError(f"{text}.{place.said()}", stderr=place.stderr())
+        text = f"{place.name}: {where} writes {garbage!r}, which is not an MCP message, and did not answer"
+        return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
     said = place.said()
@@ -236,7 +236,7 @@ def _no_command(found: BaseException, place: Place) -> Exception:
 def _exited(found: BaseException, place: Place) -> Exception:
     if isinstance(place.spec, StdioSpec):
         said = place.said()
-        wrote = f" It wrote {garbage!r}, which is no MCP message." if (garbage := place.garbage()) else ""
+        wrote = f" It wrote {garbage!r}, which is not an MCP message." if (garbage := place.garbage()) else ""
         if place.ended() == " (exit code 0)" and not said and not wrote:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
@@ -271,7 +271,7 @@ def _no_mcp(found: BaseException, place: Place) -> Exception:
 
 
 def _bad_url(found: BaseException, place: Place) -> Exception:
-    return errors.TargetError(f"{place.name}: {place.spec.where!r} is no usable URL: {text_of(found, place)}")
+    return errors.TargetError(f"{place.name}: {place.spec.where!r} is not a usable URL: {text_of(found, place)}")
 
 
 def _opening(place: Place) -> Attempt | None:
@@ -461,7 +461,7 @@ def refusal_of(problem: Exception) -> Any:
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
         return _error(number, details[0]["msg"], "the request")
-    return _error(number, "it is no JSON-RPC 2.0", "the request", _INVALID_REQUEST)
+    return _error(number, "it is not JSON-RPC 2.0", "the request", _INVALID_REQUEST)
 
 
 def instead_of_strange(number: int | str, said: str) -> Any:
@@ -558,7 +558,9 @@ def _reason(details: list[Any], whole: dict[str, Any]) -> str:
             if member in detail["loc"]:
                 where = ".".join(str(part) for part in detail["loc"][1:])
                 return f"{where}: {detail['msg']}"
-    return "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is no JSON-RPC 2.0"
+    return (
+        "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is not JSON-RPC 2.0"
+    )
 
 
 # Errors of requests.

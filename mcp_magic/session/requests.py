@@ -220,7 +220,7 @@ class RequestSender:
         return answer
 
     def _tell_queue(self, call: InFlightRequest, most: int, waiting: int) -> None:
-        text = f"{most} calls of {self._place.name} are under way; {waiting} wait for their turn"
+        text = f"{most} calls of {self._place.name} are under way; {waiting} more are waiting"
         self._notices.log("warning", text)
         call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 

@@ -73,6 +73,6 @@ async def tell_changed(client: Client) -> None:
 def _resolved(directory: str | Path, base: Path) -> Path:
     path = (base / Path(directory).expanduser()).resolve()
     if not path.is_dir():
-        problem = f"{path} is no directory; a root is one that exists"
+        problem = f"{path} is not a directory; a root must be an existing directory"
         raise ArgumentsError(problem)
     return path

@@ -172,7 +172,7 @@ _CALLERS = ("mcp", "mcp_magic", "anyio", "pydantic", "asyncio", "pyodide")
 """Packages whose frames to drop from the traceback of a tool."""
 
 _BYTES = (
-    "it returned bytes, which are no JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
+    "it returned bytes, which are not JSON; return Image(data=..., format='png') or Audio(data=..., format='wav') "
     "of mcp.server.mcpserver, or base64.b64encode(data).decode()"
 )
 

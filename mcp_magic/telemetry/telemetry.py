@@ -43,7 +43,9 @@ def check(to: Any) -> None:
     if isinstance(to, str) and to not in TARGETS:
         raise ConfigError(f"telemetry: {to!r} is none of '', 'console' and 'otlp'.{did_you_mean(to, TARGETS)}")
     if not isinstance(to, str) and not (callable(getattr(to, "export", None)) and hasattr(to, "shutdown")):
-        raise ConfigError(f"telemetry: a {type(to).__name__} is no SpanExporter; '', 'console' and 'otlp' are names.")
+        raise ConfigError(
+            f"telemetry: a {type(to).__name__} is not a SpanExporter; '', 'console' and 'otlp' are names."
+        )
     needed = TARGETS[to] if isinstance(to, str) else TARGETS["console"]
     if not _installed(needed):
         raise MissingDependencyError(f"telemetry needs {needed}: pip install 'mcp-magic[otel]'")

@@ -115,7 +115,7 @@ class Detail:
         self.note = shop.make(ipywidgets.HTML, "label")
         self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
         self.read = self._button("Read", "read this resource and show it here", self.read_it)
-        self.back = self._button("Close form", "forget what the form holds and go back to the card", self.close_form)
+        self.back = self._button("Close form", "discard the form and go back to the card", self.close_form)
         self.hide = self._button("Close", "close this card", self._closed)
         self.buttons = shop.make(ipywidgets.HBox, "line")
         self.widget = shop.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
@@ -140,7 +140,7 @@ class Detail:
         if self.item is None:
             return
         if item is None or connection is None:
-            self.say(f"{self.item.label} is not offered any more", error=True)
+            self.say(f"{self.item.label} is no longer offered", error=True)
         elif connection is not self._connection or item.definition != self.item.definition:
             self.say("")
             self._connection, self.item = connection, item

@@ -62,7 +62,7 @@ class JsonEditor:
         try:
             value = read_json(text) if text.strip() else {}
         except ValueError as error:
-            unread.append(Problem((), f"expected JSON, got a text that is none: {error}"))
+            unread.append(Problem((), f"expected JSON, got other text: {error}"))
             return {}
         if isinstance(value, dict):
             return value

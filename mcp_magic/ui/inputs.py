@@ -966,7 +966,7 @@ class JsonInput(Input):
             return read_json(text)
         except ValueError as error:
             hint = "; a text needs quotes" if re.fullmatch(r"[\w .,-]+", text.strip()) else ""
-            unread.append(Problem(path, f"expected JSON, got a text that is none: {error}{hint}"))
+            unread.append(Problem(path, f"expected JSON, got other text: {error}{hint}"))
         return text
 
     def set(self, value: Any) -> None:

@@ -308,10 +308,10 @@ class Card:
             return reveal.hidden(self._values)
 
         def show_all() -> tuple[str, str]:
-            return f"Show all of {named(cut()) or 'it'}", "show the whole of what is cut above; it stays in no output"
+            return f"Show all of {named(cut()) or 'it'}", "show the cut texts in full; no output keeps them"
 
         def show_hidden() -> tuple[str, str]:
-            return "Show hidden", "show what would be sent in place of ***; it stays in no output"
+            return "Show hidden", "show the values behind ***; no output keeps them"
 
         kinds = [(cut, show_all), (hidden, show_hidden)]
         return [Revealing(self._shop, values, self._post, show, self._saw) for values, show in kinds if values()]
@@ -371,7 +371,7 @@ class Card:
         if self.editor is None:
             self._open(form)
             if not form.labels:
-                button.description, button.tooltip = "Discard changes", "take the arguments as they came"
+                button.description, button.tooltip = "Discard changes", "use the original arguments"
             return
         if form.labels:
             return

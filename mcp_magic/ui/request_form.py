@@ -348,7 +348,7 @@ def _parsed(template: str) -> UriTemplate:
     except InvalidUriTemplate as error:
         reason = str(error)
     problem = sentence(f"{template} cannot be filled in", reason)
-    raise ArgumentsError(f"{problem} `%mcp read URI` reads what you write yourself.")
+    raise ArgumentsError(f"{problem} `%mcp read URI` reads a URI that you type.")
 
 
 def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
@@ -664,9 +664,7 @@ class RequestForm:
         if self.form.problems:  # incomplete objects and lists are taken from the example
             draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
         line = self._code_for({**example, **draft})
-        return (
-            f"it is filled in where widgets are shown; a line that does the same, for example:\n{shorten(line, 2000)}"
-        )
+        return f"this form needs widgets; a line that does the same, for example:\n{shorten(line, 2000)}"
 
     def __repr__(self) -> str:
         state = "running" if self.running else self._runner.outcome or "not run yet"

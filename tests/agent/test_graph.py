@@ -186,7 +186,7 @@ async def test_a_call_goes_out_with_the_arguments_the_person_made_of_it_and_the_
     assert shop.called == [("buy", {"item": "apple", "count": 2})]
     [(status, text)] = tools_said(state)
     assert status == "success"
-    assert text == "[the person changed the arguments to item=apple, count=2]\nbought 2 apple"
+    assert text == "[the user changed the arguments to item=apple, count=2]\nbought 2 apple"
 
 
 async def test_each_call_is_asked_about_once_and_on_record_once(host: Host) -> None:
@@ -383,7 +383,7 @@ async def test_a_call_that_was_changed_after_it_was_approved_does_not_go_out(hos
     state = await graph.ainvoke(None, config)
 
     assert shop.called == []
-    assert "what was decided is about another tool or other arguments" in tools_said(state)[0][1]
+    assert "the decision was about another tool or other arguments" in tools_said(state)[0][1]
 
 
 async def test_what_was_decided_in_a_turn_that_came_to_no_end_holds_for_no_later_one(host: Host, shop: Shop) -> None:
@@ -423,7 +423,7 @@ async def test_a_tool_that_changes_before_the_graph_is_resumed_is_not_called(hos
     state = await graph.ainvoke(Command(resume="approve"), config)
 
     assert shop.called == []
-    assert "the tool is not as it was when it was asked about" in tools_said(state)[0][1]
+    assert "the tool has changed since you were asked about it" in tools_said(state)[0][1]
 
 
 # The tools

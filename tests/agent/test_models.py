@@ -134,9 +134,9 @@ def test_a_chat_model_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (3, "int is no chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
-        (None, "NoneType is no chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
-        (ChatOpenAI, "ChatOpenAI is a class of chat models; give one that is made: ChatOpenAI(...)."),
+        (3, "int is not a chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
+        (None, "NoneType is not a chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
+        (ChatOpenAI, "ChatOpenAI is a class of chat models; give an instance: ChatOpenAI(...)."),
     ],
 )
 def test_what_is_no_chat_model_is_refused(thing: Any, said: str) -> None:

@@ -151,7 +151,7 @@ async def test_an_interrupted_call_is_cancelled_and_what_was_done_stays_in_the_t
     answers = [m for m in await agent.messages() if isinstance(m, ToolMessage)]
     assert [(m.status, m.text) for m in answers] == [
         ("success", "1.5"),
-        ("error", "the person interrupted the run before this call had an answer"),
+        ("error", "the user interrupted the run before this call had an answer"),
     ]
     assert "interrupted" in agent.screen.flushed[-1]
 
@@ -207,7 +207,7 @@ async def test_calls_that_a_dead_kernel_left_unanswered_are_answered_when_the_th
     await agent.run("go on")
 
     kinds = [(m.type, m.text) for m in agent.model.seen[0].messages[1:]]
-    assert kinds[2] == ("tool", "the person interrupted the run before this call had an answer")
+    assert kinds[2] == ("tool", "the user interrupted the run before this call had an answer")
     assert kinds[3] == ("human", "go on")
 
 

@@ -245,7 +245,7 @@ async def test_a_model_without_that_choice_is_told_to_call_no_tool() -> None:
     assert seen.messages[0].text == "No tool can be called now: answer with what is known."
     assert [tool["function"]["name"] for tool in seen.tools] == ["add"]
     assert reply.stop_reason == "endTurn"
-    assert "calls of tools that it may not call were left out" in reply.notes
+    assert "calls of tools that the server did not offer were left out" in reply.notes
 
 
 async def test_offline_quotes_where_it_is_given_no_tools() -> None:

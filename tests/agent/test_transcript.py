@@ -160,7 +160,7 @@ def test_events_of_others_and_of_unknown_calls_are_nobodys_business(event: dict[
 
 
 def test_the_note_that_the_graph_puts_before_an_edited_result_is_not_the_tools_word() -> None:
-    note = "[the person changed the arguments to {'token': 'secret'}]"
+    note = "[the user changed the arguments to {'token': 'secret'}]"
     message = answer("1", texts("7"))
     message = message.model_copy(update={"content": f"{note}\n{message.content}"})
     one = only_call(told(call("1"), result("1", message)))

@@ -192,13 +192,13 @@ def test_json_of_other_hosts_serves_for_the_servers(tmp_path):
         pytest.param("[servers]\na = 3", "mcp_magic.toml:2: servers.a: expected a table, got a number.", id="server"),
         pytest.param(
             "[servers.'my server']\nurl = 'http://h'",
-            "mcp_magic.toml:1: servers.my server: 'my server' is no server name: letters, digits, _ and -. "
+            "mcp_magic.toml:1: servers.my server: 'my server' is not a server name: letters, digits, _ and -. "
             "Did you mean 'my_server'?",
             id="name",
         ),
         pytest.param(
             "[servers.a]\nurl = '${input:key}'",
-            "mcp_magic.toml:1: servers.a: ${input:key} can be answered by an editor only. "
+            "mcp_magic.toml:1: servers.a: ${input:key} can only be filled in by an editor. "
             "Use ${KEY} and set that variable in the environment or in .env.",
             id="input",
         ),

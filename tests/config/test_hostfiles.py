@@ -174,7 +174,7 @@ TRANSPORTS = "Valid: stdio, http (streamable-http), sse, ws (websocket)."
         pytest.param({"command": "x", "env": "A=1"}, "env: expected names with values, got text.", id="env text"),
         pytest.param({"command": "x", "env": {"A": []}}, "env.A: expected text, got a list.", id="env list"),
         pytest.param(
-            {"url": "http://h", "headers": {"A": "b\nC: d"}}, "headers.A: a header may not have line breaks.", id="crlf"
+            {"url": "http://h", "headers": {"A": "b\nC: d"}}, "headers.A: a header cannot have line breaks.", id="crlf"
         ),
         pytest.param({"command": "x", "timeout": 0}, "timeout: expected seconds above 0, got 0.", id="timeout 0"),
         pytest.param(

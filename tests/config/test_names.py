@@ -85,4 +85,6 @@ def test_names_that_are_valid(name):
 def test_a_name_that_is_none_says_what_would_be(name):
     with pytest.raises(TargetError) as caught:
         check_name(name)
-    assert str(caught.value) == (f"{name!r} is no server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
+    assert str(caught.value) == (
+        f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(name)!r}?"
+    )

@@ -260,24 +260,24 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
     ("target", "message"),
     [
         pytest.param("", f"no target given. {TARGETS}", id="empty"),
-        pytest.param(None, f"nothing is no target. {TARGETS}", id="none"),
-        pytest.param(3, f"an object of type int is no target. {TARGETS}", id="number"),
+        pytest.param(None, f"nothing is not a target. {TARGETS}", id="none"),
+        pytest.param(3, f"an object of type int is not a target. {TARGETS}", id="number"),
         pytest.param("ftp://h", "url: the scheme 'ftp' is not supported. Valid: http, https, ws, wss.", id="scheme"),
         pytest.param("http://", "url: not a URL with a host, for example http://127.0.0.1:8000/mcp.", id="no host"),
         pytest.param({"url": "http://h", "urll": 1}, "server table: urll: unknown key. Did you mean 'url'?", id="key"),
         pytest.param({}, "server table: needs a command (stdio) or a url.", id="empty table"),
-        pytest.param("nope_zzz", f"'nope_zzz' is no target. {TARGETS}\n{NOT_CONFIGURED}", id="unknown"),
+        pytest.param("nope_zzz", f"'nope_zzz' is not a target. {TARGETS}\n{NOT_CONFIGURED}", id="unknown"),
         pytest.param(
-            "waether", f"'waether' is no target. Did you mean 'weather'? {TARGETS}\n{NOT_CONFIGURED}", id="close"
+            "waether", f"'waether' is not a target. Did you mean 'weather'? {TARGETS}\n{NOT_CONFIGURED}", id="close"
         ),
         pytest.param(
             "frame",
-            f"the variable frame holds no server but an object of type list. {TARGETS}\n{NOT_CONFIGURED}",
+            f"the variable frame holds an object of type list. {TARGETS}\n{NOT_CONFIGURED}",
             id="variable",
         ),
         pytest.param(
             "uvx mcp-server-git",
-            "'uvx mcp-server-git' is no target. For a command: `%mcp connect -- uvx mcp-server-git`. "
+            "'uvx mcp-server-git' is not a target. For a command: `%mcp connect -- uvx mcp-server-git`. "
             f"{TARGETS}\n{NOT_CONFIGURED}",
             id="command line",
         ),
@@ -306,18 +306,21 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ("servers/mat_server.py", "no server file at {path}. Did you mean 'servers/math_server.py'?"),
         (
             "mcp.json",
-            "{path} is no server file (.py, .js, .mjs, .cjs). "
+            "{path} is not a server file (.py, .js, .mjs, .cjs). "
             "For the servers of a config file: %mcp connect --config mcp.json",
         ),
         (
             "mcp_magic.toml",
-            "{path} is no server file (.py, .js, .mjs, .cjs). For a declaration: %mcp up mcp_magic.toml",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). For a declaration: %mcp up mcp_magic.toml",
         ),
-        ("s.ts", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- npx tsx s.ts"),
-        ("./s.sh", "{path} is no server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
+        (
+            "s.ts",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- npx tsx s.ts",
+        ),
+        ("./s.sh", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
         (
             "./a b/s",
-            "{path} is no server file (.py, .js, .mjs, .cjs). "
+            "{path} is not a server file (.py, .js, .mjs, .cjs). "
             "Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- 'a b/s'",
         ),
     ],

@@ -74,7 +74,7 @@ def test_the_environment_wins_over_dotenv(tmp_path):
         ),
         (
             "${input:api-key}",
-            "${input:api-key} can be answered by an editor only. "
+            "${input:api-key} can only be filled in by an editor. "
             "Use ${API_KEY} and set that variable in the environment or in .env.",
         ),
     ],

@@ -44,7 +44,7 @@ WRONG = {
     "wrong metadata": (
         Behaviour(metadata_issuer="https://evil.example"),
         rf"the metadata of http://{AT} is that of https://evil\.example \(wrong issuer\): nothing was sent there\. "
-        r"Its operator must mend it\.",
+        r"Its operator must fix it\.",
     ),
     "code refused": (
         Behaviour(token_error={"authorization_code": "invalid_grant"}),
@@ -57,22 +57,22 @@ WRONG = {
     ),
     "no token": (
         Behaviour(garbled=True),
-        rf"{AT} answered with something that is no token; its fault\.",
+        rf"{AT} answered with something that is not a token; its fault\.",
     ),
     "plain http": (
         Behaviour(endpoints={"registration_endpoint": "http://auth.example.com/register"}),
-        r"auth\.example\.com wants secrets over plain http, where anybody on the way can read them; nothing was sent\. "
-        r"An authorization server has to have https\.",
+        r"auth\.example\.com wants secrets over plain http, where others on the network can read them; nothing was "
+        r"sent\. An authorization server must use https\.",
     ),
     "no PKCE": (
         Behaviour(endpoints={"code_challenge_methods_supported": ["plain"]}),
         rf"{AT} does not say that it supports PKCE \(S256\), so the code of a log-in could be stolen; "
-        r"it was not begun\. Its operator has to mend that \(code_challenge_methods_supported\)\.",
+        r"it was not begun\. Its operator must fix that \(code_challenge_methods_supported\)\.",
     ),
     "plain http for the person": (
         Behaviour(endpoints={"authorization_endpoint": "http://auth.example.com/authorize"}),
-        r"the address of the log-in page at auth\.example\.com has no https, so anybody on the way could read what you "
-        r"type there; it was not opened\. Its operator has to mend that\.",
+        r"the address of the log-in page at auth\.example\.com has no https, so others on the network could read what "
+        r"you type there; it was not opened\. Its operator must fix that\.",
     ),
 }
 
@@ -137,7 +137,7 @@ async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) ->
     person = logging_in(host, Person())
     host.logins.seconds = 2.0
     async with protected_server(Behaviour(state="forged")) as protected:
-        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed"):
+        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were rejected"):
             await host.connect(protected.url, name="notes")
     assert person.pages[0][0] == 400
     assert "An older log-in" in person.pages[0][1]
@@ -151,7 +151,7 @@ async def test_the_words_of_an_error_that_comes_from_elsewhere_are_not_shown(hos
     host.logins.seconds = 2.0
     promised = {"authorization_response_iss_parameter_supported": True}
     async with protected_server(Behaviour(error="access_denied", issuer_sent=issuer, endpoints=promised)) as protected:
-        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were not believed") as caught:
+        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were rejected") as caught:
             await host.connect(protected.url, name="notes")
     assert "the person said" not in str(caught.value) + person.pages[0][1]
 
@@ -163,7 +163,7 @@ async def test_a_server_that_does_not_take_the_token_that_it_asked_for(host: Hos
             await host.connect(protected.url, name="notes")
     assert re.fullmatch(
         rf"notes: {protected.url} does not take the token that {AT} has just given \(HTTP 401\); one of the two is set "
-        r"up wrong, and their operators have to mend that\.",
+        r"up wrong, and their operators must fix that\.",
         str(caught.value),
     )
     assert len(person.shown) == 1

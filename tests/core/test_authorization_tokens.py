@@ -265,7 +265,7 @@ def test_a_keyring_that_keeps_nothing_is_none() -> None:
     keyring.set_keyring(fail.Keyring())
     try:
         assert isinstance(make_store("auto"), FileStore)
-        with pytest.raises(errors.MissingDependencyError, match="no keyring is to be had here"):
+        with pytest.raises(errors.MissingDependencyError, match="there is no keyring here"):
             make_store("keyring")
     finally:
         keyring.set_keyring(before)
@@ -308,7 +308,7 @@ async def test_logging_out_forgets_also_where_nobody_can_be_told(home: Path) -> 
             spec = host["notes"].spec
             await host.disconnect("notes")
         [done] = await log_out(spec, host.logins)  # type: ignore[arg-type]
-    assert done.done == "forgotten; it could not be told (ConnectError)"
+    assert done.done == "forgotten here; not revoked there: no answer (ConnectError)"
     assert not list((home / "mcp_magic" / "tokens").glob("*.json"))
 
 

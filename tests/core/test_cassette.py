@@ -199,7 +199,7 @@ async def test_a_call_is_played_as_often_as_it_was_recorded_and_a_listing_as_oft
         for _ in range(3):
             assert [tool.name for tool in await counter.listing("tools", refresh=True)] == ["count"]
         assert [(await counter.call("count")).data for _ in range(3)] == [1, 2, 3]
-        with pytest.raises(CassetteError, match=r"count\(\) was recorded 3 times, and is asked for once more"):
+        with pytest.raises(CassetteError, match=r"count\(\) was recorded 3 times, and was sent once more"):
             await counter.call("count")
 
 
@@ -512,9 +512,9 @@ def test_a_cassette_of_a_newer_format_is_refused(tape: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "is no cassette: its first line"),
-        ('{"a": 1}\n', "is no cassette: its first line"),
-        ('{"cassette": true}\n', "is no cassette: its first line"),
+        ("", "is not a cassette: its first line"),
+        ('{"a": 1}\n', "is not a cassette: its first line"),
+        ('{"cassette": true}\n', "is not a cassette: its first line"),
         ("nothing\n{}\n", "line 1: no JSON object"),
         ('{"cassette": 1}\n[1]\n{}\n', "line 2: no JSON object"),
         ("\udcff", "cannot be read: no UTF-8"),
@@ -535,5 +535,5 @@ def test_a_cassette_that_is_not_there_is_not_replayed(tape: Path) -> None:
 
 
 def test_a_mode_that_there_is_not_is_an_error_with_those_that_there_are(tape: Path) -> None:
-    with pytest.raises(CassetteError, match=r"'recrod' is no mode of a cassette. Did you mean 'record'"):
+    with pytest.raises(CassetteError, match=r"'recrod' is not a mode of a cassette. Did you mean 'record'"):
         deck.insert(tape, "recrod")

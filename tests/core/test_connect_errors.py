@@ -88,7 +88,7 @@ async def test_a_program_that_writes_something_else_than_mcp(host: Host, tmp_pat
     error = await failure(host, command, timeout=1.0)
     assert type(error) is errors.NotAnMCPServerError
     assert str(error) == (
-        f"x: python {command[1]} writes 'Welcome!', which is no MCP message, and did not answer in 1 s."
+        f"x: python {command[1]} writes 'Welcome!', which is not an MCP message, and did not answer in 1 s."
     )
 
 
@@ -96,7 +96,7 @@ async def test_a_program_that_writes_something_else_and_ends(host: Host, tmp_pat
     command = script(tmp_path, "print('usage: server [options]')")
     error = await failure(host, command)
     assert type(error) is errors.ServerExitedError
-    assert "answered (exit code 0). It wrote 'usage: server [options]', which is no MCP message." in str(error)
+    assert "answered (exit code 0). It wrote 'usage: server [options]', which is not an MCP message." in str(error)
 
 
 async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_server(host: Host, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_serve
     error = await failure(host, command)
     assert str(error) == (
         f"x: python {command[1]} ended before it answered (exit code 0). "
-        "Is it a server? One that is made with MCPServer has to call run()."
+        "Is it a server? A program with an MCPServer must call run()."
     )
 
 

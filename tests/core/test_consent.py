@@ -282,7 +282,7 @@ async def test_an_answer_that_is_no_decision_is_a_denial_that_says_so(answer: An
         return answer
 
     denial = await decided(Consent(approver=approver), AGENT)
-    assert f"the approver failed: TypeError: it gave back {type(answer).__name__}, no Decision." in denial
+    assert f"the approver failed: TypeError: it returned {type(answer).__name__}, not a Decision." in denial
 
 
 async def test_for_this_run_is_for_this_once_where_there_is_no_run() -> None:

@@ -143,7 +143,7 @@ async def test_an_open_session_is_looked_at_and_left_as_it_is(host: Host) -> Non
 
 
 async def test_a_target_that_means_nothing_fails_at_resolve(host: Host) -> None:
-    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is no target", "A target is a URL")
+    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a target", "A target is a URL")
 
 
 async def test_a_command_that_is_not_there_fails_at_resolve(host: Host, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host
 
 async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Host) -> None:
     report = await examine(host, ["sh", "-c", "echo Welcome!; exec sleep 60"], timeout=0.4)
-    fails(report, "connect", "what is no message: 'Welcome!'", "is this command an MCP server?")
+    fails(report, "connect", "more than messages to its output: 'Welcome!'", "is this command an MCP server?")
     report = await examine(host, ["sleep", "60"], timeout=0.3)
     fails(report, "connect", "it runs, and answers nothing in 0.3 s", "--timeout S waits longer")
     listens = ["sh", "-c", "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60"]
@@ -178,7 +178,7 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
 async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(host: Host) -> None:
     report = await examine(host, sick(_banner="Starting up...", tools__list={"tools": []}))
     assert report.ok, str(report)
-    assert "warning: it writes to its output what is no message: 'Starting up...'" in told(report, "connect")
+    assert "warning: it writes more than messages to its output: 'Starting up...'" in told(report, "connect")
     assert report["connect"].status == "warning"
 
 
@@ -331,15 +331,15 @@ async def test_a_server_of_the_old_transport_is_recognised(host: Host) -> None:
         fallen_back = await examine(host, f"{url}/sse")
         report = await examine(host, f"{url}/sse", transport="http")
     assert fallen_back.ok, str(fallen_back)
-    assert "warning: HTTP 405 with text/plain, which is no MCP; it is a server of the old" in told(fallen_back, "HTTP")
+    assert "warning: HTTP 405 with text/plain, which is not MCP; it is a server of the old" in told(fallen_back, "HTTP")
     fails(report, "HTTP", "a server of the old HTTP+SSE transport -> --transport sse")
 
 
 async def test_what_is_no_mcp_at_all(host: Host) -> None:
     async with serving(answering(200, b"<html>hi</html>", "text/html")) as url:
-        fails(await examine(host, f"{url}/"), "HTTP", "HTTP 200 with text/html, which is no MCP: '<html>hi</html>'")
+        fails(await examine(host, f"{url}/"), "HTTP", "HTTP 200 with text/html, which is not MCP: '<html>hi</html>'")
     async with serving(answering(200, b'{"hello": "world"}', "application/json")) as url:
-        fails(await examine(host, f"{url}/"), "HTTP", "with application/json, which is no MCP")
+        fails(await examine(host, f"{url}/"), "HTTP", "with application/json, which is not MCP")
 
 
 async def test_a_server_that_never_answers_over_http(host: Host) -> None:
@@ -374,7 +374,11 @@ async def test_a_local_server_that_any_web_page_may_use_is_warned_of(host: Host)
 
 
 async def test_a_version_that_nobody_knows_fails_at_the_handshake(host: Host) -> None:
-    fails(await examine(host, sick(_version="1999-01-01")), "handshake", "protocol '1999-01-01', which is none")
+    fails(
+        await examine(host, sick(_version="1999-01-01")),
+        "handshake",
+        "protocol '1999-01-01', which is not a known version",
+    )
 
 
 async def test_an_old_version_is_a_warning(host: Host) -> None:
@@ -444,7 +448,7 @@ async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(hos
 
 async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
     report = await examine(host, script("import sys"))
-    fails(report, "connect", "it ended before it answered (exit code 0)", "has to call run()")
+    fails(report, "connect", "it ended before it answered (exit code 0)", "must call run()")
 
 
 async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_arguments(host: Host) -> None:

@@ -159,7 +159,7 @@ async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
     connection = await host.connect(trip_server(), name="trip")
 
     assert (await connection.call("plan")).text == "decline"
-    assert "what was entered does not fit: " in logged(connection)
+    assert "your values do not fit: " in logged(connection)
     assert "'many'" in logged(connection)
 
 
@@ -290,7 +290,7 @@ async def test_nobody_is_asked_to_open_anything_but_a_page(host: Host, url: str)
 
     assert (await connection.call("pay")).text == "decline"
     assert scripted.asked == []
-    assert "no http(s) URL" in logged(connection)
+    assert "not an http(s) URL" in logged(connection)
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ async def test_argument_names_that_models_do_not_take() -> None:
         ({**EMPTY, "properties": {"a": {"type": "int"}}}, "schema-invalid", "properties/a/type"),
         ({**EMPTY, "properties": []}, "schema-invalid", "properties"),
         ({**EMPTY, "required": "a"}, "schema-invalid", "required"),
-        ({**EMPTY, "$schema": "https://example.org/mine"}, "schema-dialect", "none that is known"),
+        ({**EMPTY, "$schema": "https://example.org/mine"}, "schema-dialect", "is unknown"),
         ({**EMPTY, "properties": {"a": {"$ref": "#/$defs/gone"}}}, "schema-ref", "leads nowhere"),
         ({**EMPTY, "properties": {"a": {"$ref": "https://x.example/s.json"}}}, "schema-ref", "another document"),
         ({**EMPTY, "properties": {"city": {}}, "required": ["citty"]}, "schema-required", "Did you mean 'city'?"),

@@ -131,7 +131,7 @@ async def test_no_more_calls_are_made_at_once_than_half_of_the_files_that_may_be
         await until(lambda: len(holding.held) == 10)
         await until(lambda: bool(connection.notices.messages), 5)
         said = [message.data for message in connection.notices.messages]
-        assert said == ["10 calls of load are under way; 15 wait for their turn"]
+        assert said == ["10 calls of load are under way; 15 more are waiting"]
         assert await connection.ping() < 5, "what is no call does not stand behind calls"
         for task in tasks[10:15]:
             task.cancel()

@@ -75,9 +75,7 @@ async def test_a_server_is_told_nothing_unless_the_person_says_so(host: Host) ->
 async def test_an_unknown_level_is_refused_before_anything_is_sent(host: Host) -> None:
     connection = await reports(host)
 
-    with pytest.raises(
-        ArgumentsError, match=r"'warn' is no level of logging\. Did you mean 'warning'\? There are: debug"
-    ):
+    with pytest.raises(ArgumentsError, match=r"'warn' is not a log level\. Did you mean 'warning'\? There are: debug"):
         await connection.set_log_level("warn")
     assert connection.notices.logs.level is None
 

@@ -75,7 +75,7 @@ async def test_what_is_no_directory_changes_nothing(host: Host, tmp_path: Path) 
     connection = await host.connect(roots_server(), name="roots")
     await connection.roots.set(tmp_path)
 
-    with pytest.raises(ArgumentsError, match=r"/nowhere is no directory; a root is one that exists"):
+    with pytest.raises(ArgumentsError, match=r"/nowhere is not a directory; a root must be an existing directory"):
         await connection.roots.set(tmp_path, "nowhere", base=tmp_path)
     assert connection.roots.directories == (tmp_path,)
 

@@ -390,7 +390,7 @@ async def test_what_is_no_reply_is_not_sent(host: Host) -> None:
     samples(host, careless, Person(Review.approve()))
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match="TypeError: it gave back str, no Sampled"):
+    with pytest.raises(ProtocolError, match="TypeError: it returned str, not a Sampled"):
         await connection.call("summarise")
 
 
@@ -436,7 +436,7 @@ NONSENSE = {
     "tool results mixed with other content in message 3": {
         "messages": [HELLO, message("assistant", use()), message("user", gave(), TextContent(text="and"))]
     },
-    "a tool use in message 1, which is no assistant's": {"messages": [message("user", use())]},
+    "a tool use in message 1, which is not from the assistant": {"messages": [message("user", use())]},
     "two tool uses of the same id in message 2": {"messages": [HELLO, message("assistant", use(), use())]},
 }
 
@@ -558,7 +558,7 @@ def test_arguments_of_a_reply_are_changed_as_json_and_checked() -> None:
     changed = with_reply_texts(reply, ["", '{"a": 1, "b": 2}'], [ADD])
     assert changed.content == (ToolUseContent(name="add", id="c1", input={"a": 1, "b": 2}),)
     assert with_reply_texts(reply, ["No.", ""], [ADD]).stop_reason == "endTurn"
-    with pytest.raises(ArgumentsError, match="no JSON"):
+    with pytest.raises(ArgumentsError, match="not JSON"):
         with_reply_texts(reply, ["x", "{"], [ADD])
     with pytest.raises(ArgumentsError, match="missing: b"):
         with_reply_texts(reply, ["x", json.dumps({"a": 1})], [ADD])

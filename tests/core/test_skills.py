@@ -63,7 +63,7 @@ async def test_a_file_that_is_not_what_the_entry_says_is_not_given_out(tampered:
 
     assert str(raised.value) == (
         f"acme: {REFUNDS} is not used: {wrong}. "
-        "It may have changed since the skill was listed: skills.get(uri) has the entry of now."
+        "It may have changed since the skill was listed: skills.get(uri) returns the current entry."
     )
 
 
@@ -92,7 +92,7 @@ async def test_nothing_but_the_listed_files_of_the_skill_is_asked_for(path: str,
     connection = await host.connect(published.server())
     loaded = await connection.skills.load(REFUNDS)
 
-    with pytest.raises(VerificationError, match="is no file of the skill 'refunds'"):
+    with pytest.raises(VerificationError, match="is not a file of the skill 'refunds'"):
         await loaded.read(path)
 
     assert published.reads == [REFUNDS]
@@ -194,10 +194,10 @@ def test_front_matter_says_the_same_as_json_in_either_yaml(yaml: str, said: dict
 @pytest.mark.parametrize(
     ("yaml", "problem"),
     [
-        ("- a\n", "is no YAML mapping"),
-        ("a: [1\n", "is no YAML: "),
+        ("- a\n", "is not a YAML mapping"),
+        ("a: [1\n", "is not YAML: "),
         ("a: &x [1]\nb: [*x, *x]\n", "has YAML aliases"),
-        ("a: !!python/object/apply:os.getcwd []\n", "is no YAML: "),
+        ("a: !!python/object/apply:os.getcwd []\n", "is not YAML: "),
         ("a: " + "x" * 20_000 + "\n", "is longer than 20000 characters"),
     ],
 )

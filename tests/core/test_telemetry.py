@@ -225,7 +225,7 @@ def test_a_call_without_telemetry_does_not_import_the_sdk_of_opentelemetry() -> 
     ("to", "message"),
     [
         ("consol", "telemetry: 'consol' is none of '', 'console' and 'otlp'. Did you mean 'console'?"),
-        (5, "telemetry: a int is no SpanExporter; '', 'console' and 'otlp' are names."),
+        (5, "telemetry: a int is not a SpanExporter; '', 'console' and 'otlp' are names."),
     ],
 )
 def test_what_is_no_target_is_refused(to: Any, message: str) -> None:

@@ -80,7 +80,7 @@ ROWS = [
     Row("neither", InvalidResponseError, "it has neither a result nor an error"),
     Row("error_is_text", InvalidResponseError, f"{BREAKS}Failed to parse the answer: error: "),
     Row("error_without_code", InvalidResponseError, "error.code: Field required"),
-    Row("wrong_version", InvalidResponseError, "it is no JSON-RPC 2.0"),
+    Row("wrong_version", InvalidResponseError, "it is not JSON-RPC 2.0"),
     Row("error_long", ProtocolError, "rogue:error_long: bad (-32000, server error"),
     Row("bad_notices", "right"),
 ]

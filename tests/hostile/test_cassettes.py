@@ -143,15 +143,15 @@ def test_what_is_wrong_with_a_line_is_said_with_its_number_and_what_to_type(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "is no cassette"),
+        (b"", "is not a cassette"),
         (b"\x00\xff\xfe", "no UTF-8"),
         (b"[1]\n", "no JSON object"),
-        (b'{"cassette": "1"}\n', "is no cassette"),
+        (b'{"cassette": "1"}\n', "is not a cassette"),
         (b'{"cassette": 2}\n', "is a cassette of format 2"),
         (b'{"cassette": 1}\n' + b"[" * 100_000 + b"\n", "nested deeper"),
         (b'{"cassette": 1}\n{"session": ' + b"9" * 5000 + b"}\n", "a number has more than 4,300 digits"),
-        (b'{"cassette": NaN}\n', "is no cassette"),
-        (b"\n" * 1000, "is no cassette"),
+        (b'{"cassette": NaN}\n', "is not a cassette"),
+        (b"\n" * 1000, "is not a cassette"),
     ],
 )
 def test_a_file_that_is_no_cassette_is_refused_in_words(content: bytes, problem: str, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_turn_whose_parts_are_none_of_a_model_is_refused_with_its_number(tmp_p
     path = tmp_path / "a.jsonl"
     head = {"turn": 7, "model": "m", "messages": [{"role": "human", "content": "x"}]}
     written(path, HEADER, head, {"turn": 7, "chunk": {"content": 5}}, {"turn": 7, "done": True})
-    with pytest.raises(CassetteError, match=r"a\.jsonl, turn 7: what came is no answer of a model"):
+    with pytest.raises(CassetteError, match=r"a\.jsonl, turn 7: the reply is not a model's answer"):
         play(path)
 
 

@@ -96,7 +96,7 @@ def test_a_configuration_above_a_megabyte_is_refused_with_its_size(name: str, tm
 @pytest.mark.parametrize("name", ["mcp.json", "mcp_magic.toml"])
 def test_a_pipe_in_place_of_a_configuration_is_refused_at_once(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ConfigError, match="it is no regular file"):
+    with pytest.raises(ConfigError, match="it is not a regular file"):
         load_declaration(tmp_path / name)
 
 

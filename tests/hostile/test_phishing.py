@@ -51,13 +51,13 @@ if TYPE_CHECKING:
     from mcp_magic.auth.login import LogIn
 
 NEVER_SHOWN = {
-    "javascript:alert(document.cookie)": "is no http(s) URL",
-    "data:text/html,<script>alert(1)</script>": "is no http(s) URL",
-    "file:///etc/passwd": "is no http(s) URL",
+    "javascript:alert(document.cookie)": "is not an http(s) URL",
+    "data:text/html,<script>alert(1)</script>": "is not an http(s) URL",
+    "file:///etc/passwd": "is not an http(s) URL",
     "https://github.com@evil.example/login": "has a user name, which looks like the host: 'github.com@'",
     "https://github.com%2Flogin@evil.example/": "has a user name, which looks like the host: 'github.com%2Flogin@'",
-    "http://intranet.example/login": "has no https, so anybody on the way could read what you type there",
-    "http://127.0.0.1.evil.example/": "has no https, so anybody on the way could read what you type there",
+    "http://intranet.example/login": "has no https, so others on the network could read what you type there",
+    "http://127.0.0.1.evil.example/": "has no https, so others on the network could read what you type there",
     "https://evil.example/?" + "a" * 20_000: "has more than 8,000 characters",
 }
 SHOWN_AS = {

@@ -114,7 +114,7 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
     frontend.finish(cell)
 
     assert text_of(frontend, "called") == "['Rome']"
-    assert "[the person changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
+    assert "[the user changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
 
 
 @pytest.mark.timed
@@ -133,7 +133,7 @@ def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(fron
     cell = frontend.run("%%mcp_agent --model $m --thread stopped\nGo on.")
     assert "Going on." in cell.lines[0]
     shown = text_of(frontend, "%mcp agent --show stopped")
-    assert "the person interrupted the run before this call had an answer" in shown
+    assert "the user interrupted the run before this call had an answer" in shown
 
 
 def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> None:

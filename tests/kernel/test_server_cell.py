@@ -218,7 +218,7 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
         ("%%mcp_server shop\nx = 1\n", "the cell defines no function"),
         ("%%mcp_server\ndef f(): pass\n", "NAME"),
         ("%%mcp_server two words\ndef f(): pass\n", "unrecognized arguments: words"),
-        ("%%mcp_server shöp\ndef f(): pass\n", "no server name"),
+        ("%%mcp_server shöp\ndef f(): pass\n", "is not a server name"),
         ("%%mcp_server shop\nx = \n", "line 2: invalid syntax: x =. The earlier server 'shop' is still live."),
         (
             "%%mcp_server shop\nreturn 1\n",
@@ -439,7 +439,7 @@ def test_a_snapshot_is_compared_with_what_the_server_offers_now(shop: Kernel, ce
     failed = shop.run("%mcp diff shop --check")
     assert "1 breaking change since shop.mcp.json: tool price: count is required now" in failed.evalue
     (folder / "odd.json").write_text("{}")
-    assert "is no snapshot of a server" in shop.run("%mcp diff shop odd.json").evalue
+    assert "is not a snapshot of a server" in shop.run("%mcp diff shop odd.json").evalue
     assert "No such file" in shop.run("%mcp diff shop none.json").evalue
 
 

@@ -175,7 +175,7 @@ def test_what_is_watched_is_listed_and_stopped_by_its_uri(frontend: Frontend) ->
 def test_watching_it_again_moves_it(frontend: Frontend) -> None:
     first = frontend.run(f"{WATCH} --background")
     second = frontend.run(f"{WATCH} --background")
-    shows(frontend, first, "watched again by another cell")
+    shows(frontend, first, "another cell watches it now")
     write(frontend, "second")
     shows(frontend, second, "<ins>+ second</ins>")
 

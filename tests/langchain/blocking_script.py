@@ -58,7 +58,7 @@ def idle() -> None:
     assert [message.content for message in state["messages"][1:]] == ["0", "2", "4", "6"]
     loop.run_until_complete(host.close())
     loop.close()
-    fails(add, "does not run any more")
+    fails(add, "has stopped")
 
 
 def fails(add: Any, why: str) -> None:

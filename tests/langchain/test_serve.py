@@ -621,9 +621,12 @@ def undecorated(a: int) -> int:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([undecorated], "the function undecorated is no LangChain tool. Decorate it with langchain_core.tools.tool."),
-        ([Travel], "the class Travel is no LangChain tool. Make an instance of it."),
-        ([{"name": "x"}], "an object of type dict is no LangChain tool."),
+        (
+            [undecorated],
+            "the function undecorated is not a LangChain tool. Decorate it with langchain_core.tools.tool.",
+        ),
+        ([Travel], "the class Travel is not a LangChain tool. Make an instance of it."),
+        ([{"name": "x"}], "an object of type dict is not a LangChain tool."),
         (undecorated, "give a list of LangChain tools, not the function undecorated. "
          "Decorate it with langchain_core.tools.tool."),
         ("add", "give a list of LangChain tools, not an object of type str."),

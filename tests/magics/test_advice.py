@@ -46,8 +46,8 @@ MEANT = {
     "connect uvx foo --api-key s3cret": " A command goes after `--`: %mcp connect -- uvx foo --api-key '***'",
     "connect python --nmae x": "Did you mean '--name'?",
     "connect math -x": "%mcp connect: unrecognized arguments: -x. `%mcp connect --help` shows what it takes.",
-    "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is no server file and no URL.",
-    "connect localhost": "'localhost' is no target.",
+    "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is neither a server file nor a URL.",
+    "connect localhost": "'localhost' is not a target.",
     "connect servers/none.py": "no server file at ",
     "connect ./servers:80/none": "no server file at ",
     "record stop": "%mcp record: `%mcp record --stop` takes the cassette out; a file of that name is ./stop",
@@ -76,7 +76,7 @@ async def test_errors_say_what_is_meant(magic: Any, tmp_path: Path, line: str, s
 async def test_an_address_without_a_scheme_is_told_its_url(magic: Any, typed: str, scheme: str) -> None:
     with pytest.raises(MCPMagicError) as caught:
         await magic(f"connect {typed}")
-    assert str(caught.value) == f"{typed!r} is no server file and no URL. Did you mean '{scheme}://{typed}'?"
+    assert str(caught.value) == f"{typed!r} is neither a server file nor a URL. Did you mean '{scheme}://{typed}'?"
 
 
 async def test_a_cassette_may_be_called_stop(magic: Any, tmp_path: Path) -> None:

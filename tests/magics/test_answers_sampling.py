@@ -155,7 +155,7 @@ async def test_answers_to_elicitations_stand_beside(magic: Any, tmp_path: Path, 
         ({"sampling": [{"replay": "x"}]}, "answers.json: a reply has no 'replay'. Did you mean 'reply'"),
         ({"sampling": [{"server": "x"}]}, 'answers.json: a reply has either "reply", the text, or "deny", the reason'),
         ({"sampling": [{"reply": 7}]}, "answers.json: 'reply' of a reply must be a text, not 7"),
-        ({"sampling": [], "elicitation": [], "x": 1}, """answers.json: 'x' stands beside "sampling" and"""),
+        ({"sampling": [], "elicitation": [], "x": 1}, """answers.json: 'x' is beside "sampling" and"""),
     ],
 )
 async def test_a_file_that_is_wrong_sends_nothing(magic: Any, tmp_path: Path, answers: Any, problem: str) -> None:

@@ -218,7 +218,7 @@ async def test_roots_are_directories_or_nothing(magic: Any, tmp_path: Path) -> N
     await host.connect(roots_server(), name="where")
     with pytest.raises(CommandError, match=r"takes directories, or --clear"):
         await magic("roots where . --clear")
-    with pytest.raises(ArgumentsError, match=r"nowhere is no directory"):
+    with pytest.raises(ArgumentsError, match=r"nowhere is not a directory"):
         await magic("roots where nowhere")
 
 

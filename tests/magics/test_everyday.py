@@ -112,7 +112,7 @@ async def test_a_call_returns_a_value_or_a_dataframe(magic: Any) -> None:
     frame = await magic("call math:statistics numbers=1 numbers=3 --df")
     assert frame["mean"][0] == 2
     assert (await magic("call math:statistics", '{"numbers": [1, 3]}')).data["mean"] == 2
-    with pytest.raises(errors.ArgumentsError, match="the cell below %%mcp call is no JSON: Expecting"):
+    with pytest.raises(errors.ArgumentsError, match="the cell below %%mcp call is not JSON: Expecting"):
         await magic("call math:statistics", "{numbers")
     with pytest.raises(errors.ArgumentsError, match="must be a JSON object, not list"):
         await magic("call math:statistics", "[1]")

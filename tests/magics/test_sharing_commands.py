@@ -69,7 +69,7 @@ async def test_a_long_difference_is_cut(magic: Any) -> None:
     [
         ("assert math:add a=1 b=2 --schema none.json", "No such file"),
         ("assert math:add a=x b=2", "expected"),
-        ("assert math:add a=1 b=2 --schema odd.json", "holds no JSON object"),
+        ("assert math:add a=1 b=2 --schema odd.json", "does not hold a JSON object"),
     ],
 )
 async def test_what_cannot_be_checked_is_no_failed_check(magic: Any, tmp_path: Path, line: str, said: str) -> None:
@@ -82,13 +82,13 @@ async def test_what_cannot_be_checked_is_no_failed_check(magic: Any, tmp_path: P
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("math:add a=3 b=4 equals=7", "'equals' is no argument of math:add; write --equals 7"),
-        ("math:add a=3 b=4 contains='7 of'", "'contains' is no argument of math:add; write --contains '7 of'"),
-        ("math:add a=3 b=4 == 7", "'==' is no argument of math:add; write --equals 7"),
-        ("math:add a=3 b=4 ==7", "'==' is no argument of math:add; write --equals 7"),
-        ("math:add a=3 b=4 equals 7", "'equals' is no argument of math:add; write --equals 7"),
-        ("math:add error b=4", "'error' is no argument of math:add; write --error"),
-        ("math:add a=3 b=4 error", "'error' is no argument of math:add; write --error"),
+        ("math:add a=3 b=4 equals=7", "'equals' is not an argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 contains='7 of'", "'contains' is not an argument of math:add; write --contains '7 of'"),
+        ("math:add a=3 b=4 == 7", "'==' is not an argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 ==7", "'==' is not an argument of math:add; write --equals 7"),
+        ("math:add a=3 b=4 equals 7", "'equals' is not an argument of math:add; write --equals 7"),
+        ("math:add error b=4", "'error' is not an argument of math:add; write --error"),
+        ("math:add a=3 b=4 error", "'error' is not an argument of math:add; write --error"),
     ],
 )
 async def test_a_check_that_is_written_as_an_argument_is_an_error(magic: Any, line: str, said: str) -> None:
@@ -109,7 +109,7 @@ async def test_an_argument_that_is_called_like_a_check_is_an_argument(magic: Any
 
     await magic("connect kind", kind=server)
     await magic("assert fails error=x --equals x")
-    with pytest.raises(CommandError, match="'equals' is no argument of kind:nothing; write --equals 6"):
+    with pytest.raises(CommandError, match="'equals' is not an argument of kind:nothing; write --equals 6"):
         await magic("assert nothing equals=6")
     with pytest.raises(ArgumentsError, match=r"unknown argument 'more'\. It takes no arguments"):
         await magic("assert nothing more=6")

@@ -179,7 +179,7 @@ async def test_raw_names_the_code_of_a_protocol_error(magic: Any) -> None:
     ("line", "message"),
     [
         ("raw math tools/list [1]", "the params must be a JSON object, .* not list"),
-        ("raw math tools/list '{oops'", "the params are no JSON"),
+        ("raw math tools/list '{oops'", "the params are not JSON"),
         ("raw nobody tools/list", "nobody"),
     ],
 )
@@ -203,7 +203,7 @@ async def test_replay_sends_a_request_again_and_changed(magic: Any) -> None:
     assert (await magic(f"replay {number} b=10")).data == 13
     assert (await magic(f"replay {number + 1}")).data == 7, "the number of the answer will do"
     assert (await magic("replay $n b=20", n=number)).data == 23
-    with pytest.raises(errors.CommandError, match="'seven' is no number of a message; `%mcp trace` lists them"):
+    with pytest.raises(errors.CommandError, match="'seven' is not the number of a message; `%mcp trace` lists them"):
         await magic("replay seven")
     await magic("read math://constants")
     number = number_of(await magic("trace"), "resources/read")

@@ -155,7 +155,7 @@ def test_a_badge_says_who_says_so() -> None:
     assert said.explanation == "the server says of itself that it changes nothing"
     assert tool_badges(tool, trusted=True)[0].explanation.startswith("the server, which you trust, says")
     [nothing] = tool_badges(_hinted(None), trusted=True)
-    assert nothing.explanation.startswith("the server does not say what the tool does; consent takes it for one that")
+    assert nothing.explanation.startswith("the server gives no hints; consent treats the tool as one that")
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ def test_what_contains_itself_is_refused() -> None:
 
 
 def test_a_key_that_is_no_text_is_refused() -> None:
-    assert fails({(1, 2): 3}) == "x: the key (1, 2) is no text, and JSON names are"
+    assert fails({(1, 2): 3}) == "x: the key (1, 2) is not text, and JSON names must be text"
 
 
 def test_two_columns_of_the_same_name_are_refused() -> None:

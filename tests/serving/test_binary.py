@@ -87,7 +87,7 @@ async def test_what_is_no_base64_is_refused_and_returned_bytes_say_what_to_retur
     refused = await server.call_tool("size", {"data": "hello"})
     assert "Base64 decoding error" in str(refused.text)
     with pytest.raises(
-        ToolError, match=r"it returned bytes, which are no JSON; return Image\(data=..., format='png'\)"
+        ToolError, match=r"it returned bytes, which are not JSON; return Image\(data=..., format='png'\)"
     ):
         (await server.call_tool("picture", {})).raise_for_error()
 

@@ -155,7 +155,7 @@ def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path
     assert len(said.splitlines()) < 40
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert "Going on." in ran(terminal, "--model $m --thread stopped", "go on")
-    assert "the person interrupted the run before this call had an answer" in terminal.run("%mcp agent --show stopped")
+    assert "the user interrupted the run before this call had an answer" in terminal.run("%mcp agent --show stopped")
 
 
 @pytest.mark.timed

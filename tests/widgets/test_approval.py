@@ -263,7 +263,7 @@ async def test_changes_can_be_discarded(panel: ApprovalPanel) -> None:
     await handled()
     json_face(panel).value = "nonsense"
     await handled()
-    assert button(panel, "Discard changes").tooltip == "take the arguments as they came"
+    assert button(panel, "Discard changes").tooltip == "use the original arguments"
     button(panel, "Discard changes").click()
     await handled()
     assert button(panel, "Edit").tooltip.startswith("change the arguments of ")

@@ -384,7 +384,7 @@ async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(ex
         child.kill()
     await until(lambda: "✗ lost" in server_rows(explorer)["process"][0])
     assert rows(explorer) == []
-    assert "not offered any more" in text(explorer.detail.note)
+    assert "no longer offered" in text(explorer.detail.note)
     button = server_rows(explorer)["process"][1][0]
     assert button.description == "Connect"
     button.click()

@@ -85,7 +85,7 @@ def _decision_text(called: Called) -> str:
     """Return the decision about a call and who made it; the user is "you"."""
     if called.approved is None:
         return ""
-    by = "you" if called.by == PERSON else one_line(called.by, 100) or "somebody"
+    by = "you" if called.by == PERSON else one_line(called.by, 100) or "unknown"
     if not called.approved:
         return f"denied by {by}" + (f": {one_line(called.reason, 200)}" if called.reason else "")
     edited = "edited and " if called.changed_arguments is not None else ""

@@ -276,12 +276,12 @@ MCP_AGENT = Implementation(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
-            help="go on with a conversation, or begin one of this name",
+            help="continue the conversation of this name, or begin it",
         ),
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
-        Argument("--show", choices=SHOWS, help="how much of what happens is shown"),
+        Argument("--show", choices=SHOWS, help="how much of the run to show"),
         Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
-        Argument("--system", metavar="TEXT", help="what the model is told first, or $variable"),
+        Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),
     examples=(
@@ -292,8 +292,8 @@ MCP_AGENT = Implementation(
         "Where is it warmer tomorrow, in Oslo or in Rome?",
     ),
     details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
-    "the agent runs on `offline`, which needs no network. The thread is kept: --thread goes on with it, "
-    "`%mcp agent --threads` lists them.",
+    "the agent runs on `offline`, which needs no network. Threads are kept: --thread continues one, `%mcp agent "
+    "--threads` lists them.",
     takes_body=True,
     left_over="The request goes below the line.",
 )
@@ -378,7 +378,7 @@ AGENT = Implementation(
     (
         (
             Argument("--threads", action="store_true", help="list them (the default)"),
-            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show what was said in one"),
+            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the conversation of one"),
             Argument(
                 "--fork",
                 metavar="THREAD@TURN",

@@ -66,7 +66,7 @@ def _read_body(body: str, tool: Tool) -> dict[str, Any]:
         fields = sorted(schema.root_field(tool.input_schema).children, key=lambda field: not field.needed)
         names = [field.name for field in fields if field.kind == "string" and field.name.isidentifier()]
         named = names[0] if names else "NAME"
-        reason = f"the cell below %%mcp call is no JSON: {error}; for its text as an argument write {named}=@cell"
+        reason = f"the cell below %%mcp call is not JSON: {error}; for its text as an argument write {named}=@cell"
     else:
         if isinstance(value, dict):
             return value
@@ -81,7 +81,7 @@ CALL = Implementation(
         ONE_TOOL,
         Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above"),
         Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
-        Argument("--answers", metavar="FILE", help="JSON that answers what the server asks for meanwhile"),
+        Argument("--answers", metavar="FILE", help="a JSON file with answers to the server's questions"),
     ),
     examples=(
         "%mcp call math:add a=3 b=4",
@@ -92,17 +92,17 @@ CALL = Implementation(
         '%mcp call api:create user.name=Ada tags=["a", "b"]',
         "%%mcp call shop:query sql=@cell",
     ),
-    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, .images "
-    "and .audio; `r = %mcp call ...` keeps it, and `r?` says more. "
-    "name=value is text, turned into what the tool's schema asks for; name:=JSON is taken as it is; "
-    "name=$variable and name={expression} stand for Python objects, a result for its value; name=@file for a file's "
-    "content, name=@cell for the text of the cell below %%mcp call; a backslash in front of $, { or @ keeps that as "
-    "text, and one in front of a quote the quote. a.b=1 reaches into nested objects; a name that is repeated makes a "
-    "list. $dict or a JSON object, alone or as the cell below, is all arguments, and arguments named beside it win. A "
-    "required argument that is left out gets the default of the tool's schema. A DataFrame is a list of records; where "
-    "the schema wants lists, it is its rows below the names of its columns.\n\n"
-    "--answers: a list of answers in order, or an object with one for each message; an answer is the values, "
-    '"decline", "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.',
+    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, "
+    ".images and .audio; `r = %mcp call ...` keeps it, and `r?` says more. name=value is text, converted to the type "
+    "in the tool's schema; name:=JSON is sent as it is; name=$variable and name={expression} send a Python object, "
+    "of a result its value; name=@file sends a file's content, name=@cell the text of the cell below %%mcp call; a "
+    "backslash in front of $, { or @ keeps that as text, and one in front of a quote the quote. a.b=1 reaches into "
+    "nested objects; a name that is repeated makes a list. $dict or a JSON object, alone or as the cell below, is "
+    "all arguments, and arguments named beside it win. A required argument that is left out gets the default of the "
+    "tool's schema. A DataFrame is a list of records; where the schema wants lists, it is its rows below the names "
+    "of its columns.\n\n--answers: a list of answers in order, or an object with one for each message; an answer is "
+    'the values, "decline", "cancel", or for a page "accept". With a list "sampling" in the object it '
+    "replies for models, too.",
     takes_body=True,
 )
 
@@ -117,7 +117,7 @@ READ = Implementation(
     (
         *TIMEOUTS,
         Argument("uri", metavar="URI", help="of a resource, or made from a template"),
-        Argument("--server", metavar="SERVER", help="whose it is, where that is not clear"),
+        Argument("--server", metavar="SERVER", help="the server that has it, if several could"),
     ),
     examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),
     details=r"$name and {expression} stand for Python objects; a backslash in front ('\{name}') keeps them as text.",
@@ -136,7 +136,7 @@ PROMPT = Implementation(
     _prompt,
     (
         *TIMEOUTS,
-        Argument("prompt", metavar="SERVER:PROMPT", help="the server may be left out while the name is unique"),
+        Argument("prompt", metavar="SERVER:PROMPT", help="you can leave out the server while the name is unique"),
         Argument(
             "arguments",
             nargs="*",
@@ -183,7 +183,7 @@ def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        problem = f"%mcp raw: the params are no JSON: {error}"
+        problem = f"%mcp raw: the params are not JSON: {error}"
         value = invocation.value(text) if word is not None else None
     if isinstance(value, dict):
         return value
@@ -207,7 +207,7 @@ RAW = Implementation(
         '%mcp raw math tools/call {"name": "add", "arguments": {"a": 1, "b": 2}}',
         '%mcp raw math notifications/cancelled {"requestId": 7} --notify',
     ),
-    details="Nothing is checked first; a tools/call goes through consent as your own call.",
+    details="mcp_magic does not check the params. A tools/call goes through consent as your own call.",
     takes_body=True,
 )
 
@@ -255,7 +255,7 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
         if check in CHECKS and check not in takes:
             text = value or ("" if "=" in word.removeprefix("==") + after else after)
             line = f"--{check} {shlex.quote(text)}" if text else f"--{check}"
-            raise CommandError(f"%mcp assert: {said!r} is no argument of {name}; write {line}")
+            raise CommandError(f"%mcp assert: {said!r} is not an argument of {name}; write {line}")
 
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
@@ -276,7 +276,7 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     if isinstance(value, dict):
         return value
     file = invocation.path(str(value))
-    problem = f"{file} holds no JSON object"
+    problem = f"{file} does not hold a JSON object"
     try:
         found = json.loads(read_bytes(file, LARGEST_DATA))
         if isinstance(found, dict):
@@ -284,7 +284,7 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     except OSError as error:
         problem = f"{file}: {error.strerror}"
     except (ValueError, RecursionError) as error:
-        problem = f"{file} is no JSON: {error}"
+        problem = f"{file} is not JSON: {error}"
     raise ArgumentsError(f"%mcp assert: --schema: {problem}")
 
 
@@ -293,36 +293,36 @@ ASSERT = Implementation(
     (
         ONE_TOOL,
         Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
-        Argument("--equals", metavar="VALUE", help="the data is this: JSON, text, or $variable"),
+        Argument("--equals", metavar="VALUE", help="the data equals this: JSON, text, or $variable"),
         Argument(
-            "--contains", action="append", default=[], metavar="TEXT", help="the text has this in it; may be repeated"
+            "--contains", action="append", default=[], metavar="TEXT", help="the text contains this; can be repeated"
         ),
         Argument(
             "--schema", metavar="SCHEMA", help="the data fits this JSON Schema: a file, $variable, or `output`: its own"
         ),
-        Argument("--under", type=float, metavar="MS", help="the call takes less than so many milliseconds"),
-        Argument("--error", nargs="?", const="", metavar="TEXT", help="the tool reports an error, with this in it"),
+        Argument("--under", type=float, metavar="MS", help="the call takes less than MS milliseconds"),
+        Argument("--error", nargs="?", const="", metavar="TEXT", help="the tool reports an error that contains this"),
     ),
     examples=(
         "%mcp assert math:add a=3 b=4 --equals 7 --under 500",
         "%mcp assert weather:forecast location=Oslo --contains Oslo --schema output",
         "%mcp assert math:divide a=1 b=0 --error zero",
     ),
-    details="Without options the tool must not report an error. What fails is an AssertionError with the difference, "
-    "so that Run All, papermill and nbval stop there.",
+    details="Without options the tool must not report an error. A failed check raises an AssertionError with the "
+    "difference, so Run All, papermill and nbval stop there.",
 )
 
 
 async def _last(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult:
     result = last_failed()
     if result is None:
-        raise CommandError("%mcp last: no tool has failed yet; a result that is no error is the value of its call.")
+        raise CommandError("%mcp last: no tool has failed yet; a result without an error is the value of its call.")
     return result
 
 
 LAST = Implementation(
     _last,
     examples=("%mcp last", "result = %mcp last"),
-    details="The error below a cell shows six lines at most; this is the whole answer, a result as any other: `.text` "
-    "has its words, `.data` its JSON. In Python the same is `error.result`.",
+    details="The error below a cell shows six lines at most. This line returns the whole answer as a result: `.text` "
+    "is its text, `.data` its JSON. In Python the same is `error.result`.",
 )

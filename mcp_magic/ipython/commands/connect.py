@@ -74,24 +74,28 @@ def _target(complete: Completer) -> Argument:
 _SESSION_ARGUMENTS = (
     Argument("--name", help="what to call it (default: made from the target)"),
     Argument("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel"),
-    Argument("--header", action="append", default=[], metavar="'K: V'", help="HTTP header, may be repeated"),
+    Argument("--header", action="append", default=[], metavar="'K: V'", help="an HTTP header; can be repeated"),
     Argument(
-        "--env", action="append", default=[], metavar="K=V", help="environment variable (stdio); K alone hands it on"
+        "--env",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an environment variable (stdio); K alone passes yours on",
     ),
     Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
-    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="instead of what the target says"),
+    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport, if the target does not tell"),
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
-    Argument("--trust", action="store_true", help="believe what this server's tools say of themselves"),
+    Argument("--trust", action="store_true", help="trust the hints of this server's tools"),
     Argument(
         "--reconnect",
         action=argparse.BooleanOptionalAction,
-        help="open it again by itself when it is lost, whatever the setting says",
+        help="open a lost session again by itself, whatever the setting is",
     ),
     Argument("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer"),
     Argument(
         "--protocol",
         choices=PROTOCOLS,
-        help="begin the session as the server takes it (default), by initialize only, by server/discover only",
+        help="how to begin the session: try both ways (default), initialize only, server/discover only",
     ),
     Argument("--insecure", action="store_true", help="accept any TLS certificate"),
     Argument("--ca", metavar="FILE", help="certificate authority to trust (PEM)"),
@@ -100,10 +104,10 @@ _SESSION_ARGUMENTS = (
         "--auth", choices=("none", "oauth", "client-credentials"), help="how to log in (default: as the server asks)"
     ),
     Argument("--client-id", metavar="ID", help="the client that is registered with the authorization server"),
-    Argument("--client-secret", metavar="$VARIABLE", help="its secret; a variable, so that no notebook keeps it"),
+    Argument("--client-secret", metavar="$VARIABLE", help="its secret, in a variable, so that no notebook keeps it"),
     Argument("--private-key", metavar="FILE", help="in place of a secret: the client's key (PEM)"),
     Argument("--issuer", metavar="URL", help="the authorization server that the client belongs to"),
-    Argument("--scope", action="append", default=[], metavar="SCOPE", help="what to ask for, may be repeated"),
+    Argument("--scope", action="append", default=[], metavar="SCOPE", help="a scope to ask for; can be repeated"),
     Argument("--redirect-port", type=int, metavar="PORT", help="the port of the registered redirect URI"),
 )
 
@@ -264,7 +268,7 @@ CONNECT = Implementation(
         "conn = %mcp connect math",
     ),
     details="The session lives until it is disconnected or the kernel ends; a cell that connects the same server "
-    "again gets the session that is open.",
+    "again gets the open session.",
     takes_command=True,
 )
 
@@ -335,8 +339,8 @@ PING = Implementation(
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer (default: 5)"),
     ),
     examples=("%mcp ping", "%mcp ping weather", "%mcp ping weather --timeout 1"),
-    details="Sends `ping`, or since protocol 2026-07-28, which has none, `server/discover`. A session that is lost is "
-    "opened again meanwhile where the setting `reconnect` says so.",
+    details="Sends `ping`; protocol 2026-07-28 has no ping, so there it sends `server/discover`. If the setting "
+    "`reconnect` allows it, a lost session is opened again first.",
 )
 
 
@@ -381,7 +385,7 @@ async def _logout(invocation: Invocation, arguments: argparse.Namespace) -> List
     name = str(invocation.value(arguments.server))
     spec = host[name].spec if name in host else resolve_target(name, find_entry=find_server)[0]
     if not isinstance(spec, UrlSpec):
-        raise CommandError(f"%mcp logout: {name} is no server with a URL, so there is no log-in.")
+        raise CommandError(f"%mcp logout: {name} is not a server with a URL, so it has no log-in.")
     specs = {known: connection.spec for known, connection in host.connections.items()}
     closed = [known for known, other in specs.items() if isinstance(other, UrlSpec) and other.url == spec.url]
     await host.disconnect(*closed)
@@ -406,7 +410,7 @@ LOGOUT = Implementation(
     ),
     examples=("%mcp logout notes", "%mcp logout https://mcp.example.com/mcp"),
     details="Tokens are kept in the system's keyring, or in a file that you alone can read (the setting tokens), so "
-    "that a new kernel need not ask again. What is forgotten as well is the registration as a client.",
+    "that a new kernel need not ask again. This forgets the registration as a client, too.",
 )
 
 
@@ -446,7 +450,7 @@ DOCTOR = Implementation(
     ),
     details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
     "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
-    "to do. It takes what `%mcp connect` takes. A token that is kept is used; you are asked to log in only with "
-    "--login, and a tool is called only with --call. The value has .steps, .ok, .problems, .findings and .df.",
+    "to do. It has the options of `%mcp connect`. It uses a kept token, asks you to log in only with --login, and "
+    "calls a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

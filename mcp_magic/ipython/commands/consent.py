@@ -177,8 +177,8 @@ def _rule(action: str, *examples: str) -> Implementation:
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
-            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="what arguments must be"),
-            Argument("--reason", default="", metavar="TEXT", help="why; the caller is told"),
+            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="only calls with such arguments"),
+            Argument("--reason", default="", metavar="TEXT", help="the reason, which the caller gets"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
         examples,
@@ -230,6 +230,6 @@ ROOTS = Implementation(
         Argument("--clear", action="store_true", help="none from now on"),
     ),
     examples=("%mcp roots files", "%mcp roots files . ~/data", "%mcp roots files --clear"),
-    details="By default there are none. They are information and no protection: a server on this machine can reach "
-    "what you can reach. They are kept when the session is opened again.",
+    details="By default there are none. Roots inform the server and do not protect you: a server on this machine can "
+    "reach what you can reach. Roots are kept when the session is opened again.",
 )

@@ -163,7 +163,7 @@ TOOLS = Implementation(
     _run_tools,
     (
         *_LISTING_ARGUMENTS,
-        Argument("--bound", action="store_true", help="what a model would be given, and its size in tokens"),
+        Argument("--bound", action="store_true", help="the tools as a model gets them, and their size in tokens"),
     ),
     ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
 )
@@ -235,8 +235,8 @@ SKILLS = Implementation(
         Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md"),
     ),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
-    details="A skill is instructions for models, with files. Nothing of it is fetched before it is loaded, and nothing "
-    "is shown that is not what the server had announced. No model is given any of it by that.",
+    details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
+    "only if it matches what the server announced. No model gets any of it.",
 )
 
 
@@ -309,8 +309,8 @@ FORM = Implementation(
             complete=completion.form_arguments,
             help="to begin with, as of %%mcp call",
         ),
-        Argument("--prompt", action="store_true", help="it is a prompt"),
-        Argument("--server", metavar="SERVER", help="whose URI template it is, where that is not clear"),
+        Argument("--prompt", action="store_true", help="fill in a prompt"),
+        Argument("--server", metavar="SERVER", help="the server that has the URI template, if several could"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
     ),
     examples=(
@@ -319,8 +319,8 @@ FORM = Implementation(
         "%mcp form weather:travel_advice --prompt",
         "form = %mcp form 'weather://city/{name}' --server weather",
     ),
-    details="`form.arguments` and `form.result` hold what was entered and what the server answered last; "
-    "`await form.run()` does what the button does. Running the cell again closes the form that it showed before.",
+    details="`form.arguments` and `form.result` hold the form's values and the server's last answer; `await "
+    "form.run()` does what the button does. Running the cell again closes the form that it showed before.",
 )
 
 
@@ -435,15 +435,18 @@ def _clock(when: float | None) -> str | None:
 WATCH = Implementation(
     _watch,
     (
-        Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, what is watched"),
-        Argument("--server", metavar="SERVER", help="whose it is, where that is not clear"),
-        Argument("--background", action="store_true", help="let the cell end, and go on below it"),
+        Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, list the watches"),
+        Argument("--server", metavar="SERVER", help="the server that has it, if several could"),
+        Argument("--background", action="store_true", help="end the cell, and keep updating below it"),
         Argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time"),
-        Argument("--count", type=int, metavar="N", help="end after so many updates"),
+        Argument("--count", type=int, metavar="N", help="end after N updates"),
         Argument(
-            "--every", type=seconds_typed, metavar="S", help="read it every S seconds, where nothing is announced"
+            "--every",
+            type=seconds_typed,
+            metavar="S",
+            help="read it every S seconds, if the server announces no changes",
         ),
-        Argument("--stop", action="store_true", help="watch URI no more; without URI, nothing"),
+        Argument("--stop", action="store_true", help="stop watching URI; without URI, stop all watches"),
     ),
     examples=(
         "%mcp watch log://today",
@@ -452,7 +455,7 @@ WATCH = Implementation(
         "%mcp watch --stop log://today",
         "%mcp watch status://build --every 5 --for 60",
     ),
-    details="It goes on until Interrupt or Stop; --background lets the cell end, and what it shows is updated while "
-    "other cells run. Running the cell again ends it. Updates that come fast are shown together. The value is the "
-    "watch: `.result` is what was read last, `.difference` what changed, `.updates` how often.",
+    details="The watch goes on until Interrupt or Stop; with --background the cell ends, and its output is updated "
+    "while other cells run. Running the cell again ends the watch. Fast updates are shown together. The value is the "
+    "watch: `.result` is the last reading, `.difference` the last change, `.updates` the number of updates.",
 )

@@ -209,7 +209,7 @@ MCP_SERVER = Implementation(
     _make_server,
     (
         Argument("name", metavar="NAME", help="what to call the server"),
-        Argument("--instructions", metavar="TEXT", help="what it tells models about itself, or $variable"),
+        Argument("--instructions", metavar="TEXT", help="instructions for models, or $variable"),
     ),
     examples=(
         "%%mcp_server shop",
@@ -217,10 +217,10 @@ MCP_SERVER = Implementation(
         '    "Tells the price of an item."',
         "    return prices[item]",
     ),
-    details="Type hints and docstrings become the schema; `async def` works as well; a name that begins with `_` is a "
-    "helper. `@tool(title=..., read_only=True)` says more of a tool, `@resource('data://{name}')` and `@prompt` make "
-    "something else of a function. Functions see the notebook's variables. Run again, the cell replaces its server "
-    "and shows what changed in its interface.",
+    details="Type hints and docstrings become the schema; `async def` works as well; a name that begins with `_` is "
+    "a helper. `@tool(title=..., read_only=True)` says more about a tool; `@resource('data://{name}')` and `@prompt` "
+    "make a resource or a prompt of a function. Functions see the notebook's variables. Running the cell again "
+    "replaces its server and shows the changes of its interface.",
     takes_body=True,
 )
 
@@ -278,10 +278,14 @@ SERVE = Implementation(
     _serve,
     (
         Argument("server", nargs="?", metavar="SERVER", help="a connected server that runs in this kernel"),
-        Argument("--port", type=int, default=0, metavar="N", help="the port (default: any that is free)"),
-        Argument("--stop", action="store_true", help="serve it no more"),
+        Argument("--port", type=int, default=0, metavar="N", help="the port (default: any free one)"),
+        Argument("--stop", action="store_true", help="stop serving it"),
     ),
-    examples=("%mcp serve shop --port 8000", "%mcp serve                 # what is served", "%mcp serve shop --stop"),
+    examples=(
+        "%mcp serve shop --port 8000",
+        "%mcp serve                 # list the served ones",
+        "%mcp serve shop --stop",
+    ),
     details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
     "and not in the notebook. Calls of other programs run in this kernel, between and below its cells.",
 )
@@ -316,12 +320,12 @@ EXPORT = Implementation(
     (
         Argument("server", metavar="SERVER", help="a server that `%%%%mcp_server` has made"),
         Argument("file", metavar="FILE", help="the program, such as server.py"),
-        Argument("--force", action="store_true", help="write over a file that is there"),
+        Argument("--force", action="store_true", help="overwrite an existing file"),
     ),
     examples=("%mcp export shop shop_server.py", "%mcp export shop servers/shop.py --force"),
-    details="The program needs the SDK (`pip install mcp`) and nothing of the notebook: imports, functions, classes "
-    "and plain data that the cell uses are written into it, secrets are read from the environment. It speaks stdio, or "
-    "streamable HTTP with --http PORT.",
+    details="The program needs the SDK (`pip install mcp`) and nothing from the notebook: it contains the imports, "
+    "functions, classes and plain data that the cell uses, and reads secrets from the environment. It speaks stdio, "
+    "or streamable HTTP with --http PORT.",
 )
 
 
@@ -406,7 +410,7 @@ RECORD = Implementation(
             choices=tuple(MODES),
             help="; ".join(f"{name}: {what}" for name, what in MODES.items()) + " (default: once)",
         ),
-        Argument("--pauses", action="store_true", help="replay with the pauses that there were"),
+        Argument("--pauses", action="store_true", help="replay with the recorded pauses"),
         Argument(
             "--in-process",
             choices=("live", "replay"),
@@ -421,12 +425,11 @@ RECORD = Implementation(
         "%mcp record",
         "%mcp record --stop",
     ),
-    details="The first time FILE is written, and from then on it answers: no server is started, no model is called. "
-    "It holds every message and every turn of a model, secrets masked, one JSON object a line. Sessions that are open "
-    "are opened again. A request that FILE does not have is an error that names the nearest.\n\n"
-    "In notebooks that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and "
-    "MCP_MAGIC_CASSETTE_MODE=MODE. Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the "
-    "trace again.",
+    details="The first run writes FILE. Later runs take all answers from it: no server is started, and no model is "
+    "called. FILE holds every message and every turn of a model, secrets masked, one JSON object a line. Open "
+    "sessions are opened again. A request that is not in FILE is an error that names the nearest one.\n\nIn notebooks "
+    "that run unattended (papermill, nbclient, nbval): MCP_MAGIC_CASSETTE=FILE and MCP_MAGIC_CASSETTE_MODE=MODE. "
+    "Tests: the pytest fixture mcp_cassette. `%mcp replay` sends one request of the trace again.",
 )
 
 
@@ -548,6 +551,6 @@ DIFF = Implementation(
         Argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops"),
     ),
     examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
-    details="A change is breaking if what worked before may fail now: a tool that is gone, an argument that is "
-    "required now, a choice that is none any more, a field of the answer that is missing.",
+    details="A change is breaking if calls that worked can fail now: a tool that is gone, an argument that is "
+    "required now, a choice that is gone, a field of the answer that is missing.",
 )

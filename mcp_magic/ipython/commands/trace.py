@@ -241,7 +241,7 @@ TRACE = Implementation(
         "%mcp trace weather --plot",
     ),
     details="Secrets are masked before anything is kept, long messages are cut. `.df` has the messages with their "
-    "JSON. The number in the first column is what `%mcp replay` takes.",
+    "JSON. `%mcp replay` takes the number in the first column.",
 )
 
 
@@ -379,7 +379,7 @@ async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
 def _number(invocation: Invocation, word: str) -> int:
     text = invocation.text(word)
     if not text.isdecimal():
-        raise CommandError(f"%mcp replay: {text[:40]!r} is no number of a message; `%mcp trace` lists them")
+        raise CommandError(f"%mcp replay: {text[:40]!r} is not the number of a message; `%mcp trace` lists them")
     return int(text)
 
 
@@ -389,7 +389,7 @@ def _request(invocation: Invocation, number: int) -> Entry:
     if entry.kind in ("answer", "error") and entry.pair is not None:
         entry = trace.find(entry.pair)
     if entry.kind != "request" or entry.direction != OUT:
-        raise CommandError(f"%mcp replay: message {number} is no request of this kernel; see `%mcp trace`")
+        raise CommandError(f"%mcp replay: message {number} is not a request of this kernel; see `%mcp trace`")
     if entry.method in ONCE:
         raise CommandError(f"%mcp replay: {entry.method} belongs to the session; `%mcp reconnect {entry.server}`")
     if entry.size > KEPT_BYTES or not entry.size:
@@ -510,15 +510,14 @@ LOGS = Implementation(
             help="a connected server (default: the only one)",
         ),
         Argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})"),
-        Argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log from now on: {', '.join(LEVELS)}"),
-        Argument("--follow", action="store_true", help="show what comes until Interrupt"),
+        Argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log level from now on: {', '.join(LEVELS)}"),
+        Argument("--follow", action="store_true", help="show new lines until Interrupt"),
         Argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time"),
     ),
     examples=("%mcp logs math", "%mcp logs math --last 10", "%mcp logs math --level debug", "%mcp logs math --follow"),
-    details="Of a server that could not be opened, all that it wrote to its stderr is listed; its name is what the "
-    "error begins with. --level asks the server for its messages of a level and above, from now on and when the "
-    "session is opened again. --follow ends with Interrupt, and the cell with the listing; where you cannot "
-    "interrupt it, it takes --seconds.",
+    details="For a server that could not be opened, this lists all of its stderr; the error begins with the server's "
+    "name. --level asks the server for messages of this level and above, also when the session is opened again. "
+    "Interrupt ends --follow; where you cannot interrupt a cell, give --seconds.",
 )
 
 
@@ -551,5 +550,5 @@ METRICS = Implementation(
     ),
     examples=("%mcp metrics", "%mcp metrics weather", "%mcp metrics --export mcp.prom"),
     details="Quantiles are exact to a bucket of the histogram. The counters stay in this kernel: `host.metrics` has "
-    "them, `host.metrics.text()` is what Prometheus reads.",
+    "them, `host.metrics.text()` is in Prometheus' format.",
 )

@@ -219,12 +219,12 @@ UP = Implementation(
             complete=lambda tab: completion.paths(tab, DECLARATIONS),
             help="default: mcp_magic.toml, pyproject.toml, mcp.json",
         ),
-        Argument("--prune", action="store_true", help="disconnect what is not declared"),
-        Argument("--dry-run", action="store_true", help="only say what would be run, set, allowed and sent"),
+        Argument("--prune", action="store_true", help="disconnect undeclared servers"),
+        Argument("--dry-run", action="store_true", help="only list what it would run, set, allow and send"),
     ),
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
-    details="A file that loosens something takes your yes, once for what it says. "
-    "The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below "
-    "%%mcp up. Run again, it changes only what differs.",
+    details="A file that loosens something needs your yes, once for its content. The declaration is mcp_magic.toml, "
+    "[tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below %%mcp up. Running it again changes only the "
+    "differences.",
     takes_body=True,
 )
