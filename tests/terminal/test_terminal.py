@@ -65,7 +65,7 @@ class Terminal:
     def interrupt(self) -> tuple[str, float]:
         """Press Ctrl-C; return what was printed until the prompt, and the seconds it took.
 
-        Python misses a signal between the prompt of its `input()` and the waiting for a line, a moment that no finger hits.
+        Python misses a signal that comes after the prompt of `input()` and before it waits for a line.
         """
         waits = psutil.Process(self.child.pid)
         until(lambda: waits.status() == psutil.STATUS_SLEEPING, what="IPython waits")
