@@ -483,7 +483,7 @@ class Connection:
             allowed = await self._allowed(request, consent, decision)
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
-        remarks = [schema.unchecked_arguments(given, known.input_schema) if known is not None else ""]
+        remarks: list[str] = []
         begun: Position | None = None
 
         async def send(client: Client) -> CallToolResult:
@@ -511,6 +511,8 @@ class Connection:
                 wait_if_busy=wait_if_busy,
             )
             measured.answered(failed=raw.is_error is True)
+        if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):
+            remarks.insert(0, remark)
         return ToolResult(
             raw,
             server=self.name,
@@ -519,7 +521,7 @@ class Connection:
             output_schema=known.output_schema if known is not None else None,
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
-            unchecked="; ".join(filter(None, remarks)),
+            unchecked="; ".join(remarks),
         )
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
