@@ -112,7 +112,7 @@ def test_variables_of_an_env_file_are_refused(text: str, tmp_path: Path) -> None
     path = tmp_path / ".env"
     path.write_text(text)
     before = time.process_time()
-    with pytest.raises(MissingHereError, match="its variables are made of too many others"):
+    with pytest.raises(MissingHereError, match="its variables refer to too many others"):
         read_env_file(path)
     assert time.process_time() - before < SECONDS
 

@@ -105,7 +105,7 @@ def test_arguments_are_read_as_they_were_written() -> None:
     assert "pw" not in written
 
 
-@pytest.mark.parametrize(("text", "problem"), [("[1]", "a JSON object, not list"), ("{", "no JSON")])
+@pytest.mark.parametrize(("text", "problem"), [("[1]", "a JSON object, not list"), ("{", "not JSON")])
 def test_what_is_no_object_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ArgumentsError, match=problem):
         read_arguments(text, {}, None)
