@@ -87,7 +87,8 @@ def button(scope: Locator, name: str) -> Locator:
 
 
 def press(scope: Locator, name: str) -> None:
-    """Click on a button."""
+    """Click on a button, once there is one: rows of a list that is searched change one after the other."""
+    expect(button(scope, name)).to_have_count(1)
     button(scope, name).click()
 
 
