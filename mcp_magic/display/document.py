@@ -21,44 +21,6 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool, ToolAnnotations
 
-__all__ = [
-    "NO_HINTS",
-    "STYLE",
-    "Badge",
-    "Bold",
-    "Budget",
-    "Code",
-    "Display",
-    "Markup",
-    "Part",
-    "Verbatim",
-    "aligned",
-    "app_only",
-    "bundle",
-    "columns_that_fit",
-    "counted",
-    "details",
-    "display",
-    "error_label",
-    "escape",
-    "facts",
-    "fitting",
-    "mimebundle",
-    "note",
-    "only",
-    "page",
-    "parts_text",
-    "preformatted",
-    "show_parts",
-    "size_text",
-    "table",
-    "tag",
-    "terminal_width",
-    "tool_badges",
-    "width",
-]
-
-
 # The style sheet. Each output carries it, because an output may be alone on a page.
 #
 # JupyterLab's variables follow its theme; elsewhere the fallback colours are readable on white and on black.
@@ -282,11 +244,9 @@ def page(parts: Iterable[Markup]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A block of an output: a line, facts, a table, text that opens, or several of them.
+    """A block of an output, as text and as markup.
 
     Attributes:
-        plain: Text for terminals.
-        html: Markup for pages.
         native: A richer form by its own MIME type, used when this is the only part.
         media: Whether it is media, which count against their own limit.
     """
@@ -356,8 +316,7 @@ def bundle(
 ) -> dict[str, Any]:
     """Return the mimebundle of parts, one below the other.
 
-    A native form replaces the HTML: frontends prefer HTML and would never show the native form, and media in both
-    would double the size of the notebook.
+    A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
     """
     # The parts are clean, except for names and titles; cleaning twice changes nothing.
     plain = clean("\n\n".join(part.plain for part in parts if part.plain))
@@ -367,10 +326,7 @@ def bundle(
 
 
 class Displayed(Protocol):
-    """A value that is displayed by its parts.
-
-    Its class takes `_repr_mimebundle_ = show_parts` and `__str__ = parts_text`.
-    """
+    """A value that is displayed by its parts: `_repr_mimebundle_ = show_parts` and `__str__ = parts_text`."""
 
     def parts(self) -> Sequence[Part]:
         """Return the parts to display."""
@@ -397,10 +353,7 @@ def mimebundle(
 
 
 def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: Budget, how: str) -> list[Part]:
-    """Return the parts of the items that fit into the budget, and a line that says that `how` has the rest.
-
-    The items that do not fit are not processed.
-    """
+    """Return the parts of the items that fit into the budget, and a line that says that `how` has the rest."""
     parts: list[Part] = []
     for number, item in enumerate(items):
         if budget.spent:
@@ -411,10 +364,7 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
 
 
 def counted(part: Part, budget: Budget) -> Part:
-    """Subtract the size of `part` from the budget and return the part; media have already been subtracted.
-
-    The larger of text and HTML counts: the text may be longer, because the HTML has strings cut.
-    """
+    """Subtract the size of `part`, the larger of text and HTML, from the budget; media have already been subtracted."""
     budget.blocks -= 1
     if not part.media:
         budget.bytes -= min(max(_saved(part.html), _saved(part.plain)), budget.bytes)
@@ -432,20 +382,11 @@ def _saved(text: str) -> int:
 
 # Tables as aligned text that fits the terminal.
 
-_ENOUGH = 20
-"""Characters that the other columns leave to the last column, which wraps."""
-
-_MOST_LINES = 3
-"""Most lines of one row."""
-
-_NARROWEST = 6
-"""Characters of the narrowest column that is still useful."""
-
-_READABLE = 12
-"""Characters that each column gets before the table shows another column."""
-
-_LONGEST_NAME = 500
-"""Most characters of a name: a server may send anything."""
+_ENOUGH = 20  # characters that the other columns leave to the last column, which wraps
+_MOST_LINES = 3  # most lines of one row
+_NARROWEST = 6  # characters of the narrowest column that is still useful
+_READABLE = 12  # characters that each column gets before the table shows another column
+_LONGEST_NAME = 500  # most characters of a name: a server may send anything
 
 
 class Verbatim(str):
@@ -494,11 +435,8 @@ def cell_text(value: object, limit: int) -> str:
     return one_line(str(value), limit)
 
 
-_CELL = 300
-"""Most characters of a cell in HTML: the first sentences of a description."""
-
-_LOG_LINE = 1000
-"""Most characters of a log line in HTML: such lines hold whole messages and paths."""
+_CELL = 300  # most characters of a cell in HTML: the first sentences of a description
+_LOG_LINE = 1000  # most characters of a log line in HTML: such lines hold whole messages and paths
 
 
 def _html_cell(value: Any) -> Any:
@@ -604,13 +542,7 @@ Kind = Literal["safe", "danger", "neutral"]
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A labelled mark with an explanation.
-
-    Attributes:
-        text: The label; a coloured badge also has a sign in front, so that colour is not the only difference.
-        kind: The colour of the badge.
-        explanation: One sentence, shown as a tooltip.
-    """
+    """A mark with a colour, an explanation as tooltip, and a sign, so that colour is not the only difference."""
 
     text: str
     kind: Kind = "neutral"
@@ -691,8 +623,7 @@ def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
 # Outputs are saved in the notebook, sent to every browser that opens it and kept in its history. So a display is cut
 # before it is rendered; the values themselves are never cut.
 
-_UTF8_OF_ESCAPED = 5
-"""Most characters that one character becomes in HTML (`&` is `&amp;`)."""
+_UTF8_OF_ESCAPED = 5  # most characters that one character becomes in HTML (`&` is `&amp;`)
 
 
 @dataclass(slots=True)
@@ -724,20 +655,12 @@ class Display:
     blocks: int = 50
 
 
-display = Display()
-"""The current limits."""
+display = Display()  # the current limits
 
 
 @dataclass(slots=True)
 class Budget:
-    """The remaining limits while one output is built.
-
-    Attributes:
-        bytes: Bytes of HTML, and as many of text.
-        media: Bytes of media.
-        blocks: Content blocks.
-        parse: Characters that may be parsed as JSON or a table.
-    """
+    """What is left for one output: bytes of HTML (and as many of text), bytes of media, blocks, characters to parse."""
 
     bytes: int
     media: int

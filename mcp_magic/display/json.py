@@ -18,14 +18,10 @@ from mcp_magic.display.text import cut, shorten
 __all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
 
 _OPEN_DEPTH = 2
-_DEEPEST = 20
-"""Most levels shown: real answers have fewer than ten, and Python's stack has to hold them."""
+_DEEPEST = 20  # most levels shown: real answers have fewer than ten, and Python's stack has to hold them
 _WRITABLE_BITS = 10_000
-_STRING = 300
-"""Most characters of a string in the tree."""
-
-NOT_JSON = object()
-"""The result of `loads` for text that is not JSON; None would be a JSON value."""
+_STRING = 300  # most characters of a string in the tree
+NOT_JSON = object()  # the result of `loads` for text that is not JSON; None would be a JSON value
 
 
 def _no_constant(name: str) -> Any:

@@ -28,8 +28,7 @@ _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 MAX_CELLS = 50_000
 """Most columns times lines for which tables are rendered: every row gets all columns, however few cells it has."""
 
-_BELOW = 3
-"""Levels by which headings are lowered: a cell's output must not look like a chapter of the page."""
+_BELOW = 3  # levels by which headings are lowered: a cell's output must not look like a chapter of the page
 
 
 def markdown(text: str) -> Markup:

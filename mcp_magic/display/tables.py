@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import counted, listed
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
@@ -27,39 +27,12 @@ if TYPE_CHECKING:
     from mcp_magic.display.document import Budget
     from mcp_magic.schema import Field
 
-__all__ = [
-    "MAX_PYTHON",
-    "Columns",
-    "Records",
-    "Rows",
-    "check_shape",
-    "data_part",
-    "declared",
-    "delimited",
-    "describe",
-    "find_rows",
-    "find_tables",
-    "is_long_python",
-    "is_wrapper",
-    "json_in_text",
-    "markdown_part",
-    "meant",
-    "members_line",
-    "passages",
-    "rows_part",
-    "text_part",
-    "typed",
-    "verbatim_part",
-]
-
-
 # Tables in a JSON value: one rule for `.df`, `.frames` and the display.
 #
 # A `Rows` refers to rows and their layout without copying them: a display reads only the first rows, and pandas makes a
 # DataFrame in one pass over the server's data.
 
-MAX_COLUMNS = 5_000
-"""Most columns of a DataFrame; pandas takes seconds to name more."""
+MAX_COLUMNS = 5_000  # most columns of a DataFrame; pandas takes seconds to name more
 
 MAX_CELLS = 1_000_000
 """Most cells of a mostly empty DataFrame: each row gets the columns of all rows, so a megabyte can make billions."""
@@ -71,19 +44,13 @@ _NAME = ("name", "id", "key", "field", "label", "title", "column_name")
 _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
 """Members that usually hold the requested data."""
-_ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])
-"""Members with remarks about the answer."""
+_ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # members with remarks about the answer
 _COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
 """Parts of a count's name that are removed to find the list it counts (`cityCount` counts `cities`)."""
 
-_DEEPEST = 6
-"""Levels of nested objects that are searched."""
-
-_MOST = 50
-"""Most tables of one value."""
-
-_NAMED = 5
-"""Most members of an object that a message names."""
+_DEEPEST = 6  # levels of nested objects that are searched
+_MOST = 50  # most tables of one value
+_NAMED = 5  # most members of an object that a message names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +60,7 @@ class Rows(ABC):
     Attributes:
         values: What holds the rows; each subclass has a layout of its own.
         names: The names of the columns, if they stand beside the values.
-        path: Names of the members that lead from the value to the rows; () if the value itself holds them.
+        path: Names of the members that lead from the value to the rows.
         single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
         keyed: Whether the rows are members of an object, whose names are the first column.
         weak: Whether a list of objects beside these rows is preferred as the table.
@@ -170,11 +137,7 @@ class Matrix(Rows):
 
 
 def check_shape(rows: int, columns: int, sent: int) -> None:
-    """Refuse a DataFrame that would be too large.
-
-    Raises:
-        ValueError: It has too many columns, or too many cells that are mostly empty.
-    """
+    """Raise ValueError if a DataFrame would have too many columns, or too many cells that are mostly empty."""
     if columns > MAX_COLUMNS:
         raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
     if rows * columns > max(MAX_CELLS, 4 * sent):
@@ -294,7 +257,11 @@ def _split(data: dict[str, Any]) -> Rows | None:
     """Return names and rows that stand side by side, as in pandas' orient="split", SQL services and spreadsheets."""
     described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
     found = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
-    names = [_column_name(column) for column in described or ()]
+    names: list[str] = []
+    for column in described or ():
+        if isinstance(column, dict):
+            column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
+        names.append(column if isinstance(column, str) else "")
     if not names or len(found) != 1 or "" in names or len(set(names)) != len(names):
         return None
     member, values = found[0]
@@ -306,12 +273,6 @@ def _split(data: dict[str, Any]) -> Rows | None:
         return None
     unnamed = [f"Unnamed: {index}" for index in range(len(names), max(lengths, default=0))]
     return Matrix(values=values, names=[*names, *unnamed], path=(member,))
-
-
-def _column_name(column: Any) -> str:
-    if isinstance(column, dict):
-        column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
-    return column if isinstance(column, str) else ""
 
 
 def _columns(data: dict[str, Any], depth: int) -> Rows | None:
@@ -385,11 +346,9 @@ def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
     return counts
 
 
-def _is_counted(name: str, counted: Iterable[str]) -> bool:
+def _is_counted(name: str, nouns: Iterable[str]) -> bool:
     lower = name.lower()
-    return any(
-        what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in counted
-    )
+    return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
 
 
 def _one_row(data: dict[str, Any]) -> list[Rows]:
@@ -427,8 +386,7 @@ def describe(data: Any) -> str:
 
 _FORMATS = {"date-time", "date", "duration"}
 _INT64 = 2**63
-_EXACT = 2**53
-"""All integers below have an exact float (IEEE 754)."""
+_EXACT = 2**53  # all integers below have an exact float (IEEE 754)
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
@@ -490,17 +448,13 @@ def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFram
             except (TypeError, ValueError, OverflowError):
                 continue
     for name in frame.columns.difference([name for name, kind in kinds.items() if kind], sort=False):
-        if _lost_digits(frame[name], rows):
-            frame[name] = _integers(frame[name], rows)
+        column = frame[name]
+        if column.dtype.kind == "f" and (column.abs() >= _EXACT).any():
+            values = _values(column, rows) or ()
+            # integers that became floats because one is missing, and the floats cannot hold all their digits
+            if values and all(value is None or type(value) is int for value in values):
+                frame[name] = _integers(column, rows)
     return frame
-
-
-def _lost_digits(column: pd.Series[Any], rows: Rows) -> bool:
-    """Whether integers became floats because one is missing, and the floats cannot hold all their digits."""
-    if column.dtype.kind != "f" or not (column.abs() >= _EXACT).any():
-        return False
-    values = _values(column, rows) or ()
-    return bool(values) and all(value is None or type(value) is int for value in values)
 
 
 def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
@@ -545,10 +499,8 @@ def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
 # Delimited text: CSV and similar formats (RFC 4180).
 
 DELIMITERS = ("\t", ",", ";", "|")
-SAMPLE = 65_536
-"""Characters of a text that are read to judge its format."""
-_COUNTED = 1_000_000
-"""Longest text, in characters, whose rows are counted for display."""
+SAMPLE = 65_536  # characters of a text that are read to judge its format
+_COUNTED = 1_000_000  # longest text, in characters, whose rows are counted for display
 
 _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
 
@@ -589,8 +541,7 @@ class Delimited(Rows):
         """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
 
         Raises:
-            ValueError: pandas cannot read the text, or the table would be too large.
-            csv.Error: A cell is too long.
+            ValueError, csv.Error: pandas cannot read the text, the table would be too large, or a cell is too long.
         """
         import pandas as pd
 
@@ -627,7 +578,10 @@ class Delimited(Rows):
         header = rows[0]
         if len(set(header)) != len(header) or any(_is_value(name) or len(name) > 60 for name in header):
             return False
-        if any("\n" in name for name in header) or _ends_a_sentence(header):
+        # The first row of prose: "Two cities, the largest first:".
+        last = header[-1].rstrip()
+        is_prose = last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
+        if is_prose or any("\n" in name for name in header):
             return False
         # In prose, a space follows a delimiter.
         tight = re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
@@ -667,12 +621,6 @@ def _is_value(cell: str) -> bool:
     return _VALUE.fullmatch(cell.strip()) is not None
 
 
-def _ends_a_sentence(header: list[str]) -> bool:
-    """Whether the first row is a line of prose: "Two cities, the largest first:"."""
-    last = header[-1].rstrip()
-    return last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
-
-
 def _named(names: list[str], rows: list[list[str]]) -> list[str]:
     """Return the names, with numbered ones appended for further columns that are not empty."""
     width = max((index + 1 for row in rows for index, cell in enumerate(row) if cell), default=0)
@@ -688,8 +636,7 @@ MAX_PYTHON = 200_000
 """Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
 
 
-_TRIES = 20
-"""Most places in one text where JSON is tried: each try may read to the end of the text."""
+_TRIES = 20  # most places in one text where JSON is tried: each try may read to the end of the text
 
 _RULE = re.compile(r":?-+:?")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -938,8 +885,7 @@ def _cells(line: str) -> list[str]:
 
 # Parts of data and text: a table if they hold rows, a tree for other JSON, else text.
 
-_BESIDE = 10
-"""Most other members of an object that are shown below its rows."""
+_BESIDE = 10  # most other members of an object that are shown below its rows
 
 
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -981,8 +927,10 @@ def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
     """Return a JSON value as a table if it holds one, as a tree if it has members, else as text."""
     tables = meant(find_tables(data))
-    if len(tables) == 1 and _worth_a_table(tables[0]):
-        return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
+    if len(tables) == 1 and not tables[0].single and tables[0].count() != 0:
+        names, first = tables[0].head(1)
+        if first and (len(names) > 1 or (names and isinstance(tables[0], Records))):  # a list of scalars is no table
+            return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
     if isinstance(data, (dict, list)) and data:
         limit = budget.characters
         text, whole = pretty(data, limit)
@@ -998,14 +946,6 @@ def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
     if len(tables) < 2:
         return part
     return Part.stack(part, Part.note(f"{len(tables)} tables: .frames has them"))
-
-
-def _worth_a_table(rows: Rows) -> bool:
-    """Whether rows are worth a table: not a single object, no rows, or a list of scalars."""
-    if rows.single or rows.count() == 0:
-        return False
-    names, first = rows.head(1)
-    return bool(first) and len(names) >= (1 if isinstance(rows, Records) else 2)
 
 
 def _beside(data: Any, rows: Rows) -> str:
@@ -1061,12 +1001,10 @@ def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
     >>> _caption(100_000, 20, 30, 20)
     '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
     """
-    row_word = "row" if total == 1 else "rows"
-    column_word = "column" if columns == 1 else "columns"
     if total is not None and shown >= total and columns <= across:
-        return f"{total:,} {row_word} x {columns} {column_word}"
+        return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
-    wide = f", {across} of {columns} columns" if columns > across else f" x {columns} {column_word}"
+    wide = f", {across} of {columns} columns" if columns > across else f" x {counted(columns, 'columns')}"
     return f"{count}{wide}: .df has all of them"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import ago, duration, listed
+from mcp_magic._text import ago, counted, duration, listed
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display import document
 from mcp_magic.display.diff import diff_part
@@ -30,23 +30,13 @@ from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.display.diff import Line
     from mcp_magic.schema.fields import Field
-
-__all__ = [
-    "ConnectionInfo",
-    "ToolCard",
-    "edited",
-    "prompt_part",
-    "resource_part",
-    "template_part",
-]
-
 
 # The card of a tool.
 
@@ -101,8 +91,8 @@ class ToolCard:
     @property
     def badges(self) -> list[Badge]:
         """Whether it has changed, whether only apps may use it, and the server's hints."""
-        marks = [self.change.badge] if self.change is not None else []
-        return marks + tool_badges(self.tool, trusted=self.trusted)
+        badges = tool_badges(self.tool, trusted=self.trusted)
+        return badges if self.change is None else [self.change.badge, *badges]
 
     @property
     def example(self) -> str:
@@ -128,10 +118,7 @@ class ToolCard:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: one."""
-        names = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
-        title = f" {one_line(self.title, 200)} " if self.title else " "
-        heading = joined([tag("b", one_line(self.name, 200)), title, joined(self.badges, " ")])
-        blocks = [Part(f"{names}\n{' '.join(map(str, self.badges))}", tag("p", heading))]
+        blocks = [heading(self.name, self.title, self.badges)]
         if self.change is not None and self.change.lines:
             blocks.append(diff_part(self.change.lines).folded("changed since it was first seen", opened=True))
         limit = document.display.characters
@@ -143,6 +130,13 @@ class ToolCard:
             blocks.append(output.folded("returns"))
         blocks.append(Part.command(cut(self.example, 2000)))
         return [Part.stack(*blocks, gap="\n\n")]
+
+
+def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
+    """Return the heading of a card or a form."""
+    name, title = one_line(name, 200), one_line(title, 200)
+    plain = [f"{name}: {title}" if title else name, *([" ".join(map(str, badges))] if badges else [])]
+    return Part("\n".join(plain), tag("p", joined([tag("b", name), *([title] if title else []), *badges], " ")))
 
 
 def _rows(root: Field) -> list[dict[str, Any]]:
@@ -201,8 +195,7 @@ def _written(path: Path) -> float:
 
 # A connection, as a card and as a row of a listing.
 
-MAX_INSTRUCTIONS = 4000
-"""Most characters shown of a server's instructions."""
+MAX_INSTRUCTIONS = 4000  # most characters shown of a server's instructions
 
 
 @dataclass(frozen=True)
@@ -255,8 +248,8 @@ class ConnectionInfo:
         if is_open:
             known.append(("explore", Code(f"%mcp ui {self.name}")))
         state = Badge(self.state, "safe" if is_open else "danger")
-        heading = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
-        card = Part.stack(heading, Part.facts(known, width=10, indent="  "))
+        title = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
+        card = Part.stack(title, Part.facts(known, width=10, indent="  "))
         instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
         if not instructions:
             return [card]
@@ -290,7 +283,7 @@ class ConnectionInfo:
             known.append(("protocol", self.protocol_version))
         if since := self._since():
             known.append(("since", since))
-        if offers := [f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in self.counts.items() if count]:
+        if offers := [counted(count, kind) for kind, count in self.counts.items() if count]:
             known.append(("offers", ", ".join(offers)))
         for kind, problem in self.unlisted.items():
             known.append((kind, one_line(f"could not be listed: {problem}", 400)))
@@ -353,11 +346,9 @@ def prompt_part(server: str, prompt: Prompt) -> Part:
 
 
 def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, *more: Part) -> Part:
-    name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
-    heading = tag("p", joined([tag("b", name), f" {title}" if title else ""]))
     description = cut((item.description or "").strip(), document.display.characters)
     return Part.stack(
-        Part(f"{name}: {title}" if title else name, heading),
+        heading(f"{server}:{item.name}", item.title or ""),
         Part.prose(description),
         Part.facts([(label, Code(one_line(value, 500))) for label, value in known if value], width=9),
         *more,

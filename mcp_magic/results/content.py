@@ -18,19 +18,6 @@ from mcp_magic.schema.commandline import as_word, line_or_comment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "CONTENT",
-    "Content",
-    "Media",
-    "message_block",
-    "part_of",
-    "read_line",
-    "register",
-    "resource_part",
-    "to_media",
-]
-
-
 # Images, audio and documents: kept as base64, decoded lazily.
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
@@ -39,8 +26,7 @@ _NATIVE = ("image/png", "image/jpeg", "application/pdf")
 MAX_PIXELS = 50_000_000
 """Most pixels of a displayed image: a browser takes four bytes for each, however small the file is."""
 
-HEAD = 400_000
-"""Characters of base64 that are searched for an image's size: camera images begin with much metadata."""
+HEAD = 400_000  # characters of base64 that are searched for an image's size: camera images begin with much metadata
 
 _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
 """Images that browsers can show."""
@@ -210,9 +196,9 @@ class Content:
     """How to handle a type of content block.
 
     Attributes:
-        part: Returns the block's display. Called with the block, the budget and the server's name.
-        message: Returns the block as a content block of a LangChain message.
-        media: Returns the block's image, audio or document, or None if it has none.
+        part: Returns the display of a block, given the block, the budget and the server's name.
+        message: Returns a block as a content block of a LangChain message.
+        media: Returns a block's image, audio or document, or None if it has none.
     """
 
     part: Callable[[Any, Budget, str], Part]
@@ -220,8 +206,7 @@ class Content:
     media: Callable[[Any], Media | None] = lambda block: None
 
 
-CONTENT: dict[str, Content] = {}
-"""Block type -> how to handle it."""
+CONTENT: dict[str, Content] = {}  # block type -> how to handle it
 
 
 def register(kind: str, content: Content) -> None:
@@ -304,11 +289,11 @@ def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
     return verbatim_part(contents.text, budget)
 
 
-def _embedded_part(block: Any, budget: Budget, server: str) -> Part:
-    part = resource_part(block.resource, budget, ".resources")
-    title = one_line(str(block.resource.uri), 200)
-    html = joined([tag("small", title), part.html], "<br>")
-    return Part(f"{title}\n{part.plain}", html, part.native, part.media)
+def titled_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
+    """Return the display of resource contents under their URI."""
+    part = resource_part(contents, budget, how)
+    title = one_line(str(contents.uri), 200)
+    return Part(f"{title}\n{part.plain}", joined([tag("p", tag("b", title)), part.html]), part.native, part.media)
 
 
 def _embedded_message(block: Any) -> dict[str, Any]:
@@ -363,4 +348,11 @@ register(
     "resource_link",
     Content(_link_part, lambda block: {"type": "text", "text": f"{block.title or block.name}: {block.uri}"}),
 )
-register("resource", Content(_embedded_part, _embedded_message, lambda block: resource_media(block.resource)))
+register(
+    "resource",
+    Content(
+        lambda block, budget, server: titled_part(block.resource, budget, ".resources"),
+        _embedded_message,
+        lambda block: resource_media(block.resource),
+    ),
+)

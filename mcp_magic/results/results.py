@@ -63,6 +63,7 @@ from mcp_magic.results.content import (
     part_of,
     resource_media,
     resource_part,
+    titled_part,
     to_media,
 )
 from mcp_magic.schema.resolve import json_equal
@@ -83,37 +84,14 @@ if TYPE_CHECKING:
         TextResourceContents,
     )
 
-__all__ = [
-    "META",
-    "CellCrashError",
-    "CheckFailedError",
-    "PromptResult",
-    "ResourceResult",
-    "ToolCrashError",
-    "ToolResult",
-    "contains",
-    "equals",
-    "fails",
-    "fits",
-    "last_failed",
-    "recall",
-    "remember",
-    "succeeds",
-    "within",
-]
-
-
 # Exceptions of tools and server cells that run in this kernel.
 #
 # A tool's answer is data and cannot carry an exception. A server of the notebook puts a key into the answer's `_meta`
 # instead, and `recall` finds the exception by it. So the calling cell shows the tool's own lines, and `%debug` stops
 # in them.
 
-META = "mcp-magic/crash"
-"""The member of `_meta` that holds the key of an exception."""
-
-KEPT = 20
-"""Most exceptions kept; each holds the frames of its traceback."""
+META = "mcp-magic/crash"  # the member of `_meta` that holds the key of an exception
+KEPT = 20  # most exceptions kept; each holds the frames of its traceback
 
 _kept: OrderedDict[str, BaseException] = OrderedDict()
 
@@ -166,8 +144,7 @@ _LONG_PYTHON = (
     "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
 )
 
-_SHOWN = 4
-"""Most tables that a message names."""
+_SHOWN = 4  # most tables that a message names
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,20 +203,18 @@ def in_contents(contents: Any) -> Source:
 
 def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> NoTableError:
     """Return the error that says how to get each of several tables."""
+
+    def quoted(name: str) -> str:
+        return json.dumps(one_line(name, 100), ensure_ascii=False)
+
     wanted = set(map(id, tables))
     named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in wanted]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(_quoted(name) for name, *_ in shown)}]{more}"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
     if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(_quoted(rows.path[0]) for *_, rows in shown)}]"
+        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
-
-
-def _quoted(name: str) -> str:
-    """Return a name as a Python literal, shortened to fit on a line."""
-    text = repr(one_line(name, 100))
-    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
 def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
@@ -256,11 +231,7 @@ def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
 
 
 def _frame(source: Source, rows: Rows) -> pd.DataFrame:
-    """Return all rows with the column types that the schema declares.
-
-    Raises:
-        NoTableError: The rows are too large, or pandas cannot read them.
-    """
+    """Return all rows with the column types that the schema declares, or raise NoTableError."""
     try:
         check_shape(*rows.shape())
         made = rows.frame()
@@ -282,17 +253,10 @@ def found_texts(texts: Sequence[str]) -> list[str]:
 
 # The texts of a result: why the tool failed, whether they only repeat the data, and their value as an argument.
 
-_READ = 200_000
-"""Characters of an error that are searched for JSON."""
-
-_LINES = 6
-"""Most lines of an error in a message."""
-
-_WORDS = ("error", "errors", "message", "msg", "detail", "details")
-"""Members of a JSON error that hold readable text."""
-
-_DEEPEST = 5
-"""Levels that are searched for these members."""
+_READ = 200_000  # characters of an error that are searched for JSON
+_LINES = 6  # most lines of an error in a message
+_WORDS = ("error", "errors", "message", "msg", "detail", "details")  # members of a JSON error that hold readable text
+_DEEPEST = 5  # levels that are searched for these members
 
 _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
@@ -816,16 +780,9 @@ class ResourceResult(_Result):
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
         """Return the parts to display, within `budget` if the display holds more than this result."""
-        show = _titled if len(self.contents) > 1 else resource_part
+        show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
         return parts or [Part.line("(empty resource)")]
-
-
-def _titled(content: Any, budget: Budget) -> Part:
-    """Return one of several contents under its URI."""
-    part = resource_part(content, budget)
-    title = one_line(str(content.uri), 200)
-    return Part(f"{title}\n{part.plain}", joined([tag("b", title), part.html]), media=part.media)
 
 
 def _bytes(content: Any) -> bytes:
@@ -935,8 +892,7 @@ class PromptResult:
 
 # Checks of results: each returns "" or says why the check failed.
 
-DIFFERENCE = 20
-"""Most lines of a difference in a message."""
+DIFFERENCE = 20  # most lines of a difference in a message
 
 
 class CheckFailedError(MCPMagicError, AssertionError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from mcp_magic import schema
-from mcp_magic.display.document import Markup, escape, joined, mimebundle, page, tag
+from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
 
@@ -23,25 +23,6 @@ if TYPE_CHECKING:
     Offer = Callable[[list[str]], None]
     Complete = Callable[[str, str, Offer], None]
     Publish = Callable[[dict[str, Any], bool], None]
-
-__all__ = [
-    "FORM_STYLE",
-    "WIDGET_VIEW",
-    "LoopRunner",
-    "WidgetScope",
-    "answer_in_order",
-    "default_text",
-    "heading",
-    "label_markup",
-    "note_markup",
-    "placeholder",
-    "problem_markup",
-    "result_output",
-    "running_loop",
-    "tooltip",
-    "widget_view",
-]
-
 
 # Handling the messages of a frontend in order, all on the main shell's thread.
 #
@@ -123,17 +104,12 @@ class Shared:
 class WidgetScope:
     """Makes the widgets of one part of a form, and closes them.
 
-    Args:
-        shared: Shared with the shop of the whole form; None for that shop itself, which closes it.
-        on_close: Called after the shop was closed.
-
-    Attributes:
-        complete: Called with an argument's name, its text and a callback for the suggestions; None if no server
-            completes it.
+    The scope of the whole form has no `shared` and closes what all share. `complete` is called with an argument's name,
+    its text and a callback for the suggestions; None if no server completes it.
     """
 
     def __init__(
-        self, shared: Shared | None = None, on_close: Callable[[WidgetScope], None] = lambda shop: None
+        self, shared: Shared | None = None, on_close: Callable[[WidgetScope], None] = lambda scope: None
     ) -> None:
         self._is_whole = shared is None
         self._shared = shared or Shared()
@@ -148,7 +124,7 @@ class WidgetScope:
         return self._shared.count > CROWDED
 
     def part(self) -> WidgetScope:
-        """Return a shop for a part of the form that may be closed earlier."""
+        """Return a scope for a part of the form that may be closed earlier."""
         inner = WidgetScope(self._shared, on_close=self._forget)
         inner.complete = self.complete
         self._inner[id(inner)] = inner
@@ -171,8 +147,14 @@ class WidgetScope:
         self._shared.count += 1
         return widget
 
+    def button(self, text: str, tooltip: str, do: Callable[[], None], layout: str = "button", **traits: Any) -> Any:
+        """Return a button that calls `do`."""
+        button = self.make(ipywidgets.Button, layout, description=text, tooltip=tooltip, **traits)
+        button.on_click(lambda _: do())
+        return button
+
     def close(self) -> None:
-        """Close all widgets of the shop and of its parts. Idempotent."""
+        """Close all widgets of the scope and of its parts. Idempotent."""
         for inner in list(self._inner.values()):
             inner.close()
         for widget in self._made.values():
@@ -189,13 +171,13 @@ class WidgetScope:
 
 
 class LoopRunner:
-    """Runs the work of one widget on the event loop on which it was made.
+    """Runs the work of one widget on an event loop: by default the running one.
 
     Without a running event loop (plain Python code) callbacks run at once, and `start` does nothing.
     """
 
-    def __init__(self) -> None:
-        self._loop = running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
@@ -217,14 +199,15 @@ class LoopRunner:
         elif self._later is None and not self._ended:
             self._later = self._loop.call_later(seconds, self._run_later, do)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Run `work` as a task of the event loop; `end` cancels it."""
         if self._loop is None or self._ended:
             work.close()
-            return
+            return None
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def end(self) -> None:
         """Cancel all tasks, and start no more."""
@@ -273,8 +256,7 @@ def result_output(result: Any) -> dict[str, Any]:
 
 # The texts around an input; texts from servers are escaped here.
 
-MAX_DESCRIPTION = 500
-"""Characters shown of a description beside a field."""
+MAX_DESCRIPTION = 500  # characters shown of a description beside a field
 
 # Controls that the browser draws. ipywidgets gives a drop-down a black arrow in every theme, and time pickers no style;
 # only since 4.4 does JupyterLab tell the browser that its theme is dark.
@@ -308,14 +290,6 @@ FORM_STYLE = Markup(
     f"{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""
-
-
-def heading(name: str, title: str, description: str, badges: object = "") -> str:
-    """Return the heading of a form: name, title, badges, description."""
-    line = joined([tag("b", one_line(name, 200)), f" {one_line(title, 200)} " if title else " ", badges])
-    said = shorten(description.strip(), 2000)
-    parts = [tag("p", line), tag("div", said, style="white-space:pre-wrap;max-width:60em") if said else Markup()]
-    return page([joined(parts)])
 
 
 def label_markup(field: Field, name: str, *, required: bool) -> str:

@@ -12,7 +12,7 @@ import pytest
 from ipywidgets.widgets import widget as registry
 
 from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
-from mcp_magic.ui.question import FormEditor, Panel
+from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.widgets.test_approval import Page, widgets
 
@@ -60,7 +60,8 @@ def markup(panel: Panel) -> str:
 def form(panel: Panel) -> Form:
     """Return the form of the question."""
     editor = panel.cards[0].editor
-    assert isinstance(editor, FormEditor)
+    assert editor is not None
+    assert editor.form is not None
     return editor.form
 
 

@@ -66,16 +66,16 @@ def test_the_json_face_shows_the_fields_and_the_fields_what_was_typed_there(
     document, arguments = case
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
-        form.as_json = True
+        form.toggle.value = True
         text = form._json.widget.value
         assert exact(json.loads(text)) == exact(arguments)
-        form.as_json = False
+        form.toggle.value = False
         assert exact(form.draft) == exact(arguments)
-        form.clear()
-        form.as_json = True
+        form.set_arguments({})
+        form.toggle.value = True
         form._json.widget.value = text
         assert exact(form.draft) == exact(arguments)
-        form.as_json = False
+        form.toggle.value = False
         assert exact(form.root.get()) == exact(arguments)
 
 
@@ -108,7 +108,7 @@ def test_any_document_makes_a_form_that_takes_any_arguments(
     with closing(Form(document)) as form:
         form.set_arguments(arguments)
         assert exact(form.draft) == exact(arguments)
-        form.as_json = True
+        form.toggle.value = True
         assert exact(form.draft) == exact(arguments)
 
 

@@ -66,13 +66,13 @@ def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) ->
         assert exact(form.arguments) == exact(arguments)
         words = split_line(form.code.removeprefix("%mcp "))
         assert exact(parse_arguments(words[2:], tool.input_schema)) == exact(arguments)
-        form.form.as_json = True
+        form.form.toggle.value = True
         written = form.form._json.widget.value
         assert exact(json.loads(written)) == exact(arguments)
-        form.form.clear()
+        form.form.set_arguments({})
         form.form._json.widget.value = written
         assert exact(form.arguments) == exact(arguments)
-        form.form.as_json = False
+        form.form.toggle.value = False
         assert exact(form.arguments) == exact(arguments)
 
 

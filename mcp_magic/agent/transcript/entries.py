@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Masker
-from mcp_magic.display.arguments import hidden_values
+from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.results import ToolResult
 
@@ -236,7 +236,7 @@ def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str],
     >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
     'none came in with ***'
     """
-    secrets = [value for arguments in given if arguments for value in hidden_values(arguments, definition)]
+    secrets = [part.value for arguments in given if arguments for part in hidden_parts(arguments, definition)]
     if not secrets:
         return None
     masker = Masker(())

@@ -6,14 +6,14 @@ import asyncio
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic import schema
 from mcp_magic._host import owner_of
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.display.document import tool_badges
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_magic.ui.widgets import Publish
     from mcp_magic.watch import Watch
 
+_T = TypeVar("_T")
 
 __all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
 
@@ -104,17 +105,17 @@ async def _list(
 ) -> Listing:
     connections = invocation.host.find(arguments.server)
 
-    async def of_one(connection: Connection) -> list[dict[str, Any]]:
-        rows = []
-        for item in await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout):
-            texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-            if (arguments.search or "").casefold() in "\n".join(texts).casefold():
-                rows.append(row(connection, item))
-        return rows
+    async def of_one(connection: Connection) -> list[partial[dict[str, Any]]]:
+        items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
+        if arguments.search:
+            items = tuple(item for item in items if arguments.search.casefold() in _searched(item, kind))
+        return [partial(row, connection, item) for item in items]
 
-    rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    rows = LazyRows(makers)
     return Listing(
         rows,
+        columns=list(rows[0]) if rows else (),
         title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
         empty=_nothing(kind, bool(connections), arguments),
         note="\n".join(problems),
@@ -122,11 +123,14 @@ async def _list(
     )
 
 
-async def _of_all(
-    work: Iterable[Coroutine[Any, Any, list[dict[str, Any]]]], *, raising: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
+def _searched(item: Any, kind: str) -> str:
+    uri = str(item.uri) if kind == "resources" else ""
+    return "\n".join((item.name, item.title or "", item.description or "", uri)).casefold()
+
+
+async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
     """Return the rows of several servers, and what went wrong with the others unless that is raised."""
-    rows: list[dict[str, Any]] = []
+    rows: list[_T] = []
     problems: list[str] = []
     for found in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(found, MCPMagicError) and not raising:
