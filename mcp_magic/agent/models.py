@@ -350,12 +350,6 @@ def bind_tools(
 ) -> Runnable[Any, Any]:
     """Return a model with tools bound to it.
 
-    Args:
-        model: The model.
-        tools: The tools, as the model's `bind_tools` takes them.
-        instead: An alternative for a model that takes no tools, for the error.
-        choice: Which tools the model must call, in its provider's format.
-
     Raises:
         ModelError: The model takes no tools: its class does not define `bind_tools`.
     """

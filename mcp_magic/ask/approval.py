@@ -192,11 +192,6 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
     None for the user's own call, because the user typed them.
-
-    Args:
-        request: The request.
-        arguments: The present arguments.
-        seen: The names of the values already opened.
     """
     if request.asker == PERSON:
         return []

@@ -139,14 +139,7 @@ Elicitor = Callable[[Elicitation], Awaitable[Answer]]
 
 @dataclass
 class ElicitationSettings:
-    """The host's settings for elicitations.
-
-    Attributes:
-        elicitor: Asks the user; None if the user cannot be asked. A session announces the elicitation capability if
-            there is an elicitor when it opens.
-        timeout: The elicitor's deadline, in seconds.
-        max_questions: How many questions a server may ask during one call, sampling included.
-    """
+    """The host's settings for elicitations."""
 
     elicitor: Elicitor | None = None
     timeout: float = ELICIT_SECONDS
@@ -154,15 +147,7 @@ class ElicitationSettings:
 
 
 class Questions:
-    """The elicitation callback of one session.
-
-    Args:
-        server: The server's name.
-        elicitors: The host's settings.
-        queue: The queue of questions of this server.
-        log: Receives each question and how it was answered, never the values.
-        conceal: Receives the names and values of secret fields, which must not be recorded.
-    """
+    """The elicitation callback of one session."""
 
     def __init__(
         self,

@@ -216,15 +216,7 @@ class Reviewer(Protocol):
 
 @dataclass
 class SamplingSettings:
-    """The host's settings for sampling.
-
-    Attributes:
-        sampler: Calls a model, or None. A session announces the sampling capability if there is a sampler when it
-            opens.
-        reviewer: Asks the user; None if the user cannot be asked.
-        timeout: The deadline of each, in seconds.
-        per_minute: How many requests of one server are answered per minute without asking; further ones are refused.
-    """
+    """The host's settings for sampling."""
 
     sampler: Sampler | None = None
     reviewer: Reviewer | None = None
@@ -340,13 +332,7 @@ def _one(reply: Sampled) -> Any:
 
 
 def recorded(asked: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
-    """Return a request for the audit; images and audio appear as their size.
-
-    Args:
-        asked: The request.
-        model: The model that would answer, or "".
-        mask: Masks the server's secrets in a text.
-    """
+    """Return a request for the audit; images and audio appear as their size."""
     said: dict[str, Any] = {"model": model} if model else {}
     said |= {"systemPrompt": asked.system_prompt} if asked.system_prompt else {}
     said["messages"] = [
@@ -383,14 +369,7 @@ def _masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """The error sent instead of a reply.
-
-    Attributes:
-        code: The protocol's error code.
-        text: The message for the server.
-        why: The reason, for the user only.
-        is_logged: Whether it is worth a log message.
-    """
+    """The error sent instead of a reply."""
 
     code: int
     text: str
@@ -432,16 +411,7 @@ UNASKED = "you cannot be asked: host.sampling.reviewer is None"
 
 
 class SamplingQuestions:
-    """Answers the sampling requests of one session's server.
-
-    Args:
-        server: The server's name.
-        spec: The server's declaration; states its sampling mode, and masks its secrets.
-        samplers: The host's settings.
-        consent: Supplies the rules and the audit.
-        queue: The queue of questions of this server.
-        log: Receives each request and its outcome, never the texts.
-    """
+    """Answers the sampling requests of one session's server."""
 
     def __init__(
         self,
@@ -629,10 +599,6 @@ def request_texts(asked: SamplingRequest) -> list[Text]:
 def with_request_texts(asked: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
     """Return a request with other texts; the same object if none has changed.
 
-    Args:
-        asked: The request.
-        texts: As many as `request_texts` returns.
-
     Raises:
         ArgumentsError: No message is left.
     """
@@ -671,11 +637,6 @@ def reply_texts(reply: Sampled) -> list[Text]:
 
 def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]) -> Sampled:
     """Return a reply with other texts; the same object if none has changed.
-
-    Args:
-        reply: The reply.
-        texts: As many as `reply_texts` returns; a tool call whose arguments are emptied is dropped.
-        tools: The tools that may be called.
 
     Raises:
         ArgumentsError: Arguments are no JSON object, or do not fit the tool's schema.
@@ -751,13 +712,7 @@ EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
 
 def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
-    """Return the question whether a model may answer; `request_review` reads the reply.
-
-    Args:
-        asked: The request.
-        expected: The forecast of the reply.
-        show_reply: Whether "show me the reply" is ticked at first.
-    """
+    """Return the question whether a model may answer; `request_review` reads the reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
         sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]

@@ -53,10 +53,6 @@ SHOWS = ("full", "answer", "none")
 class Transcript:
     """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
 
-    Args:
-        show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
-        tokens: Whether to show the tokens of each turn and of all turns.
-
     Raises:
         ValueError: `show` is not in `SHOWS`.
     """
@@ -81,15 +77,7 @@ class Transcript:
         tokens: bool = True,
         definitions: Mapping[str, Tool] | None = None,
     ) -> Transcript:
-        """Return the transcript of a thread's messages, also from agents made elsewhere.
-
-        Args:
-            messages: LangChain messages, or dicts in OpenAI's format.
-            show: As for the class.
-            tokens: As for the class.
-            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
-                secret only by the tool's schema.
-        """
+        """Return the transcript of a thread's messages, also from agents made elsewhere."""
         from mcp_magic.langchain.names import Names
 
         pairs = (name.partition(":") for name in definitions or ())
@@ -376,13 +364,7 @@ def events_of(
     person_name: Callable[[str], str],
     definitions: Mapping[str, Tool],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the run that made these messages.
-
-    Args:
-        messages: In order.
-        person_name: Returns `server:tool` for the name that the provider knows.
-        definitions: The servers' definitions of tools, by `server:tool`, where known.
-    """
+    """Yield the events of the run that made these messages."""
     turn = 0
     for message in messages:
         if message.type in ("human", "system", "developer", "chat"):

@@ -328,11 +328,7 @@ OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
 
 @dataclass(eq=False)
 class Entry:
-    """One entry of a transcript.
-
-    Attributes:
-        revision: Grows with every change; a drawing of an older revision is out of date.
-    """
+    """One entry of a transcript."""
 
     revision: int = field(default=0, init=False)
 
@@ -353,13 +349,7 @@ class Entry:
 
 @dataclass(eq=False)
 class Asked(Entry):
-    """A request.
-
-    Attributes:
-        text: The user's text.
-        images: How many images came with it.
-        role: `"person"`, or `"system"` for instructions to the model.
-    """
+    """A request."""
 
     text: str = ""
     images: int = 0
@@ -368,21 +358,7 @@ class Asked(Entry):
 
 @dataclass(eq=False)
 class Said(Entry):
-    """A turn of the model.
-
-    Attributes:
-        id: The message's id.
-        text: The text so far.
-        thinking: The model's thoughts, if the provider sends them.
-        images: How many images it holds.
-        usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
-        model: The model's name, or "".
-        turn: The number of the turn within the request, from 1.
-        complete: Whether the turn is over.
-        calls: How many calls it asks for; without any it is an answer.
-        interrupted: Whether the turn was cut short.
-        is_turn: Whether it is a turn of the model; False for the closing text of a run that used all its turns.
-    """
+    """A turn of the model."""
 
     id: str = ""
     text: str = ""
@@ -414,26 +390,7 @@ class Said(Entry):
 
 @dataclass(eq=False)
 class Called(Entry):
-    """A call of a tool.
-
-    Attributes:
-        id: The call's id.
-        server: The server's name, "" for a tool of another kind.
-        tool: The tool's name.
-        definition: The server's definition of the tool, or None.
-        trusted: Whether the user trusts the server's annotation hints.
-        arguments: The model's arguments; secrets are masked only in the display.
-        changed_arguments: The arguments that were sent, if the user edited them, else None.
-        turn: The number of the turn that asked for it.
-        number: Its place among the calls of the transcript, from 0.
-        status: How far it is.
-        seconds: How long the call took, or None.
-        progress: (done, total, the server's message), or None.
-        approved: Whether the call was approved; None without a decision.
-        by: Who decided: `"person"`, a rule, a policy; or "".
-        reason: Why it was denied, or "".
-        message: The tool's message to the model, or None.
-    """
+    """A call of a tool."""
 
     id: str = ""
     server: str = ""

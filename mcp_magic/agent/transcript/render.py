@@ -356,13 +356,7 @@ def _indented(text: str, most: int) -> Iterator[str]:
 
 
 def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
-    """Return text with long lines wrapped. Lines of tables and code are cut instead, since their columns have meaning.
-
-    Args:
-        text: Clean text.
-        margin: Columns that are not available.
-        indent: The prefix of the second and later lines of a wrapped one.
-    """
+    """Return text with long lines wrapped. Lines of tables and code are cut instead, since their columns have meaning."""
     width = max(min(WIDEST, terminal_width()) - margin, 20)
     lines: list[str] = []
     code = False
@@ -388,15 +382,7 @@ def _aligned(line: str) -> bool:
 
 
 class Drawn(NamedTuple):
-    """An entry as it is displayed.
-
-    Attributes:
-        html: The entry as HTML.
-        plain: The entry as text.
-        size: Bytes of the HTML, media left out.
-        media: Characters of media.
-        result: The text of the result, from which shorter displays are made.
-    """
+    """An entry as it is displayed."""
 
     html: Markup
     plain: str
@@ -451,16 +437,7 @@ class Segment:
 
 
 class Segments:
-    """The segments of a transcript, which of them changed, and their drawings.
-
-    Args:
-        is_shown: Whether an entry is displayed.
-        tokens: Whether turns show their tokens.
-
-    Attributes:
-        all: The segments, in order; the last one grows.
-        dirty: Indexes of segments that changed since they were last rendered.
-    """
+    """The segments of a transcript, which of them changed, and their drawings."""
 
     def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
         self._is_shown = is_shown
