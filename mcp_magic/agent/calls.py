@@ -27,18 +27,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.tools import Offer
 
-__all__ = [
-    "PlannedCall",
-    "asked_calls",
-    "calls_of",
-    "complete_calls",
-    "decode_big_ints",
-    "encode_big_ints",
-    "is_too_deep",
-    "plan_calls",
-    "take_turn",
-    "with_own_ids",
-]
 
 SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "recorded", "stand_in", "turns_of", "whole"]
-
 
 # Conversion of a model's answers to lines of a cassette and back.
 

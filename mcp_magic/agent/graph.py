@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = ["SYSTEM", "AgentState", "RunContext", "Screen", "build_graph", "run_agent", "turns_taken", "unanswered"]
-
 
 MAX_TURNS = 25
 """The most turns of the model for one request, by default."""

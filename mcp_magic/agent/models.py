@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
     from opentelemetry.trace import Span
 
-__all__ = [
-    "OFFLINE",
-    "OFFLINE_NOTE",
-    "agent_span",
-    "bind_tools",
-    "in_turn",
-    "make_model",
-    "model_error",
-    "model_name",
-    "without_secrets",
-]
-
 
 # Errors of providers on one line, without keys.
 # Their error classes share only the HTTP status, and messages that may quote the key.

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = [
-    "CALL_COLUMNS",
-    "AgentRun",
-    "calls_frame",
-    "display_messages",
-    "get_final_answer",
-    "tools_summary",
-    "usage_of",
-]
-
 
 # Views of messages and tools, of this package's agent or any other.
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.ask.sampling import SamplingRequest
 
-__all__ = ["ModelSampler", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
-
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """The fields of LangChain's models that limit the tokens of an answer."""

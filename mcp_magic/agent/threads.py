@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-__all__ = [
-    "MEMORY",
-    "FallbackSaver",
-    "default_file",
-    "delete_thread",
-    "fork_thread",
-    "list_threads",
-    "messages_of",
-    "new_thread_name",
-    "open_threads",
-    "thread_names",
-]
-
 
 # The place of threads: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
 # A place that cannot be used does not stop a run: the run goes on in memory and says so.
@@ -162,7 +149,7 @@ def _key(where: Any) -> Any:
 
 
 def thread_names(where: Any = None) -> list[str]:
-    """Return names of threads without opening the place: the names in a file; elsewhere the names this kernel has seen."""
+    """Return names of threads without opening the place: those in a file; elsewhere those that this kernel has seen."""
     where = _place(where)
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-__all__ = ["CHARACTERS_A_TOKEN", "Function", "Offer", "Registry", "bound_tools", "function_of", "own_arguments"]
-
 
 # Schemas for providers: JSON Schema 2020-12 without anything that a provider is known to refuse.
 #

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     Named = list[tuple[str, Any]]
 
-__all__ = [
-    "Asker",
-    "Choice",
-    "Extra",
-    "Form",
-    "Outcome",
-    "Question",
-    "Reply",
-    "Reveal",
-    "choice_of",
-    "confirmation_question",
-    "outcome_bundle",
-]
 
 EDIT = "edit"
 """The name of the choice that opens the form."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching"]
-
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
 #

@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "LEVELS",
-    "LIMIT",
-    "Content",
-    "Reader",
-    "approval_of",
-    "artifact_of",
-    "langchain_resources",
-    "mcp_block",
-    "result_of",
-    "storable",
-    "to_blobs",
-    "to_content",
-]
-
 
 # MCP content blocks in the form that a model reads.
 

@@ -17,34 +17,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
 
-__all__ = [
-    "ANSWER",
-    "OPEN",
-    "RESULT",
-    "ROOM",
-    "TEXT",
-    "TOKENS",
-    "Asked",
-    "CallStatus",
-    "Called",
-    "Entry",
-    "Level",
-    "Note",
-    "Said",
-    "add_usage",
-    "artifact_of",
-    "failed",
-    "images_of",
-    "is_stop",
-    "is_turn",
-    "model_of",
-    "seconds_of",
-    "shortened",
-    "text_of",
-    "thinking_of",
-    "tokens_of",
-]
-
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
 # They are pure functions. They handle the formats of all providers, and the older formats in stored threads.
@@ -326,15 +298,8 @@ OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
 """The states of a call that is not over."""
 
 
-@dataclass(eq=False)
 class Entry:
     """One entry of a transcript."""
-
-    revision: int = field(default=0, init=False)
-
-    def changed(self) -> None:
-        """Mark existing drawings as out of date."""
-        self.revision += 1
 
     @property
     def is_over(self) -> bool:
@@ -353,7 +318,7 @@ class Asked(Entry):
 
     text: str = ""
     images: int = 0
-    role: str = "person"
+    role: str = "person"  # or "system", for instructions to the model
 
 
 @dataclass(eq=False)
@@ -370,7 +335,7 @@ class Said(Entry):
     complete: bool = False
     calls: int = 0
     interrupted: bool = False
-    is_turn: bool = True
+    is_turn: bool = True  # False for the closing text of a run that used all its turns
 
     @property
     def is_over(self) -> bool:
@@ -397,13 +362,13 @@ class Called(Entry):
     tool: str = ""
     definition: Tool | None = None
     trusted: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    changed_arguments: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
+    changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
     turn: int = 0
-    number: int = 0
+    number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
     seconds: float | None = None
-    progress: tuple[float, float | None, str] | None = None
+    progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
     approved: bool | None = None
     by: str = ""
     reason: str = ""
