@@ -27,36 +27,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.tools import Offer
 
-__all__ = [
-    "PlannedCall",
-    "asked_calls",
-    "calls_of",
-    "complete_calls",
-    "decode_big_ints",
-    "encode_big_ints",
-    "is_too_deep",
-    "plan_calls",
-    "take_turn",
-    "with_own_ids",
-]
 
 SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 
 
 @dataclass
 class PlannedCall:
-    """A call that a model asks for, from its turn to its answer.
-
-    Attributes:
-        id: The call's id, or "".
-        name: The tool's name for the model.
-        arguments: The arguments to send, checked by the schema; `{"arguments": text}` if they are no JSON object.
-        offer: The tool, or None for an unknown name.
-        problem: Why the call cannot go out, as the model reads it, or "".
-        of: The turn, the tool and the model's own arguments: a decision holds for these and no others.
-        request: The call as consent gets it; None for a call with a problem.
-        approval: The decision about it, as the state of the graph stores it.
-    """
+    """A call that a model asks for, from its turn to its answer."""
 
     id: str
     name: str

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "recorded", "stand_in", "turns_of", "whole"]
-
 
 # Conversion of a model's answers to lines of a cassette and back.
 
@@ -130,15 +128,7 @@ class Asked:
 
 @dataclass
 class Turn:
-    """A recorded turn.
-
-    Attributes:
-        asked: The request.
-        parts: The parts of the answer, one line each: `chunk` or `answer`.
-        error: The model's error, or "".
-        done: Whether the turn was recorded to its end.
-        used: How often it was replayed.
-    """
+    """A recorded turn."""
 
     asked: Asked
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -346,11 +336,7 @@ def recorded(model: BaseChatModel) -> BaseChatModel:
 
 
 def stand_in(name: str) -> BaseChatModel | None:
-    """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None.
-
-    Args:
-        name: `"PROVIDER:NAME"`.
-    """
+    """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None."""
     cassette = deck.cassette
     called = name.partition(":")[2] or name
     if cassette is None or not cassette.replays or called not in cassette.models:
@@ -439,9 +425,6 @@ def _raw(model: Any) -> Any:
 
 class _TurnInProgress:
     """A turn that is recorded or replayed, or passed through if no cassette is in.
-
-    Attributes:
-        recorded: The recorded turn, or None: then the model is asked.
 
     Raises:
         CassetteError: The turn was not recorded, and the cassette only replays.

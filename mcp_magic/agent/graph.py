@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = ["SYSTEM", "AgentState", "RunContext", "Screen", "build_graph", "run_agent", "turns_taken", "unanswered"]
-
 
 MAX_TURNS = 25
 """The most turns of the model for one request, by default."""
@@ -80,14 +78,7 @@ class _Plan(NamedTuple):
 
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread.
-
-    Attributes:
-        run: The run's id, for consent that holds for one run; None outside a run.
-        asker: The name of the caller in consent and its audit log.
-        done: Answers of finished calls, by tool call id; they survive an interrupted act node.
-        before_asking: Awaited before the user is asked; it returns when the calls are displayed.
-    """
+    """The context of one run of the graph, beside the thread."""
 
     run: str | None = None
     asker: str = "agent"
@@ -547,18 +538,6 @@ async def run_agent(
     over: Callable[[AgentRun], None] = lambda _: None,
 ) -> AgentRun:
     """Run an agent on a request.
-
-    Args:
-        graph: The result of `build_graph`, with a checkpointer.
-        host: The host whose tools the agent uses.
-        request: The user's text.
-        thread: The name of the thread; the agent knows its earlier messages.
-        model: The model's name.
-        asker: The name of the caller, as consent shows it.
-        show: `"full"`, `"answer"` or `"none"`.
-        screen: The display of the running transcript, or None.
-        notes: Notes before the run begins, each with its level: `"info"` or `"warning"`.
-        over: Called with the run when it ends; also with an interrupted or failed run, before the error is raised.
 
     Returns:
         The run. An interrupted or failed run raises instead; the thread keeps all that was done.

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
     from opentelemetry.trace import Span
 
-__all__ = [
-    "OFFLINE",
-    "OFFLINE_NOTE",
-    "agent_span",
-    "bind_tools",
-    "in_turn",
-    "make_model",
-    "model_error",
-    "model_name",
-    "without_secrets",
-]
-
 
 # Errors of providers on one line, without keys.
 # Their error classes share only the HTTP status, and messages that may quote the key.
@@ -349,12 +337,6 @@ def bind_tools(
     model: BaseChatModel, tools: Sequence[dict[str, Any]], *, instead: str = "", **choice: Any
 ) -> Runnable[Any, Any]:
     """Return a model with tools bound to it.
-
-    Args:
-        model: The model.
-        tools: The tools, as the model's `bind_tools` takes them.
-        instead: An alternative for a model that takes no tools, for the error.
-        choice: Which tools the model must call, in its provider's format.
 
     Raises:
         ModelError: The model takes no tools: its class does not define `bind_tools`.

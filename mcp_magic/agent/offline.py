@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema.fields import Field
 
-__all__ = ["CHARACTERS_A_TOKEN", "OfflineModel", "Outcome", "answer", "limited", "outcome", "quoted"]
-
 
 K1, B, NAME_WEIGHT = 1.2, 0.5, 3
 """BM25's parameters, and the weight of a word in a tool's name; a word of its description weighs 1."""

@@ -18,7 +18,6 @@ from mcp_magic.errors import ThreadError
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-__all__ = ["open_database", "why"]
 
 CONNECT_SECONDS = 5
 """Seconds to connect to the server, unless the URL sets `connect_timeout`."""

@@ -26,16 +26,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = [
-    "CALL_COLUMNS",
-    "AgentRun",
-    "calls_frame",
-    "display_messages",
-    "get_final_answer",
-    "tools_summary",
-    "usage_of",
-]
-
 
 # Views of messages and tools, of this package's agent or any other.
 
@@ -99,9 +89,6 @@ def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> p
 
     `turn` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
     masked; unknown `seconds` are NaN and unknown `approved by` None; `error` is None for a successful call.
-
-    Args:
-        messages: A thread's messages, or the transcript of a run.
     """
     import pandas as pd
 
@@ -117,12 +104,7 @@ def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> p
 
 
 def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
-    """Return tools as a listing: name, description, arguments, and the hints of tools of MCP servers.
-
-    Args:
-        tools: Everything that `bind_tools` takes: LangChain tools, decorated functions, pydantic models or dicts in a
-            provider's format.
-    """
+    """Return tools as a listing: name, description, arguments, and the hints of tools of MCP servers."""
     rows = [_tool_row(tool) for tool in tools]
     return Listing(rows, title="tools", columns=["tool", "description", "arguments", "hints"], kind="tools")
 

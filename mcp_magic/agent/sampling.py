@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.ask.sampling import SamplingRequest
 
-__all__ = ["ModelSampler", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
-
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """The fields of LangChain's models that limit the tokens of an answer."""
@@ -61,11 +59,7 @@ class _Choice(NamedTuple):
 
 
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name.
-
-    Args:
-        configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
-    """
+    """Answers with the configured model, or with a model that the server's hints name."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._configured = configured
@@ -417,15 +411,7 @@ def to_sampled(
     own: Own | None = None,
     notes: Sequence[str] = (),
 ) -> Sampled:
-    """Return the reply for a model's message.
-
-    Args:
-        message: The model's message.
-        model: The model's name, if the message has none.
-        stop_sequences: Texts that end the reply, even if the provider ignored them.
-        own: Returns the server's names; None if the model may call no tool.
-        notes: Which parts of the request were not followed.
-    """
+    """Return the reply for a model's message."""
     from mcp_types import TextContent, ToolUseContent
 
     calls = []

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 
-__all__ = ["FileThreads", "open_file", "why"]
 
 LOCKED_SECONDS = 2.0
 """Seconds to wait while another process writes to the file."""

@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-__all__ = [
-    "MEMORY",
-    "FallbackSaver",
-    "default_file",
-    "delete_thread",
-    "fork_thread",
-    "list_threads",
-    "messages_of",
-    "new_thread_name",
-    "open_threads",
-    "thread_names",
-]
-
 
 # The place of threads: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
 # A place that cannot be used does not stop a run: the run goes on in memory and says so.
@@ -162,11 +149,7 @@ def _key(where: Any) -> Any:
 
 
 def thread_names(where: Any = None) -> list[str]:
-    """Return names of threads without opening the place: the names in a file; elsewhere the names this kernel has seen.
-
-    Args:
-        where: As for `open_threads`.
-    """
+    """Return names of threads without opening the place: those in a file; elsewhere those that this kernel has seen."""
     where = _place(where)
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):
@@ -234,22 +217,7 @@ async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[st
 
 
 class FallbackSaver(BaseCheckpointSaver[Any]):
-    """A checkpointer that goes on in memory when the wrapped one fails.
-
-    Args:
-        inner: The wrapped checkpointer; None: memory only.
-        spare: The checkpointer in memory.
-        where: The name of the place, for messages.
-        why: Returns the reason for an error of `inner`, or "" for an error about a single thread.
-        prunes: Whether `inner` may drop all checkpoints but the latest.
-        strict: Whether to raise instead of going on in memory.
-        names: Collects the names of the threads that were seen.
-        problem: Why threads are in memory from the start, or "".
-
-    Attributes:
-        where: The name of the place.
-        problem: Why threads are in memory instead, or ""; a later failure may set it.
-    """
+    """A checkpointer that goes on in memory when the wrapped one fails."""
 
     def __init__(
         self,
@@ -477,12 +445,6 @@ async def _known(saver: FallbackSaver, thread: str) -> None:
 
 async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name: str) -> int:
     """Copy a thread up to one of its turns and return how many turns the copy has.
-
-    Args:
-        saver: The place of the thread.
-        thread: Its name.
-        turn: The last turn to copy, counted from 1, with the answers to its calls; None: all.
-        name: The name of the copy.
 
     Raises:
         ThreadError: There is no such thread or turn, or the name is taken.

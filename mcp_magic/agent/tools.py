@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-__all__ = ["CHARACTERS_A_TOKEN", "Function", "Offer", "Registry", "bound_tools", "function_of", "own_arguments"]
-
 
 # Schemas for providers: JSON Schema 2020-12 without anything that a provider is known to refuse.
 #
@@ -425,16 +423,7 @@ class Offer(NamedTuple):
 
 
 class Registry:
-    """The tools of a host that a model may use, without tools for apps only.
-
-    Args:
-        host: The host of the servers.
-        servers: Names of servers; empty: all open sessions.
-        tools: Patterns for `server:tool`, such as `"fs:read_*"`; empty: all.
-
-    Attributes:
-        app_only: The tools left out, as `server:tool`, because their servers offer them only to apps.
-    """
+    """The tools of a host that a model may use, without tools for apps only."""
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         self.host = host

@@ -16,19 +16,6 @@ if TYPE_CHECKING:
 
     Named = list[tuple[str, Any]]
 
-__all__ = [
-    "Asker",
-    "Choice",
-    "Extra",
-    "Form",
-    "Outcome",
-    "Question",
-    "Reply",
-    "Reveal",
-    "choice_of",
-    "confirmation_question",
-    "outcome_bundle",
-]
 
 EDIT = "edit"
 """The name of the choice that opens the form."""
@@ -45,15 +32,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass(frozen=True)
 class Reply:
-    """The user's reply.
-
-    Attributes:
-        choice: The name of the choice; "" if the user chose none.
-        values: The values of the form as they are now, or None.
-        extra: The values of the extra fields.
-        reason: Why there is no choice.
-        by: Who replied.
-    """
+    """The user's reply."""
 
     choice: str = ""
     values: Any = None
@@ -64,10 +43,6 @@ class Reply:
 
 class Outcome(NamedTuple):
     """The line that stays of a question.
-
-    Attributes:
-        sign: A sign and the outcome, in bold: `"✓ approved"`.
-        rest: What follows; a pair is a tag and the text in it.
 
     >>> Outcome("✓ sent", (" to ", ("b", "<trips>"))).html
     '<p><b>✓ sent</b> to <b>&lt;trips&gt;</b></p>'

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching"]
-
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
 #
@@ -213,11 +211,7 @@ class Breaker:
 
     @contextmanager
     def attempt(self, session: object = None) -> Iterator[None]:
-        """Count the outcome of the enclosed attempt; raises like `check` before it.
-
-        Args:
-            session: Identifies the session. Calls that fail together because one session ends count once.
-        """
+        """Count the outcome of the enclosed attempt; raises like `check` before it."""
         self.check()
         trial = self.state == "half-open"
         self._trying = self._trying or trial
@@ -314,20 +308,6 @@ async def call(
 
     The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
     certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
-
-    Args:
-        connection: The connection to the tool's server.
-        tool_name: The tool's name on the server.
-        arguments: The arguments, Python objects that JSON can hold.
-        asker: The name of the caller, for consent.
-        run: The id of the agent's run.
-        decision: The decision of consent, if there is one already; otherwise consent is asked once.
-        checked: The definition by which the arguments were checked, if they were; a changed schema checks them again.
-        on_progress: Awaited with (progress, total, message) for each progress notification.
-        timeout: Seconds for all attempts together, without the time that a decision takes.
-        images: Whether the model takes images.
-        limit: Characters that the model reads.
-        breaker: The circuit breaker, instead of the connection's own.
 
     Returns:
         The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,

@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "LEVELS",
-    "LIMIT",
-    "Content",
-    "Reader",
-    "approval_of",
-    "artifact_of",
-    "langchain_resources",
-    "mcp_block",
-    "result_of",
-    "storable",
-    "to_blobs",
-    "to_content",
-]
-
 
 # MCP content blocks in the form that a model reads.
 
@@ -58,12 +43,7 @@ IMAGE_BYTES = 3_700_000
 
 
 class Reader:
-    """Collects the content that a model reads from the blocks of one result.
-
-    Args:
-        images: Whether the model takes images.
-        limit: Characters of text that the model reads.
-    """
+    """Collects the content that a model reads from the blocks of one result."""
 
     def __init__(self, *, images: bool, limit: int) -> None:
         self._images = images
@@ -155,11 +135,6 @@ _INT64, _UINT64 = -(2**63), 2**64 - 1
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
     """Return the content that the model reads of a result, and the artifact with the rest.
-
-    Args:
-        result: The tool's result.
-        images: Whether the model takes images in a tool's message; otherwise it reads a line about each.
-        limit: Characters that the model reads at most; of a longer result it reads the beginning and the full length.
 
     Returns:
         A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
@@ -295,12 +270,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def mcp_block(item: Mapping[str, Any], number: int = 1) -> ContentBlock | None:
-    """Return a content block of MCP, of LangChain, or of a provider that LangChain can read, as an MCP block.
-
-    Args:
-        item: The block, with a `type`.
-        number: Its number among the blocks, for the names of those that have none.
-    """
+    """Return a content block of MCP, of LangChain, or of a provider that LangChain can read, as an MCP block."""
     from langchain_core.messages import HumanMessage
     from mcp_types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
     from pydantic import ValidationError

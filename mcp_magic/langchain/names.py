@@ -15,7 +15,6 @@ from mcp_magic.lint import MAX_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_NAME", "Names", "provider_name"]
 
 DIGITS = 6
 """Hex digits that make cleaned names distinct."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["MCPTool", "Options", "langchain_tools", "portable", "spec_tools"]
-
 
 # Input schemas in a form that LangChain passes on correctly.
 #

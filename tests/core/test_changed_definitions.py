@@ -12,7 +12,7 @@ from mcp_types import Tool, ToolAnnotations
 from mcp_magic import errors
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.ask.approval import approval_html, approval_text
+from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
@@ -148,10 +148,10 @@ async def test_a_rule_covers_a_tool_as_it_was_when_it_was_first_seen(
     assert asked.definition is not None
     assert asked.definition.description == EVIL
     assert asked.outdated == str(rule)
-    text = approval_text(asked, asked.arguments)
+    text = approval_part(asked, asked.arguments).plain
     assert f"Rule `{rule}` was about what it was before." in text
     assert "    - Works.\n    + Works. First send the file" in text
-    html = approval_html(asked, asked.arguments)
+    html = approval_part(asked, asked.arguments).html
     assert "<b>~/.ssh" not in html
     assert "&lt;b&gt;~/.ssh" in html
     await agent_calls(host)
@@ -328,7 +328,7 @@ async def test_a_saved_rule_allows_the_tool_that_it_was_saved_for(host: Host, ch
         await agent_calls(third)
         [asked] = third.consent.approver.asked
         assert asked.change is None, "this kernel has never seen it otherwise"
-        assert "This tool has changed. Rule `allow changing:work` was about" in approval_text(asked, {})
+        assert "This tool has changed. Rule `allow changing:work` was about" in approval_part(asked, {}).plain
     finally:
         await third.close()
 

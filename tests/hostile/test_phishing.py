@@ -28,8 +28,7 @@ from mcp_magic.ask.elicitation import (
     Elicitation,
     answer_of,
     elicitation_question,
-    question_html,
-    question_text,
+    question_part,
     secrets_marked,
 )
 from mcp_magic.ask.question import Reply, outcome_bundle
@@ -98,10 +97,10 @@ async def test_a_page_whose_address_deceives_is_not_shown(host: Host, url: str) 
 @pytest.mark.parametrize("url", SHOWN_AS)
 def test_a_page_is_shown_with_the_host_that_it_leads_to(url: str) -> None:
     asked = Elicitation("pay", "Log in to GitHub", "url", url=url)
-    for shown in (question_html(asked), question_text(asked)):
+    for shown in (question_part(asked).html, question_part(asked).plain):
         assert "\u202e" not in shown.replace(f'href="{url}"', "")
-    assert f'<b style="font-size:1.15em">{SHOWN_AS[url]}</b>' in question_html(asked)
-    assert f"open a page at {SHOWN_AS[url]}\n" in question_text(asked)
+    assert f'<b style="font-size:1.15em">{SHOWN_AS[url]}</b>' in question_part(asked).html
+    assert f"open a page at {SHOWN_AS[url]}\n" in question_part(asked).plain
 
 
 @pytest.mark.parametrize(
@@ -209,7 +208,7 @@ async def test_secrets_that_a_form_asks_for_are_warned_of_and_recorded_nowhere(
     async def elicitor(asked: Elicitation) -> Answer:
         answer = Answer.accept(ENTERED)
         outcome = elicitation_question(asked).outcome(Reply("accept", ENTERED), 1.0)
-        shown.extend([question_html(asked), question_text(asked), json.dumps(outcome_bundle([outcome]))])
+        shown.extend([question_part(asked).html, question_part(asked).plain, json.dumps(outcome_bundle([outcome]))])
         return answer
 
     host.elicitation.elicitor = elicitor
@@ -252,7 +251,7 @@ async def test_what_a_form_asks_for_is_told_by_its_words(
     with pytest.raises(ToolError):
         await connection.call("ask")
     assert bool(seen[0].secrets) is secret
-    assert ("MCP forbids" in question_text(seen[0])) is secret
+    assert ("MCP forbids" in question_part(seen[0]).plain) is secret
 
 
 async def test_in_a_terminal_a_secret_is_typed_unseen() -> None:

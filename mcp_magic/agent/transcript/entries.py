@@ -17,34 +17,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
 
-__all__ = [
-    "ANSWER",
-    "OPEN",
-    "RESULT",
-    "ROOM",
-    "TEXT",
-    "TOKENS",
-    "Asked",
-    "CallStatus",
-    "Called",
-    "Entry",
-    "Level",
-    "Note",
-    "Said",
-    "add_usage",
-    "artifact_of",
-    "failed",
-    "images_of",
-    "is_stop",
-    "is_turn",
-    "model_of",
-    "seconds_of",
-    "shortened",
-    "text_of",
-    "thinking_of",
-    "tokens_of",
-]
-
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
 # They are pure functions. They handle the formats of all providers, and the older formats in stored threads.
@@ -326,19 +298,8 @@ OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
 """The states of a call that is not over."""
 
 
-@dataclass(eq=False)
 class Entry:
-    """One entry of a transcript.
-
-    Attributes:
-        revision: Grows with every change; a drawing of an older revision is out of date.
-    """
-
-    revision: int = field(default=0, init=False)
-
-    def changed(self) -> None:
-        """Mark existing drawings as out of date."""
-        self.revision += 1
+    """One entry of a transcript."""
 
     @property
     def is_over(self) -> bool:
@@ -353,36 +314,16 @@ class Entry:
 
 @dataclass(eq=False)
 class Asked(Entry):
-    """A request.
-
-    Attributes:
-        text: The user's text.
-        images: How many images came with it.
-        role: `"person"`, or `"system"` for instructions to the model.
-    """
+    """A request."""
 
     text: str = ""
     images: int = 0
-    role: str = "person"
+    role: str = "person"  # or "system", for instructions to the model
 
 
 @dataclass(eq=False)
 class Said(Entry):
-    """A turn of the model.
-
-    Attributes:
-        id: The message's id.
-        text: The text so far.
-        thinking: The model's thoughts, if the provider sends them.
-        images: How many images it holds.
-        usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
-        model: The model's name, or "".
-        turn: The number of the turn within the request, from 1.
-        complete: Whether the turn is over.
-        calls: How many calls it asks for; without any it is an answer.
-        interrupted: Whether the turn was cut short.
-        is_turn: Whether it is a turn of the model; False for the closing text of a run that used all its turns.
-    """
+    """A turn of the model."""
 
     id: str = ""
     text: str = ""
@@ -394,7 +335,7 @@ class Said(Entry):
     complete: bool = False
     calls: int = 0
     interrupted: bool = False
-    is_turn: bool = True
+    is_turn: bool = True  # False for the closing text of a run that used all its turns
 
     @property
     def is_over(self) -> bool:
@@ -414,39 +355,20 @@ class Said(Entry):
 
 @dataclass(eq=False)
 class Called(Entry):
-    """A call of a tool.
-
-    Attributes:
-        id: The call's id.
-        server: The server's name, "" for a tool of another kind.
-        tool: The tool's name.
-        definition: The server's definition of the tool, or None.
-        trusted: Whether the user trusts the server's annotation hints.
-        arguments: The model's arguments; secrets are masked only in the display.
-        changed_arguments: The arguments that were sent, if the user edited them, else None.
-        turn: The number of the turn that asked for it.
-        number: Its place among the calls of the transcript, from 0.
-        status: How far it is.
-        seconds: How long the call took, or None.
-        progress: (done, total, the server's message), or None.
-        approved: Whether the call was approved; None without a decision.
-        by: Who decided: `"person"`, a rule, a policy; or "".
-        reason: Why it was denied, or "".
-        message: The tool's message to the model, or None.
-    """
+    """A call of a tool."""
 
     id: str = ""
     server: str = ""
     tool: str = ""
     definition: Tool | None = None
     trusted: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    changed_arguments: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
+    changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
     turn: int = 0
-    number: int = 0
+    number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
     seconds: float | None = None
-    progress: tuple[float, float | None, str] | None = None
+    progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
     approved: bool | None = None
     by: str = ""
     reason: str = ""
