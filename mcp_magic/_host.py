@@ -102,17 +102,10 @@ def pick(
     servers: Iterable[str],
     elsewhere: str = "",
 ) -> tuple[str, Any]:
-    """Find the server that offers `name`.
+    """Return the name of the server that offers `name`, and the definition.
 
-    Args:
-        name: The name as typed, without a server or with one that is not connected.
-        kind: `"tools"` or `"prompts"`.
-        offered: Server -> its listing.
-        servers: The names of all servers.
-        elsewhere: Which other sessions may have it, for the error message.
-
-    Returns:
-        The server's name and the definition.
+    `offered` has the listings (`kind`: `"tools"` or `"prompts"`) by server. `elsewhere` says which other sessions may
+    have it.
     """
     found = [(server, item) for server, items in offered.items() for item in items if item.name == name]
     if len(found) == 1:
@@ -213,12 +206,7 @@ def fits_template(uri: str, template: str) -> bool:
 
 
 class PendingConnection:
-    """A session that is being opened.
-
-    Attributes:
-        connection: The connection, once its opening has begun.
-        unwanted: Whether the host was closed meanwhile.
-    """
+    """A session that is being opened."""
 
     def __init__(self, spec: Spec, name: str) -> None:
         self.spec = spec

@@ -69,9 +69,7 @@ class Written(NamedTuple):
 
     Attributes:
         start: Its beginning, in bytes since the first write.
-        end: Its end.
         data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-        when: The time of the last write.
     """
 
     start: int

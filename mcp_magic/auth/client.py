@@ -111,9 +111,6 @@ class AuthContext:
     """The parts of a session that its log-in needs.
 
     Attributes:
-        server: The name of the server.
-        spec: The spec of the server, with its log-in options.
-        logins: Asks the user, and says where tokens are kept.
         learn: Called with all tokens and secrets, so that they are masked everywhere.
         hide: Masks all known secrets in a text.
         is_open: Whether the session is open. A failed log-in ends a session only while the session opens.
@@ -132,9 +129,7 @@ class _Renewal:
     """A request that needs another token.
 
     Attributes:
-        request: The request.
         began: When it began (`time.monotonic()`).
-        token: The token that it was sent with.
         response: The refusal; None if it was not sent because its token has expired.
         tried: What was tried to get a better token: `"nonce"`, `"refresh"`, a log-in after the status `"401"`, `"403"`.
     """
@@ -1030,7 +1025,6 @@ class LoggedOut:
     """The result of the log-out of one client.
 
     Attributes:
-        authority: The host of the authorization server, or "".
         done: `"revoked"`, or why the tokens were only deleted here.
     """
 

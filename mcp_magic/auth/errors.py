@@ -27,9 +27,7 @@ class Parties:
     """The servers of a log-in, and the errors that name them.
 
     Attributes:
-        server: The name of the MCP server.
         where: The URL of the MCP server, without secrets.
-        issuer: The host of the authorization server, or "" while it is unknown.
         hide: Masks the known secrets in a text.
     """
 

@@ -376,7 +376,6 @@ class LogIns:
 
     Attributes:
         authorizer: Shows a log-in to the user; None if no user can be asked.
-        possible: Whether a user can be asked now.
         confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
             which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
         seconds: The deadline of a log-in, in seconds.
@@ -423,10 +422,6 @@ class LogIns:
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
         """Ask the user for a yes; return None if no user can be asked.
-
-        Args:
-            text: The question.
-            interrupted: The message of the error if the call that needs the answer ends.
 
         Raises:
             AuthorizationError: The call that needs the answer ended, or the user did not answer in time.

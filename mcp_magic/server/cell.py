@@ -121,12 +121,7 @@ def as_rows(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Substitute:
-    """What replaces a type in annotations; an `Annotated` type with validators of its own stays.
-
-    Attributes:
-        names: The names of the replaced type in code.
-        code: The replacement in code.
-    """
+    """What replaces a type in annotations; an `Annotated` type with validators of its own stays."""
 
     names: tuple[str, ...]
     code: str

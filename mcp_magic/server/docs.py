@@ -247,8 +247,6 @@ class Change:
 
     Attributes:
         kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-        where: The argument or part that differs, or "".
-        breaking: Whether code that relies on the old interface may fail with the new one.
     """
 
     kind: str

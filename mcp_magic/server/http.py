@@ -43,9 +43,6 @@ class Serving:
     """A server that other programs on this machine can reach.
 
     Attributes:
-        name: The server's name.
-        port: The port.
-        token: The token that a client sends as `Authorization: Bearer TOKEN`; no repr shows it.
         token_file: A file with the token that only its owner can read.
     """
 

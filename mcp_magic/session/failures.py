@@ -143,12 +143,7 @@ _TLS = re.compile(r"\[SSL[^\]]*\] (?:certificate verify failed: )?(.+?) \(_ssl")
 
 
 def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
-    """Say why a TLS handshake failed.
-
-    Args:
-        error: An error of the `ssl` module, or one that it caused.
-        names: The names that the certificate is for, if known.
-    """
+    """Say why a TLS handshake failed."""
     text = chain_text(error)
     found = _TLS.search(text)
     what = found[1] if found else str(error) or type(error).__name__
@@ -581,15 +576,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 def request_error(
     error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
-    """Say why a request on an open session failed.
-
-    Args:
-        error: What the SDK raised.
-        place: The connection.
-        what: The request, for example `"weather:forecast"`.
-        seconds: Its deadline.
-        attempt: What the transport knows of this request, or None.
-    """
+    """Say why a request on an open session, such as `"weather:forecast"`, failed."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found

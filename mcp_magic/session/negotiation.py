@@ -117,13 +117,7 @@ class Negotiation:
 
 
 class Probe:
-    """Watches the first request of a session and whether the server answers it.
-
-    Attributes:
-        begun: Whether anything was sent.
-        sent: Whether the probe was sent.
-        discovered: Whether the server answered it with a result.
-    """
+    """Watches the first request of a session and whether the server answers it."""
 
     def __init__(self, errlog: ErrorLog | None = None) -> None:
         self._errlog = errlog

@@ -103,9 +103,7 @@ class Logs:
     """The log messages of one connection.
 
     Attributes:
-        messages: The last messages, oldest first; long ones are cut.
         level: The least severe level that the user wants; None for the default.
-        watchers: Callbacks for each message.
     """
 
     def __init__(self, calls: list[InFlightRequest] | None = None, masked: Callable[[str], str] = str) -> None:
@@ -205,13 +203,7 @@ _CHANGES = {
 
 
 class Notices:
-    """The client callbacks of one connection, and what they have collected.
-
-    Attributes:
-        logs: The log messages and the log level.
-        questions: Answers elicitations.
-        subscriptions: The resources whose changes the server announces.
-    """
+    """The client callbacks of one connection, and what they have collected."""
 
     def __init__(
         self,

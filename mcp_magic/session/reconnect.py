@@ -75,7 +75,6 @@ class Backoff:
     `jitter` is the random part of a pause, and `total` the time after which to give up. All times are in seconds.
 
     Attributes:
-        attempts: How many attempts have failed.
         next: When the next attempt is due (`time.monotonic()`); None while one is running.
     """
 

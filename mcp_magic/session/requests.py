@@ -63,11 +63,9 @@ class RequestSender:
     """Sends the requests of one connection.
 
     Attributes:
-        calls: Requests sent, without those that the host made on its own.
         failures: How many of `calls` failed. An error that a tool reports does not count.
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
-        in_flight: Pending requests.
     """
 
     def __init__(
@@ -140,14 +138,8 @@ class RequestSender:
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        Args:
-            what: The request, for messages.
-            send: Sends it on a session, within `timeout` seconds.
-            timeout: The deadline of `send`.
-            harmless: Whether it may be retried although it may have run.
-            patient: Whether it waits for a busy server.
-            call: A request during which the server may ask questions; it waits for its turn over HTTP.
-            counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
+        `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
+        have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
         """
         client = self._supervisor.client
         if client is None or self._dies_unnoticed:

@@ -20,9 +20,6 @@ class Roots:
     """The roots of one session, as the callback that answers `roots/list`.
 
     Roots are information, not protection: a server on this machine can access everything that its user can.
-
-    Attributes:
-        directories: The roots, as absolute paths.
     """
 
     def __init__(self, changed: Callable[[], Awaitable[None]]) -> None:
@@ -30,11 +27,7 @@ class Roots:
         self._changed = changed
 
     async def set(self, *directories: str | Path, base: Path | None = None) -> None:
-        """Replace the roots; without arguments there are none.
-
-        Args:
-            *directories: Existing directories; `~` is the home directory.
-            base: Base of relative paths; by default the working directory.
+        """Replace the roots; without arguments there are none. Relative paths are below `base`, by default the cwd.
 
         Raises:
             ArgumentsError: One is no directory; the roots are unchanged.

@@ -148,10 +148,6 @@ class Supervisor:
     Attributes:
         loop: The event loop that opened the session, or None before.
         opened_at: When the session was opened (`time.time()`), or None before.
-        connect_seconds: How long the first opening took.
-        reconnection: The rules for reconnecting.
-        reconnects: How often the session has come back by itself.
-        opened_by_hand: How often the user has reopened it.
         state: The state; only this class changes it.
         client: The SDK's client while the session is open, else None.
         known: What the server told about itself in the last session, or None.

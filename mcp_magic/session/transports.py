@@ -322,12 +322,7 @@ holds one until it is answered, and its cancellation or the answer to a question
 
 
 class Transport(NamedTuple):
-    """Opens sessions over a wire.
-
-    Attributes:
-        make: Returns a new object for `mcp.Client`, once per session.
-        prepare: Called with the client of each session before it is entered.
-    """
+    """Opens sessions over a wire."""
 
     make: Callable[[], Any]
     prepare: Callable[[Client], None] = lambda client: None

@@ -34,9 +34,6 @@ class Place:
     """The connection that an error is about: its name, its spec and its wire.
 
     Attributes:
-        name: The connection's name.
-        spec: Where its server is.
-        wire: Its wire, once there is one.
         quiet: The end of the stderr that is unrelated to a current failure, or None.
     """
 
@@ -139,21 +136,9 @@ class Wire:
     """What a transport learns of its server, and what the session tells the transport.
 
     Attributes:
-        recorder: Writes the messages into the trace.
-        logins: How the user logs in, and where tokens are kept.
-        report: Tells the supervisor of an event.
-        back: Returns when the server answers again; raises an MCPMagicError when the session is given up.
-        warn: Called with a sentence about each stray answer.
-        errlog: The server's stderr, for stdio.
         opening: How the server answered the last opening or ping; None before.
-        stray: A sentence about the first stray answer, or "".
-        garbage: The first lines that are no MCP messages.
         open: Whether there has been a session; later failures must not end it.
-        modern: Whether the session is one of 2026-07-28.
         session: The client of the open session, or None.
-        replayed: Whether a cassette answers.
-        exited: How the recorded process ended, from the cassette, or "".
-        probe: The probe of the session.
     """
 
     recorder: Recorder

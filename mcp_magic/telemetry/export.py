@@ -83,12 +83,7 @@ def _scope(span: ReadableSpan) -> str:
 
 
 class CleanExporter(SpanExporter):
-    """Exports cleaned spans and counts the results.
-
-    Attributes:
-        sent: Spans that the exporter accepted.
-        failed: Spans that it failed to export.
-    """
+    """Exports cleaned spans and counts the results."""
 
     def __init__(self, exporter: Any) -> None:
         self._exporter = exporter

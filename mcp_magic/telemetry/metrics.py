@@ -38,13 +38,8 @@ class Series:
     """The calls of one tool of one server.
 
     Attributes:
-        calls: How many calls have ended.
         errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
             `"cancelled"` if the call was cancelled.
-        seconds: Their total duration.
-        longest: The longest duration.
-        shortest: The shortest duration.
-        buckets: Calls up to each of `BUCKETS` and longer than the bound before it; the last: longer than all bounds.
     """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
@@ -100,9 +95,6 @@ class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
 
     Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
-
-    Args:
-        settle: Counts the pending messages: the trace counts many at once.
     """
 
     def __init__(self, settle: Callable[[], None] = lambda: None) -> None:

@@ -201,9 +201,6 @@ class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
-
-    Attributes:
-        seconds: How long the call took, set at its end.
     """
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
