@@ -50,23 +50,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
 
-__all__ = [
-    "OFFERING",
-    "Host",
-    "PendingConnection",
-    "PendingConnections",
-    "Watchers",
-    "begin_again",
-    "elsewhere",
-    "fits_template",
-    "leave_replayed",
-    "no_server",
-    "numbered",
-    "offered",
-    "owner_of",
-    "pick",
-]
-
 
 # Names: which server offers a tool or serves a URI.
 

@@ -35,44 +35,6 @@ if TYPE_CHECKING:
     from mcp_magic.protocol import LogMessage
     from mcp_magic.stderr import Position
 
-__all__ = [
-    "BUSY_ATTEMPTS",
-    "KEPT_CHARACTERS",
-    "LOST_ATTEMPTS",
-    "METHOD_NOT_FOUND",
-    "Attempt",
-    "ConcurrencyLimit",
-    "Deadline",
-    "InFlightRequest",
-    "NotAskedError",
-    "PendingReply",
-    "ProgressMeter",
-    "QuestionQueue",
-    "RateLimiter",
-    "Report",
-    "Reporter",
-    "Reports",
-    "RetryBudget",
-    "State",
-    "Unanswered",
-    "amount_text",
-    "answered",
-    "attend",
-    "cannot_have_run",
-    "caused_by",
-    "current_attempt",
-    "current_call",
-    "figure",
-    "in_time",
-    "is_forgotten",
-    "is_repeatable",
-    "keep_alive",
-    "most_at_once",
-    "person_asked",
-    "retry_after",
-    "says_no_session",
-]
-
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
 

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import IO
 
-__all__ = [
-    "ErrorLog",
-    "Lines",
-    "Position",
-    "Written",
-    "cause",
-    "exit_words",
-    "has_read",
-    "how_ended",
-    "is_read",
-    "know_processes",
-    "not_passed_on",
-    "terminate",
-]
-
 
 # Where a stdio server's stderr goes.
 #

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Reach", "host_and_port", "is_private"]
-
 LOOKUP_SECONDS = 3.0
 """Deadline of a DNS lookup in seconds. A name that is not found is either dead or resolved by a proxy."""
 

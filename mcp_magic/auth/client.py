@@ -78,8 +78,6 @@ if TYPE_CHECKING:
     from mcp_magic.auth.store import Record
     from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
 
-__all__ = ["OWN", "AuthContext", "LoggedOut", "OAuthClient", "SessionAuth", "log_in_with", "log_out", "may_log_in"]
-
 OWN = "mcp_magic_oauth"
 """Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Parties", "refusal"]
-
 
 @dataclass(frozen=True)
 class Parties:

@@ -22,19 +22,6 @@ from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt, current_call, person_asked
 
-__all__ = [
-    "CALLBACK_PATH",
-    "Authorizer",
-    "CallbackServer",
-    "LogIn",
-    "LogIns",
-    "Redirected",
-    "login_html",
-    "login_question",
-    "login_text",
-]
-
-
 # The messages of a log-in. They show the host of the authorization server, because the MCP server chose it, and
 # nothing opens by itself. The message that stays in the notebook afterwards has no URL.
 

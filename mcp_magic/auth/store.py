@@ -27,21 +27,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import AuthOptions
 
-__all__ = [
-    "FileStore",
-    "KeptTokens",
-    "KeyringStore",
-    "MemoryStore",
-    "Record",
-    "Store",
-    "locked",
-    "make_store",
-    "read_model",
-    "server_key",
-    "tokens_folder",
-    "try_lock",
-]
-
 SERVICE = "mcp_magic"
 """The service name of our entries in a keyring."""
 

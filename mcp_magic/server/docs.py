@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
 
-__all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "read_snapshot", "written"]
-
 
 # A server's tools, prompts and resources as a page of Markdown.
 #

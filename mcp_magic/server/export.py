@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.server.cell import CellServer
 
-__all__ = ["Needs", "program"]
-
 
 # The notebook variables that a cell's code uses, turned into code: a program does not have them.
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["Serving", "serve"]
-
 HOST = "127.0.0.1"
 STOP_SECONDS = 5.0
 """Seconds that `stop` gives pending requests."""

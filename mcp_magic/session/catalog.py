@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
-
 MAX_PAGES = 1000
 """Maximum number of pages of one listing: a server that sends more is taken to be endless."""
 

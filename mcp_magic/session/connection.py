@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog, Position
 
-__all__ = ["Connection", "ToolFunction", "ToolNamespace"]
-
 
 # Tools as awaitable Python functions, with the signature that their schema describes.
 

@@ -46,39 +46,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
 
-__all__ = [
-    "NO_SERVER",
-    "Place",
-    "Reason",
-    "SpreadOut",
-    "Unreadable",
-    "away",
-    "bad_item",
-    "cause_in",
-    "closed_error",
-    "clue",
-    "connect_error",
-    "ended_error",
-    "gave_up",
-    "instead_of",
-    "instead_of_strange",
-    "log_line",
-    "lost_error",
-    "no_host",
-    "not_started",
-    "refusal_of",
-    "refused_with",
-    "request_error",
-    "stand_in_line",
-    "tls_failure",
-    "unreachable",
-    "unread_text",
-    "unreadable",
-    "waited_error",
-    "whole_answer",
-    "why_closed",
-]
-
 
 # Why a server cannot be used, and what to do about it. Errors and the doctor take it from here.
 

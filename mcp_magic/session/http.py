@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.wire import Wire
 
-__all__ = ["ResilientClient", "TooLargeError", "read_whole"]
-
 
 # Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.
 

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import ErrorLog
 
-__all__ = [
-    "ACCEPT",
-    "NOISE",
-    "KnownProtocols",
-    "ListensError",
-    "Negotiation",
-    "Probe",
-    "discover_only",
-    "named_url",
-    "unless_listening",
-]
-
 
 # The probe and the fallback to the handshake.
 #

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mcp_magic.ask.sampling import SamplingQuestions
     from mcp_magic.session.roots import Roots
 
-__all__ = ["USUAL", "LogMessage", "Logs", "Notices", "follow_changes", "request_level"]
-
 
 # The stream on which a 2026-07-28 server announces changes of its listings; reopened whenever it ends.
 

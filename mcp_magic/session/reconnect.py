@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.inflight import Attempt
 
-__all__ = ["Answer", "Backoff", "Reconnection", "is_hopeless", "look"]
-
 
 @dataclass
 class Reconnection:

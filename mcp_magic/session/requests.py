@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.supervisor import Supervisor
     from mcp_magic.session.wire import Place
 
-__all__ = ["RequestSender"]
-
 T = TypeVar("T")
 
 BUSY_SECONDS = 60.0

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import ListRootsResult
 
-__all__ = ["Roots", "tell_changed"]
-
 
 class Roots:
     """The roots of one session, as the callback that answers `roots/list`.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from mcp_magic.telemetry.metrics import Metrics
     from mcp_magic.trace.trace import Tap
 
-__all__ = ["HoldsConnections", "Services"]
-
 
 class HoldsConnections(Protocol):
     """The part of a host that its connections use."""

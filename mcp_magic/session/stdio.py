@@ -10,8 +10,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["MAX_MESSAGE", "read_whole_lines"]
-
 MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
 answer. An endless message must not fill the memory."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-__all__ = ["Subscription", "Subscriptions", "Ticks", "Update", "check_announces"]
-
 
 class Update(NamedTuple):
     """One or more announced changes of a resource.

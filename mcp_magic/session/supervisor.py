@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Place
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["Known", "State", "Supervisor", "build_models", "quiet_sdk_logging"]
-
 
 # Preparations while a server connects, which would make the first call slow.
 

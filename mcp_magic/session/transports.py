@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult
 
-__all__ = [
-    "TRANSPORTS",
-    "CloseOnFailedTLS",
-    "Opener",
-    "Transport",
-    "contained",
-    "crashed",
-    "open_transport",
-    "websocket_client",
-]
-
 
 # Connections cancelled during the TLS handshake.
 #

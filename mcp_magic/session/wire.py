@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mcp_magic.stderr import ErrorLog
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["NOT_RECORDED", "Event", "Place", "Wire", "not_recorded", "text_of"]
-
 
 NOT_RECORDED = "mcp_magic/cassette"
 """Marks, in the `data` of an error, that a cassette has no answer to the request."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span
 
-__all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedProvider", "cleaned"]
-
 SCOPES = (SCOPE, SDK_SCOPE)
 
 MAX_TEXT = 200

@@ -15,8 +15,6 @@ from mcp_magic.trace.trace import OUT, Tap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
-
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.

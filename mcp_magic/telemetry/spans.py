@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.telemetry.metrics import Metrics
 
-__all__ = [
-    "SCOPE",
-    "SDK_SCOPE",
-    "SERVER",
-    "TOOL_ERROR",
-    "Measured",
-    "WireSpans",
-    "error_kind",
-    "fail",
-    "place",
-    "recording",
-    "span",
-    "span_taps",
-]
-
 
 # Our spans around calls, models and agents, and our additions to the SDK's spans. The API is a dependency of the SDK
 # and does nothing without a provider, which `telemetry/telemetry.py` or the program around us sets up. Names follow the

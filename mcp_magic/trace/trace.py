@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import ErrorLog
 
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault"]
-
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
 # messages or bytes. It keeps a message as a plain list with its masked JSON text, because a call pays for all work done
