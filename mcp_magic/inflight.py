@@ -10,8 +10,8 @@ import re
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -21,18 +21,14 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import BUSY, at_least, log_text, ping
+from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-    from contextlib import AbstractContextManager
-
     import httpx2
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.protocol import LogMessage
     from mcp_magic.stderr import Position
 
 
@@ -855,11 +851,7 @@ async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T
 
 
 async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
-    """Wait for the user or the model, at most `seconds`.
-
-    Raises:
-        TimeoutError: Something else timed out, earlier.
-    """
+    """Wait for the user or the model, at most `seconds`. Raises TimeoutError if something else timed out, earlier."""
     started = time.perf_counter()
     try:
         async with asyncio.timeout(seconds):

@@ -199,11 +199,7 @@ def at_least(level: str, least: str) -> bool:
 
 
 def checked(level: str) -> Any:
-    """Return a level if it is valid.
-
-    Raises:
-        ArgumentsError: There is no such level.
-    """
+    """Return a level if it is valid. Raises ArgumentsError if there is no such level."""
     if level not in LEVELS:
         near = did_you_mean(level, LEVELS)
         problem = f"{level!r} is not a log level.{near} There are: {', '.join(LEVELS)}"

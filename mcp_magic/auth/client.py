@@ -62,9 +62,9 @@ from pydantic import AnyUrl
 
 from mcp_magic.auth.addresses import Reach, host_and_port, is_private
 from mcp_magic.auth.errors import Parties
-from mcp_magic.auth.login import CallbackServer, LogIn
-from mcp_magic.auth.store import FileStore, KeptTokens, locked, read_model, server_key
-from mcp_magic.config.specs import tls_context
+from mcp_magic.auth.login import CallbackServer, LogIn, LogIns
+from mcp_magic.auth.store import FileStore, KeptTokens, Record, locked, read_model, server_key
+from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec, tls_context
 from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt
@@ -74,9 +74,6 @@ from mcp_magic.trace.trace import STATUS, being_sent
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
-    from mcp_magic.auth.login import LogIns
-    from mcp_magic.auth.store import Record
-    from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
 
 OWN = "mcp_magic_oauth"
 """Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""

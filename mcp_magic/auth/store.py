@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import time
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,6 @@ from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
@@ -109,11 +108,7 @@ class FileStore:
             return {}
 
     def save(self, key: str, record: Record) -> None:
-        """Save a record; delete an empty one.
-
-        Raises:
-            OSError: The folder cannot be written to.
-        """
+        """Save a record; delete an empty one. Raises OSError if the folder cannot be written to."""
         path = self.path(key)
         if not record:
             path.unlink(missing_ok=True)

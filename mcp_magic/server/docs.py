@@ -17,7 +17,7 @@ from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
 from mcp_magic.errors import ConfigError
 from mcp_magic.schema.diff import schema_changes
-from mcp_magic.schema.fields import constraints_text
+from mcp_magic.schema.fields import Field, constraints_text
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.session.catalog import KINDS
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from mcp_types import Prompt, Tool
 
-    from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
 
 

@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import MAX_NAME, free_name
 from mcp_magic.errors import CommandError
 from mcp_magic.schema.validate import is_secret
-from mcp_magic.server.cell import BASE64, HINTS, ROWS, as_rows, giving_rows, read_docstring
+from mcp_magic.server.cell import BASE64, HINTS, ROWS, CellServer, as_rows, giving_rows, read_docstring
 from mcp_magic.server.stubs import docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from mcp_magic.server.cell import CellServer
 
 
 # The notebook variables that a cell's code uses, turned into code: a program does not have them.

@@ -18,7 +18,7 @@ from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import retry_after
+from mcp_magic.inflight import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
     asked_in_vain,
@@ -42,7 +42,6 @@ from mcp_magic.session.wire import Place, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mcp_magic.inflight import Attempt
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
 

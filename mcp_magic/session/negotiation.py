@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
-from mcp_magic.stderr import has_read
+from mcp_magic.stderr import ErrorLog, has_read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
 
 
 # The probe and the fallback to the handshake.

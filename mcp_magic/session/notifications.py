@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 """First and longest pause before an ended stream is reopened; doubles each time."""
 
-LASTED_SECONDS = 60.0
-"""A stream that lasted this many seconds was a good one: the next pause is the first again."""
-
 _REFUSED = (-32601, -32602, -32600)
 """Error codes of a server that has no such stream, whatever its capabilities announce."""
 
@@ -66,9 +63,7 @@ async def follow_changes(
             if has_ended(why) or is_transport_error(why):
                 doubted(why)
         again = True
-        if time.monotonic() - started > LASTED_SECONDS:
-            backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        await asyncio.sleep(backoff.pause())
+        await asyncio.sleep(backoff.pause(time.monotonic() - started))
 
 
 def _announced(client: Client) -> dict[str, Any]:
@@ -149,10 +144,6 @@ class Logs:
     def want(self, level: str) -> None:
         """Set the level for all sessions from now on."""
         self.level = level
-
-    def keep(self, before: Logs) -> None:
-        """Take over the level of an earlier connection."""
-        self.level = before.level
 
     async def begin(self, client: Client) -> None:
         """Set up a new session: each request asks for logs, and each call for progress.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from mcp_magic.config.specs import UrlSpec
+from mcp_magic.config.specs import Spec, UrlSpec
 from mcp_magic.errors import (
     AuthorizationError,
     CommandNotFoundError,
@@ -18,14 +18,11 @@ from mcp_magic.errors import (
     MissingDependencyError,
     TargetError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, current_attempt, is_forgotten
+from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, current_attempt, is_forgotten
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
     from mcp import Client
-
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Attempt
 
 
 @dataclass
@@ -67,6 +64,10 @@ class Reconnection:
         return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
 
 
+LASTED_SECONDS = 60.0
+"""After something that lasted this many seconds, the next pause is the first again."""
+
+
 class Backoff:
     """The pauses between attempts: each is twice as long as the one before, up to the longest.
 
@@ -95,8 +96,10 @@ class Backoff:
         """Seconds until it is given up."""
         return max(0.0, self._total - self.away)
 
-    def pause(self) -> float:
-        """Note a failed attempt, and return the seconds until the next."""
+    def pause(self, lasted: float = 0.0) -> float:
+        """Note a failed attempt, or the end of what lasted so many seconds; return the seconds until the next."""
+        if lasted > LASTED_SECONDS:
+            self.attempts = 0
         pause: float = min(self._first * 2.0 ** min(self.attempts, 60), self._longest)
         pause *= 1 + random.uniform(-self._jitter, self._jitter)  # needs no cryptographic randomness
         self.attempts += 1

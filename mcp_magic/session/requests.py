@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +27,8 @@ from mcp_magic.inflight import (
     Attempt,
     ConcurrencyLimit,
     InFlightRequest,
+    QuestionQueue,
+    Reports,
     RetryBudget,
     cannot_have_run,
     current_attempt,
@@ -35,21 +37,18 @@ from mcp_magic.inflight import (
 )
 from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
 from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
-from mcp_magic.session.wire import Event
+from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.ask.elicitation import Elicitor
     from mcp_magic.ask.sampling import Prepared
-    from mcp_magic.inflight import QuestionQueue, Reports
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
-    from mcp_magic.session.wire import Place
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from mcp import Client
     from mcp_types import ListRootsResult
@@ -35,10 +35,6 @@ class Roots:
         if tuple(found) != self.directories:
             self.directories = tuple(found)
             await self._changed()
-
-    def keep(self, directories: Iterable[Path]) -> None:
-        """Take over the roots of an earlier session. The server is not told, because it has not asked yet."""
-        self.directories = tuple(directories)
 
     async def __call__(self, context: Any) -> ListRootsResult:
         """Answer the server's `roots/list`."""

@@ -21,8 +21,8 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
-from mcp_magic.session.wire import Event
-from mcp_magic.trace.trace import IN, OUT, being_sent
+from mcp_magic.session.wire import Event, Wire
+from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcp_magic.session.negotiation import Probe
-    from mcp_magic.session.wire import Wire
-    from mcp_magic.trace.trace import Recorder
 
 
 # Recording: the streams of a transport, and the calls of a server in this kernel.

@@ -8,19 +8,17 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_magic.auth.login import LogIns
-from mcp_magic.config.specs import StdioSpec
+from mcp_magic.config.specs import Spec, StdioSpec
 from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import named
 from mcp_magic.session.negotiation import Probe
-from mcp_magic.stderr import Position, cause, how_ended, not_passed_on
+from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp import Client
 
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
     from mcp_magic.trace.trace import Recorder
 
 

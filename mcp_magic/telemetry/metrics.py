@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_magic._text import duration
 from mcp_magic.trace.trace import OUT, Tap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
-    from mcp_magic.config.specs import Spec
     from mcp_magic.telemetry.metrics import Metrics
 
 
