@@ -10,8 +10,8 @@ import re
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -21,57 +21,15 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import BUSY, at_least, log_text, ping
+from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-    from contextlib import AbstractContextManager
-
     import httpx2
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.protocol import LogMessage
     from mcp_magic.stderr import Position
-
-__all__ = [
-    "BUSY_ATTEMPTS",
-    "KEPT_CHARACTERS",
-    "LOST_ATTEMPTS",
-    "METHOD_NOT_FOUND",
-    "Attempt",
-    "ConcurrencyLimit",
-    "Deadline",
-    "InFlightRequest",
-    "NotAskedError",
-    "PendingReply",
-    "ProgressMeter",
-    "QuestionQueue",
-    "RateLimiter",
-    "Report",
-    "Reporter",
-    "Reports",
-    "RetryBudget",
-    "State",
-    "Unanswered",
-    "amount_text",
-    "answered",
-    "attend",
-    "cannot_have_run",
-    "caused_by",
-    "current_attempt",
-    "current_call",
-    "figure",
-    "in_time",
-    "is_forgotten",
-    "is_repeatable",
-    "keep_alive",
-    "most_at_once",
-    "person_asked",
-    "retry_after",
-    "says_no_session",
-]
 
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
@@ -178,10 +136,7 @@ class ProgressMeter:
     positive is unknown, a value above the total counts as all of it. A value that goes back restarts the rate.
 
     Attributes:
-        done: The progress so far, in the server's own unit.
         total: The progress at the end, or None if unknown.
-        message: The beginning of the server's last progress message.
-        count: Notifications so far.
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
@@ -288,20 +243,14 @@ class Report:
     """The progress and the log messages of one call.
 
     Args:
-        server: The server's name.
-        title: The request.
-        cancel: Cancels the call; the server is told.
         started: When the call was made (`time.perf_counter()`); now if left out.
         masked: Masks secrets in the server's progress messages.
 
     Attributes:
-        server: The server's name.
         title: The request: `"math:slow"`.
         meter: The progress; its `count` is 0 for a call that only logs.
-        state: Whether the call is running, or how it ended.
         messages: The last log messages, secrets masked.
         levels: Level -> number of messages.
-        cancel: Cancels the call; the server is told.
     """
 
     def __init__(
@@ -369,7 +318,6 @@ class Reports:
 
     Attributes:
         reporter: Displays them; None where there is no display.
-        progress: Whether progress is shown.
         level: The least severe level of log messages to show; `"off"` for none.
         max_total_timeout: Maximum seconds for a call, however often progress restarts its deadline; None for ten
             times the deadline.
@@ -418,10 +366,8 @@ class InFlightRequest:
             None for no limit.
         elicitor: Answers the server's elicitations during this call, instead of the host's.
         prepared: Decides first about sampling requests during this call.
-        visit: Asks the user to visit the pages that a server wants visited first; returns whether all were.
         what: The request, for messages: `"math:slow"`.
         on_progress: The callback for progress notifications; None if nothing uses them.
-        ended: Whether the wait for the answer is over.
         questions_asked: How many questions the server has asked during it.
         report: The report to show; None as long as it would be empty.
         unclaimed: A report of log messages that may belong to another call, or None.
@@ -663,7 +609,6 @@ class PendingReply:
     """A pending request and its answer.
 
     Attributes:
-        number: Its JSON-RPC id.
         result: The result as the server sent it, or None.
     """
 
@@ -695,11 +640,7 @@ class Attempt:
 
     Attributes:
         status: The HTTP status of its answer, or None.
-        content_type: The content type of its answer, or "".
         retry_after: Seconds that the server asks to wait, or None.
-        refused: Whether connecting failed before anything was sent.
-        written: Whether some of it was written; known over HTTP only.
-        over: Whether the wait for its answer is over.
         error: The error below HTTP, or None.
         awaited: The last JSON-RPC request that was sent for it, or None.
         begun: The end of the server's stderr when it was sent, or None.
@@ -827,7 +768,6 @@ class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call.
 
     Attributes:
-        calls: The pending calls of the session, the latest last.
         settling: Shows, until it is done, that an interrupted call may still have questions; else None.
     """
 
@@ -911,11 +851,7 @@ async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T
 
 
 async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
-    """Wait for the user or the model, at most `seconds`.
-
-    Raises:
-        TimeoutError: Something else timed out, earlier.
-    """
+    """Wait for the user or the model, at most `seconds`. Raises TimeoutError if something else timed out, earlier."""
     started = time.perf_counter()
     try:
         async with asyncio.timeout(seconds):
@@ -1040,16 +976,7 @@ answers 400 "Server not initialized"."""
 
 @dataclass
 class RetryBudget:
-    """The retries of one request.
-
-    Attributes:
-        harmless: Whether it may be retried although it may have run.
-        patient: Whether it waits for a busy server.
-        renewed: Whether it was retried because the session was renewed.
-        busy: Retries because the server asked to wait.
-        lost: Retries because the session was lost.
-        waited: Seconds that it waited for a busy server.
-    """
+    """The retries of one request."""
 
     harmless: bool
     patient: bool = True

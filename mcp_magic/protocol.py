@@ -18,44 +18,6 @@ if TYPE_CHECKING:
     from mcp import Client, ClientSession
     from mcp_types import CallToolResult, Tool
 
-__all__ = [
-    "AWAY",
-    "BUSY",
-    "CALLER",
-    "CODES",
-    "HOST",
-    "LEVELS",
-    "NETWORK",
-    "REFUSED",
-    "SERVER",
-    "STATUSES",
-    "YOU",
-    "Fault",
-    "LogMessage",
-    "asked_in_vain",
-    "assume_complete",
-    "at_least",
-    "chain_text",
-    "check_output",
-    "checked",
-    "has_ended",
-    "instead",
-    "is_closed",
-    "is_mcp_error",
-    "is_transport_error",
-    "is_unreachable",
-    "leaf",
-    "leave_outputs_to_us",
-    "log_text",
-    "named",
-    "of_code",
-    "of_status",
-    "ping",
-    "waited_in_vain",
-    "who",
-    "without_context",
-]
-
 
 # Error codes and HTTP statuses: their meaning, and whose fault each is.
 #
@@ -237,11 +199,7 @@ def at_least(level: str, least: str) -> bool:
 
 
 def checked(level: str) -> Any:
-    """Return a level if it is valid.
-
-    Raises:
-        ArgumentsError: There is no such level.
-    """
+    """Return a level if it is valid. Raises ArgumentsError if there is no such level."""
     if level not in LEVELS:
         near = did_you_mean(level, LEVELS)
         problem = f"{level!r} is not a log level.{near} There are: {', '.join(LEVELS)}"

@@ -11,29 +11,13 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, cast
+from functools import cache, wraps
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from types import TracebackType
-    from typing import IO
-
-__all__ = [
-    "ErrorLog",
-    "Lines",
-    "Position",
-    "Written",
-    "cause",
-    "exit_words",
-    "has_read",
-    "how_ended",
-    "is_read",
-    "know_processes",
-    "not_passed_on",
-    "terminate",
-]
 
 
 # Where a stdio server's stderr goes.
@@ -69,34 +53,13 @@ class Written(NamedTuple):
 
     Attributes:
         start: Its beginning, in bytes since the first write.
-        end: Its end.
         data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-        when: The time of the last write.
     """
 
     start: int
     end: int
     data: bytes
     when: float
-
-
-class _Sink(Protocol):
-    """A destination of a server's stderr, which writes to `file`."""
-
-    file: IO[bytes]
-
-    @property
-    def end(self) -> int:
-        """The number of bytes written so far."""
-
-    def since(self, position: int) -> Written:
-        """Return the output since a position, at most its last 64 KiB."""
-
-    def cut(self) -> None:
-        """Free all but the tail on the disk, if it takes too much."""
-
-    def close(self) -> None:
-        """Stop reading."""
 
 
 class ErrorLog:
@@ -106,7 +69,7 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._sink: _Sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
+        self._sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
         self._last = Written(0, 0, b"", 0.0)
         self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
@@ -173,11 +136,6 @@ class ErrorLog:
         """Write a line, as a server would."""
         if not self._closed.is_set():
             self._sink.file.write(f"{line}\n".encode())
-
-    def last_lines(self, count: int = 5) -> list[str]:
-        """Return the last lines that are not blank."""
-        lines = [line.rstrip() for line in self.tail().splitlines() if line.strip()]
-        return lines[-count:]
 
     def close(self) -> None:
         """Close the file; the tail stays readable. Idempotent."""
@@ -363,21 +321,17 @@ def know_processes() -> None:
 
     module: Any = stdio
     usual = getattr(module, "_create_platform_compatible_process", None)
-    if usual is not None and not isinstance(usual, _Starter):
-        module._create_platform_compatible_process = _Starter(usual)
+    if usual is None or hasattr(usual, "__wrapped__"):
+        return
 
-
-class _Starter:
-    """Replaces the function of the SDK's stdio client that starts a process."""
-
-    def __init__(self, usual: Any) -> None:
-        self._usual = usual
-
-    async def __call__(self, *args: Any, **options: Any) -> Any:
-        process = await self._usual(*args, **options)
+    @wraps(usual)
+    async def start(*args: Any, **options: Any) -> Any:
+        process = await usual(*args, **options)
         with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process
+
+    module._create_platform_compatible_process = start
 
 
 def terminate(errlog: Any) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Reach", "host_and_port", "is_private"]
-
 LOOKUP_SECONDS = 3.0
 """Deadline of a DNS lookup in seconds. A name that is not found is either dead or resolved by a proxy."""
 
@@ -50,12 +48,7 @@ def is_private(url: str) -> bool:
 
 
 class Reach:
-    """The addresses that the log-in of one server may query.
-
-    Args:
-        url: The URL of the MCP server.
-        named: Other URLs that the user named.
-    """
+    """The addresses that the log-in of one server may query."""
 
     def __init__(self, url: str, named: Iterable[str | None] = ()) -> None:
         self._server = _host(url)
@@ -93,10 +86,6 @@ class Reach:
         """Return the `trace` extension of a request; it closes a connection that leads to a forbidden address.
 
         A second lookup of a name may return another address (DNS rebinding), so this checks the connection itself.
-
-        Args:
-            request: The request.
-            refuse: Makes the error from the address.
         """
         host = request.url.raw_host.decode("ascii").strip("[]")
         asked = ""

@@ -22,19 +22,6 @@ from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt, current_call, person_asked
 
-__all__ = [
-    "CALLBACK_PATH",
-    "Authorizer",
-    "CallbackServer",
-    "LogIn",
-    "LogIns",
-    "Redirected",
-    "login_html",
-    "login_question",
-    "login_text",
-]
-
-
 # The messages of a log-in. They show the host of the authorization server, because the MCP server chose it, and
 # nothing opens by itself. The message that stays in the notebook afterwards has no URL.
 
@@ -376,7 +363,6 @@ class LogIns:
 
     Attributes:
         authorizer: Shows a log-in to the user; None if no user can be asked.
-        possible: Whether a user can be asked now.
         confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
             which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
         seconds: The deadline of a log-in, in seconds.
@@ -423,10 +409,6 @@ class LogIns:
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
         """Ask the user for a yes; return None if no user can be asked.
-
-        Args:
-            text: The question.
-            interrupted: The message of the error if the call that needs the answer ends.
 
         Raises:
             AuthorizationError: The call that needs the answer ended, or the user did not answer in time.

@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import time
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,26 +21,10 @@ from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
     from mcp_magic.config.specs import AuthOptions
-
-__all__ = [
-    "FileStore",
-    "KeptTokens",
-    "KeyringStore",
-    "MemoryStore",
-    "Record",
-    "Store",
-    "locked",
-    "make_store",
-    "read_model",
-    "server_key",
-    "tokens_folder",
-    "try_lock",
-]
 
 SERVICE = "mcp_magic"
 """The service name of our entries in a keyring."""
@@ -124,11 +108,7 @@ class FileStore:
             return {}
 
     def save(self, key: str, record: Record) -> None:
-        """Save a record; delete an empty one.
-
-        Raises:
-            OSError: The folder cannot be written to.
-        """
+        """Save a record; delete an empty one. Raises OSError if the folder cannot be written to."""
         path = self.path(key)
         if not record:
             path.unlink(missing_ok=True)

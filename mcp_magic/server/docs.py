@@ -17,7 +17,7 @@ from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
 from mcp_magic.errors import ConfigError
 from mcp_magic.schema.diff import schema_changes
-from mcp_magic.schema.fields import constraints_text
+from mcp_magic.schema.fields import Field, constraints_text
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.session.catalog import KINDS
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from mcp_types import Prompt, Tool
 
-    from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
-
-__all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "read_snapshot", "written"]
 
 
 # A server's tools, prompts and resources as a page of Markdown.
@@ -247,8 +244,6 @@ class Change:
 
     Attributes:
         kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-        where: The argument or part that differs, or "".
-        breaking: Whether code that relies on the old interface may fail with the new one.
     """
 
     kind: str

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["Serving", "serve"]
-
 HOST = "127.0.0.1"
 STOP_SECONDS = 5.0
 """Seconds that `stop` gives pending requests."""
@@ -43,9 +41,6 @@ class Serving:
     """A server that other programs on this machine can reach.
 
     Attributes:
-        name: The server's name.
-        port: The port.
-        token: The token that a client sends as `Authorization: Bearer TOKEN`; no repr shows it.
         token_file: A file with the token that only its owner can read.
     """
 

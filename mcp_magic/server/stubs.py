@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["USED", "Types", "docstring", "stubs"]
-
 
 # JSON Schema as the code of Python type hints: TypedDicts for objects, Literals for choices.
 

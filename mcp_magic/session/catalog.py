@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
-
 MAX_PAGES = 1000
 """Maximum number of pages of one listing: a server that sends more is taken to be endless."""
 
@@ -39,17 +37,7 @@ SETTLE_SECONDS = 2.0
 
 
 class Kind(NamedTuple):
-    """How one kind is listed.
-
-    Attributes:
-        capability: The capability that announces it.
-        method: The client's method.
-        field: The attribute of a page that has the items.
-        request: The method in the protocol.
-        member: The member of an answer that has the items.
-        key: The member of an item that identifies it.
-        definition: The name of the class of an item.
-    """
+    """How one kind is listed."""
 
     capability: str
     method: str
@@ -77,12 +65,7 @@ KINDS = {
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *, limit: int = MAX_PAGES) -> list[Any]:
-    """Collect the items of every page of a listing.
-
-    Args:
-        fetch: Fetches the page at a cursor; None for the first.
-        field: The page's attribute that holds the items.
-        limit: Maximum number of pages.
+    """Collect the items of every page of a listing. `fetch` gets the cursor of a page; None for the first.
 
     Raises:
         InvalidResponseError: There were more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes.

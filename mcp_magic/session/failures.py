@@ -18,7 +18,7 @@ from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import retry_after
+from mcp_magic.inflight import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
     asked_in_vain,
@@ -42,42 +42,8 @@ from mcp_magic.session.wire import Place, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mcp_magic.inflight import Attempt
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
-
-__all__ = [
-    "NO_SERVER",
-    "Place",
-    "Reason",
-    "SpreadOut",
-    "Unreadable",
-    "away",
-    "bad_item",
-    "cause_in",
-    "closed_error",
-    "clue",
-    "connect_error",
-    "ended_error",
-    "gave_up",
-    "instead_of",
-    "instead_of_strange",
-    "log_line",
-    "lost_error",
-    "no_host",
-    "not_started",
-    "refusal_of",
-    "refused_with",
-    "request_error",
-    "stand_in_line",
-    "tls_failure",
-    "unreachable",
-    "unread_text",
-    "unreadable",
-    "waited_error",
-    "whole_answer",
-    "why_closed",
-]
 
 
 # Why a server cannot be used, and what to do about it. Errors and the doctor take it from here.
@@ -143,12 +109,7 @@ _TLS = re.compile(r"\[SSL[^\]]*\] (?:certificate verify failed: )?(.+?) \(_ssl")
 
 
 def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
-    """Say why a TLS handshake failed.
-
-    Args:
-        error: An error of the `ssl` module, or one that it caused.
-        names: The names that the certificate is for, if known.
-    """
+    """Say why a TLS handshake failed."""
     text = chain_text(error)
     found = _TLS.search(text)
     what = found[1] if found else str(error) or type(error).__name__
@@ -581,15 +542,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 def request_error(
     error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
-    """Say why a request on an open session failed.
-
-    Args:
-        error: What the SDK raised.
-        place: The connection.
-        what: The request, for example `"weather:forecast"`.
-        seconds: Its deadline.
-        attempt: What the transport knows of this request, or None.
-    """
+    """Say why a request on an open session, such as `"weather:forecast"`, failed."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found

@@ -13,17 +13,13 @@ from mcp_magic.inflight import says_no_session
 from mcp_magic.protocol import AWAY
 from mcp_magic.session import stdio
 from mcp_magic.session.reconnect import Backoff
-from mcp_magic.session.wire import Event
+from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from httpx2 import Response
     from mcp import Client
-
-    from mcp_magic.session.wire import Wire
-
-__all__ = ["ResilientClient", "TooLargeError", "read_whole"]
 
 
 # Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.

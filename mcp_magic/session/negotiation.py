@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
-from mcp_magic.stderr import has_read
+from mcp_magic.stderr import ErrorLog, has_read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
-
-__all__ = [
-    "ACCEPT",
-    "NOISE",
-    "KnownProtocols",
-    "ListensError",
-    "Negotiation",
-    "Probe",
-    "discover_only",
-    "named_url",
-    "unless_listening",
-]
 
 
 # The probe and the fallback to the handshake.
@@ -117,13 +104,7 @@ class Negotiation:
 
 
 class Probe:
-    """Watches the first request of a session and whether the server answers it.
-
-    Attributes:
-        begun: Whether anything was sent.
-        sent: Whether the probe was sent.
-        discovered: Whether the server answered it with a result.
-    """
+    """Watches the first request of a session and whether the server answers it."""
 
     def __init__(self, errlog: ErrorLog | None = None) -> None:
         self._errlog = errlog

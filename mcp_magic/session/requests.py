@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +27,8 @@ from mcp_magic.inflight import (
     Attempt,
     ConcurrencyLimit,
     InFlightRequest,
+    QuestionQueue,
+    Reports,
     RetryBudget,
     cannot_have_run,
     current_attempt,
@@ -35,23 +37,18 @@ from mcp_magic.inflight import (
 )
 from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
 from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
-from mcp_magic.session.wire import Event
+from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.ask.elicitation import Elicitor
     from mcp_magic.ask.sampling import Prepared
-    from mcp_magic.inflight import QuestionQueue, Reports
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
-    from mcp_magic.session.wire import Place
-
-__all__ = ["RequestSender"]
 
 T = TypeVar("T")
 
@@ -63,11 +60,9 @@ class RequestSender:
     """Sends the requests of one connection.
 
     Attributes:
-        calls: Requests sent, without those that the host made on its own.
         failures: How many of `calls` failed. An error that a tool reports does not count.
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
-        in_flight: Pending requests.
     """
 
     def __init__(
@@ -140,14 +135,8 @@ class RequestSender:
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        Args:
-            what: The request, for messages.
-            send: Sends it on a session, within `timeout` seconds.
-            timeout: The deadline of `send`.
-            harmless: Whether it may be retried although it may have run.
-            patient: Whether it waits for a busy server.
-            call: A request during which the server may ask questions; it waits for its turn over HTTP.
-            counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
+        `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
+        have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
         """
         client = self._supervisor.client
         if client is None or self._dies_unnoticed:

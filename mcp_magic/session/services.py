@@ -14,15 +14,12 @@ from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.telemetry.spans import span_taps
-from mcp_magic.trace.trace import Trace
+from mcp_magic.trace.trace import Tap, Trace
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.telemetry.metrics import Metrics
-    from mcp_magic.trace.trace import Tap
-
-__all__ = ["HoldsConnections", "Services"]
 
 
 class HoldsConnections(Protocol):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+from functools import wraps
 from typing import Any
-
-__all__ = ["MAX_MESSAGE", "read_whole_lines"]
 
 MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
@@ -31,24 +30,21 @@ _LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$')
 
 
 def read_whole_lines() -> None:
-    """Let the SDK's stdio client read with this module's reader."""
+    """Let the SDK's stdio client read with this module's reader instead of anyio's `TextReceiveStream`."""
     from mcp.client import stdio
 
     module: Any = stdio
-    if not isinstance(module.TextReceiveStream, _Reader):
-        module.TextReceiveStream = _Reader(module.TextReceiveStream)
+    usual = module.TextReceiveStream
+    if hasattr(usual, "__wrapped__"):
+        return
 
-
-class _Reader:
-    """Replaces anyio's `TextReceiveStream` in the SDK's stdio client."""
-
-    def __init__(self, usual: Any) -> None:
-        self._usual = usual
-
-    def __call__(self, stream: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
+    @wraps(usual, updated=())
+    def read(stream: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
         if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-            return self._usual(stream, encoding=encoding, errors=errors)
+            return usual(stream, encoding=encoding, errors=errors)
         return _WholeLines(stream, errors)
+
+    module.TextReceiveStream = read
 
 
 class _WholeLines:

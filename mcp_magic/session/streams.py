@@ -21,8 +21,8 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
-from mcp_magic.session.wire import Event
-from mcp_magic.trace.trace import IN, OUT, being_sent
+from mcp_magic.session.wire import Event, Wire
+from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcp_magic.session.negotiation import Probe
-    from mcp_magic.session.wire import Wire
-    from mcp_magic.trace.trace import Recorder
-
-__all__ = ["TracedWrite", "UnmatchedReplies", "Watched", "Wrapped", "members", "trace_in_process"]
 
 
 # Recording: the streams of a transport, and the calls of a server in this kernel.
@@ -72,22 +68,6 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
         return getattr(self._stream, name)
-
-
-class TracedWrite(Wrapped):
-    """A write stream that records the messages."""
-
-    def __init__(self, stream: Any, recorder: Recorder) -> None:
-        super().__init__(stream)
-        self._recorder = recorder
-
-    async def send(self, item: Any) -> None:
-        """Record a message and send it."""
-        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
-        try:
-            await self._stream.send(item)
-        finally:
-            being_sent.reset(token)
 
 
 def trace_in_process(client: Any, recorder: Recorder) -> None:
@@ -307,28 +287,31 @@ class Watched:
         return leave
 
 
-class WatchedWrite(TracedWrite):
+class WatchedWrite(Wrapped):
+    """The stream of the messages to the server."""
+
     def __init__(self, stream: Any, wire: Wire, strays: UnmatchedReplies) -> None:
-        super().__init__(stream, wire.recorder)
+        super().__init__(stream)
+        self._recorder = wire.recorder
         self._strays = strays
         self._probe: Probe | None = wire.probe
 
     async def send(self, item: Any) -> None:
+        """Record a message and send it."""
         self._strays.sent(item.message)
         if self._probe is not None:
             self._probe.asked(item.message)
             self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
-        if "method" in fields and "id" in fields:
-            await super().send(item)
-            return
-        token = current_attempt.set(
-            None
-        )  # the HTTP status of a notification or an answer is not that of the pending request
+        # The HTTP status of a notification or an answer is not that of the pending request.
+        attempt = current_attempt.get() if "method" in fields and "id" in fields else None
+        posted_for = current_attempt.set(attempt)
+        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
-            await super().send(item)
+            await self._stream.send(item)
         finally:
-            current_attempt.reset(token)
+            being_sent.reset(token)
+            current_attempt.reset(posted_for)
 
 
 class WatchedStream(Wrapped):
@@ -421,6 +404,3 @@ class WatchedStream(Wrapped):
 
         with suppress(BrokenResourceError, ClosedResourceError):
             await self._answer(refusal)
-
-    async def receive(self) -> Any:
-        return self._noted(await self._stream.receive())

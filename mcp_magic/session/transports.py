@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -22,23 +22,11 @@ from mcp_magic.session.wire import Wire
 from mcp_magic.stderr import ErrorLog, know_processes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
     from types import TracebackType
 
     import httpx2
     from mcp import Client
     from mcp_types import CallToolResult
-
-__all__ = [
-    "TRANSPORTS",
-    "CloseOnFailedTLS",
-    "Opener",
-    "Transport",
-    "contained",
-    "crashed",
-    "open_transport",
-    "websocket_client",
-]
 
 
 # Connections cancelled during the TLS handshake.
@@ -322,12 +310,7 @@ holds one until it is answered, and its cancellation or the answer to a question
 
 
 class Transport(NamedTuple):
-    """Opens sessions over a wire.
-
-    Attributes:
-        make: Returns a new object for `mcp.Client`, once per session.
-        prepare: Called with the client of each session before it is entered.
-    """
+    """Opens sessions over a wire."""
 
     make: Callable[[], Any]
     prepare: Callable[[Client], None] = lambda client: None

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_magic._text import duration
 from mcp_magic.trace.trace import OUT, Tap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
-
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
@@ -38,13 +32,8 @@ class Series:
     """The calls of one tool of one server.
 
     Attributes:
-        calls: How many calls have ended.
         errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
             `"cancelled"` if the call was cancelled.
-        seconds: Their total duration.
-        longest: The longest duration.
-        shortest: The shortest duration.
-        buckets: Calls up to each of `BUCKETS` and longer than the bound before it; the last: longer than all bounds.
     """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
@@ -100,9 +89,6 @@ class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
 
     Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
-
-    Args:
-        settle: Counts the pending messages: the trace counts many at once.
     """
 
     def __init__(self, settle: Callable[[], None] = lambda: None) -> None:

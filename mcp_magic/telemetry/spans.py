@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -19,23 +19,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
-    from mcp_magic.config.specs import Spec
     from mcp_magic.telemetry.metrics import Metrics
-
-__all__ = [
-    "SCOPE",
-    "SDK_SCOPE",
-    "SERVER",
-    "TOOL_ERROR",
-    "Measured",
-    "WireSpans",
-    "error_kind",
-    "fail",
-    "place",
-    "recording",
-    "span",
-    "span_taps",
-]
 
 
 # Our spans around calls, models and agents, and our additions to the SDK's spans. The API is a dependency of the SDK
@@ -201,9 +185,6 @@ class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
-
-    Attributes:
-        seconds: How long the call took, set at its end.
     """
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")

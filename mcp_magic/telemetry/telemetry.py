@@ -19,8 +19,6 @@ from mcp_magic.errors import ConfigError, MissingDependencyError
 if TYPE_CHECKING:
     from mcp_magic.telemetry.export import CleanExporter, Switch
 
-__all__ = ["TARGETS", "Telemetry", "check", "telemetry"]
-
 TARGETS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
 """Name of a target -> the package that it needs."""
 

@@ -15,15 +15,12 @@ from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.stderr import Lines
+from mcp_magic.stderr import ErrorLog, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
-
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault"]
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
@@ -187,11 +184,7 @@ class Trace:
         return [Entry(*row) for row in self._rows if server is None or row[SERVER_NAME] == server]
 
     def find(self, number: int) -> Entry:
-        """Return the entry with a number.
-
-        Raises:
-            NotFoundError: The trace has no such entry.
-        """
+        """Return the entry with a number. Raises NotFoundError if the trace has no such entry."""
         self.settle()
         for row in self._rows:
             if row[NUMBER] == number:
