@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from mcp_magic.auth.login import Authorizer
     from mcp_magic.consent.consent import Approver
 
-__all__ = ["Host", "NotebookHost", "host"]
-
 EXIT_SECONDS = 8.0
 """Most seconds that an exiting kernel waits for its servers."""
 

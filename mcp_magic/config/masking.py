@@ -17,25 +17,6 @@ from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "KEPT_BYTES",
-    "Concealed",
-    "Cut",
-    "Masker",
-    "argument_secrets",
-    "header_secrets",
-    "long_enough",
-    "mask_arguments",
-    "mask_text",
-    "mask_url",
-    "named_secrets",
-    "stable_arguments",
-    "to_json",
-    "url_secrets",
-    "variable_secrets",
-    "with_names",
-]
-
 SHORTEST = 4
 """Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
 
@@ -320,11 +301,7 @@ DEEPEST = 40
 
 
 class Cut:
-    """The beginning of a message, within limits for values and characters.
-
-    Args:
-        hide: Masks the known secrets in a text.
-    """
+    """The beginning of a message, within limits for values and characters."""
 
     def __init__(self, hide: Callable[[str], str]) -> None:
         self._hide = hide
@@ -419,11 +396,7 @@ def to_json(value: Any) -> bytes:
 
 
 class Masker:
-    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens.
-
-    Args:
-        secrets: The secrets known from the start.
-    """
+    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.known = frozenset(secrets)
@@ -465,9 +438,7 @@ class Masker:
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
         """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
 
-        Args:
-            message: A JSON-RPC message.
-            schemas: Whether it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
         """
         text = to_json(message)
         size, whole = len(text), True

@@ -25,38 +25,6 @@ from mcp_magic.errors import ConfigError, TargetError
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-__all__ = [
-    "LARGEST",
-    "LARGEST_DATA",
-    "PROTOCOLS",
-    "SAMPLING_MODES",
-    "FieldError",
-    "MissingHereError",
-    "Variables",
-    "as_text",
-    "check_name",
-    "choice",
-    "find_line",
-    "flag",
-    "kind_of",
-    "name_of_command",
-    "name_of_url",
-    "parse_json",
-    "parse_toml",
-    "path_of",
-    "read_bytes",
-    "read_env_file",
-    "read_text",
-    "referenced",
-    "reject_unknown",
-    "seconds",
-    "slug",
-    "text",
-    "texts",
-    "unique_name",
-    "write_text",
-]
-
 
 # Fields of tables. No message repeats a value that may be a secret, because server tables hold tokens.
 
@@ -208,11 +176,7 @@ def slug(text: str, default: str = "server") -> str:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it is a valid server name.
-
-    Raises:
-        TargetError: The name is invalid. The message suggests a valid one.
-    """
+    """Return `name` if it is a valid server name. Raises TargetError if the name is invalid."""
     if _NAME.fullmatch(name):
         return name
     raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
@@ -347,11 +311,7 @@ def plain_json(text: str) -> str:
 
 
 def parse_json(text: str, *, source: str) -> Any:
-    """Parse JSON with comments and trailing commas.
-
-    Raises:
-        ConfigError: The text is not JSON. The message has `file:line:column` of the first mistake.
-    """
+    """Parse JSON with comments and trailing commas. Raises ConfigError if the text is not JSON."""
     try:
         return json.loads(plain_json(text))
     except json.JSONDecodeError as error:
@@ -366,8 +326,8 @@ def parse_json(text: str, *, source: str) -> Any:
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     """Read a file of limited size.
 
-    Raises:
-        OSError: The file cannot be read, is no regular file (a pipe may never end), or has more bytes than `largest`.
+    Raises OSError if the file cannot be read, is no regular file (a pipe may never end), or has more bytes than
+    `largest`.
     """
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
@@ -381,11 +341,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
-    """Read a UTF-8 file, with or without a byte order mark.
-
-    Raises:
-        ConfigError: The file does not exist, cannot be read, is too large, or is not UTF-8.
-    """
+    """Read a UTF-8 file, with or without a byte order mark."""
     try:
         return read_bytes(path, largest).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
@@ -396,11 +352,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file in any locale. A lone surrogate, which UTF-8 cannot encode, becomes its escape sequence.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
+    """Write a UTF-8 file in any locale. A lone surrogate, which UTF-8 cannot encode, becomes its escape sequence."""
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
         return
@@ -430,11 +382,7 @@ class MissingHereError(FieldError):
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Return the variables that a `.env` file sets.
-
-    Raises:
-        MissingHereError: The file cannot be read.
-    """
+    """Return the variables that a `.env` file sets. Raises MissingHereError if the file cannot be read."""
     from dotenv import dotenv_values
 
     try:
@@ -500,9 +448,8 @@ class Variables:
     def expand(self, value: Any) -> Any:
         """Return `value` with all its strings expanded; keys stay.
 
-        Raises:
-            MissingHereError: Neither the environment nor `.env` sets a variable, which the message names.
-            FieldError: Only an editor can expand a reference, such as `${input:...}`.
+        Raises MissingHereError if neither the environment nor `.env` sets a variable, which the message names;
+        FieldError if only an editor can expand a reference, such as `${input:...}`.
 
         >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
         ['80', {'a': 'localhost:80'}]
@@ -517,10 +464,6 @@ class Variables:
 
     def values(self, value: Any) -> dict[str, str]:
         """Return, by name, the values (or defaults) of the variables that the strings in `value` refer to.
-
-        Raises:
-            MissingHereError: As for `expand`.
-            FieldError: As for `expand`.
 
         >>> Variables({"PORT": "80"}).values({"url": "http://${HOST:-localhost}:${PORT}/${workspaceFolder}"})
         {'HOST': 'localhost', 'PORT': '80'}
@@ -587,11 +530,7 @@ _LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}"
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML.
-
-    Raises:
-        tomllib.TOMLDecodeError: The text is not TOML, or would take too long to parse.
-    """
+    """Parse TOML. Raises tomllib.TOMLDecodeError if the text is not TOML, or would take too long to parse."""
     if (found := _LONG_NAME.search(text)) is not None:
         line = text.count("\n", 0, found.start()) + 1
         raise tomllib.TOMLDecodeError(f"A name has more than {MAX_PARTS} parts (at line {line}, column 1)")

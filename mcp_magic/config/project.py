@@ -37,24 +37,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = [
-    "Declaration",
-    "Step",
-    "check_agent",
-    "check_consent",
-    "check_setting",
-    "find_declaration",
-    "is_trusted",
-    "load_declaration",
-    "loosened",
-    "parse_declaration",
-    "plan",
-    "runs",
-    "trust",
-    "trust_line",
-    "written",
-]
-
 
 # Tables of a declaration other than servers: consent rules, agents, settings.
 
@@ -202,15 +184,14 @@ def parse_declaration(
 ) -> Declaration:
     """Parse a declaration: TOML, or the JSON of other hosts, which has servers only.
 
+    Raises ConfigError if the declaration has a mistake.
+
     Args:
         text: The document. If `source` is a pyproject.toml, its table `tool.mcp_magic` is read.
         source: The file, or a name for a cell.
         environ: The values of `${VAR}`; by default this process's environment.
         base: The declaration's folder, for relative paths, and the working directory of its commands.
         settings: The valid settings and their types; None allows any.
-
-    Raises:
-        ConfigError: The declaration has a mistake. The message has file, line and what is valid.
     """
     environ = os.environ if environ is None else environ
     if text.lstrip().startswith("{"):
@@ -283,11 +264,7 @@ def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
-    """Return the entry of one server; if this machine lacks something for it, an entry with a problem.
-
-    Raises:
-        FieldError: The table has a mistake, at the full path.
-    """
+    """Return the entry of one server; if this machine lacks something for it, an entry with a problem."""
     try:
         check_name(name)
         if not isinstance(fields, dict):
@@ -320,11 +297,7 @@ def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Decla
 def load_declaration(
     path: Path, *, environ: Mapping[str, str] | None = None, settings: Mapping[str, type] | None = None
 ) -> Declaration:
-    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host.
-
-    Raises:
-        ConfigError: As for `parse_declaration`, or the file cannot be read.
-    """
+    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host."""
     path = path.expanduser().absolute()
     if path.suffix == ".json":
         document = parse_json(read_text(path), source=str(path))
@@ -333,11 +306,7 @@ def load_declaration(
 
 
 def find_declaration(directory: Path) -> Path:
-    """Return the path of a folder's declaration: `mcp_magic.toml`, else another file that can serve as one.
-
-    Raises:
-        ConfigError: The folder has none. The message lists the file names.
-    """
+    """Return the path of a folder's declaration: `mcp_magic.toml`, else another file that can serve as one."""
     for name in _FILES:
         path = directory / name
         if path.is_file() and (name != "pyproject.toml" or _declares(path)):
@@ -370,16 +339,7 @@ class Step:
 
 
 def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool) -> list[Step]:
-    """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values.
-
-    Args:
-        declared: Specs of the declared servers by name.
-        open_: Specs of the open sessions by name.
-        prune: Whether to disconnect sessions that are not declared.
-
-    Returns:
-        One step for each server: the declared servers in their order, then the others.
-    """
+    """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values."""
     steps = [_step(name, spec, open_.get(name)) for name, spec in declared.items()]
     for name in open_:
         if name not in declared:
@@ -425,12 +385,7 @@ _POLICIES = ("deny", "ask", "readonly", "auto")
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
-    """Return what a declaration loosens, in words; empty if it needs no trust.
-
-    Args:
-        declaration: The declaration.
-        current: The current settings by name; an unchanged setting loosens nothing.
-    """
+    """Return what a declaration loosens, in words; empty if it needs no trust."""
     found = []
     for name, value in declaration.settings.items():
         before = current.get(name)
@@ -504,8 +459,7 @@ def is_trusted(declaration: Declaration) -> bool:
 def trust(declaration: Declaration) -> None:
     """Record that the user trusts a declaration.
 
-    Raises:
-        OSError: The file of trusted declarations cannot be written.
+    Raises OSError if the file of trusted declarations cannot be written.
     """
     path = trust_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

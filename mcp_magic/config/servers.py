@@ -52,22 +52,6 @@ from mcp_magic.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ENVIRONMENT_SOURCE",
-    "SPEC_TYPES",
-    "ServerEntry",
-    "discover_servers",
-    "find_configs",
-    "find_server",
-    "is_personal",
-    "load_config",
-    "make_spec",
-    "parse_servers",
-    "ready_entry",
-    "spec_type",
-    "url_spec",
-]
-
 
 # From the table of one server to its spec.
 
@@ -129,10 +113,7 @@ def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapp
 
 
 def spec_type(transport: Any) -> type[Spec]:
-    """Return the spec class of a transport.
-
-    Raises:
-        FieldError: The transport is unknown. The message lists the valid ones.
+    """Return the spec class of a transport. Raises FieldError if the transport is unknown.
 
     >>> spec_type("streamableHttp").__name__
     'HttpSpec'
@@ -146,11 +127,7 @@ def spec_type(transport: Any) -> type[Spec]:
 
 
 def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
-    """Return the spec of a server with a URL; without a transport, the scheme of the URL decides.
-
-    Raises:
-        FieldError: The URL is invalid, or its scheme does not fit the transport.
-    """
+    """Return the spec of a server with a URL; without a transport, the scheme of the URL decides."""
     scheme = _checked_scheme(url)
     if "auth" in rest and (transport is None and scheme in ("ws", "wss")):
         raise FieldError("is for HTTP servers; a WebSocket server takes headers.", "auth")
@@ -183,17 +160,7 @@ def _checked_scheme(url: str) -> str:
 def make_spec(
     fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
 ) -> Spec:
-    """Return the spec of one server, from its table in a config file.
-
-    Args:
-        fields: Keys of `SERVER_KEYS`, or `type` and `envFile`.
-        variables: The values of `${...}`; its `base` is the folder for relative paths.
-        cwd: Working directory of a command whose table has none.
-        strict: Whether an unknown key is a mistake. Files of other hosts have keys of their own.
-
-    Raises:
-        FieldError: The table has a mistake. The message names the key, but no value that may be a secret.
-    """
+    """Return the spec of one server, from its table in a config file. Raises FieldError if the table has a mistake."""
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
     known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
@@ -274,18 +241,7 @@ _KEYS = ("mcpServers", "servers", "mcp_servers")
 def parse_servers(
     data: Any, *, source: str, environ: Mapping[str, str], base: Path | None, cwd: Path | None = None
 ) -> list[ServerEntry]:
-    """Return the servers of one parsed configuration, in its order.
-
-    Args:
-        data: The parsed JSON.
-        source: The file, for messages.
-        environ: The values of `${VAR}`, which win over the `.env` in `base`.
-        base: The folder for relative paths and `${workspaceFolder}`.
-        cwd: Working directory of commands that do not set one.
-
-    Raises:
-        ConfigError: The configuration has no table of servers.
-    """
+    """Return the servers of one parsed configuration, in its order."""
     variables = Variables(environ, base)
     return [_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
 
@@ -354,15 +310,6 @@ def load_config(
     """Return the servers of one file.
 
     Commands in a project's file run in the project's folder, as in the other hosts.
-
-    Args:
-        path: The file.
-        environ: The environment; by default this process's.
-        home: The user's home folder, whose files belong to no project.
-        directory: The folder whose projects in Claude Code's file are read; by default the current one.
-
-    Raises:
-        ConfigError: The file cannot be read or parsed (with line and column), or has no servers.
     """
     environ = os.environ if environ is None else environ
     path = path.expanduser().absolute()
@@ -500,11 +447,7 @@ def find_server(
     home: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ServerEntry:
-    """Return the configured server with this name, or with a name whose `slug` is this name.
-
-    Raises:
-        ConfigError: There is no such server. The message has the closest name and the files that could not be read.
-    """
+    """Return the configured server with this name, or with a name whose `slug` is this name."""
     entries = discover_servers(directory, home=home, environ=environ)
     usable = [entry for entry in entries if entry.name and not entry.shadowed_by]
     for spelling in (str, slug):

@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     Handler = Any
 
-__all__ = [
-    "CellRun",
-    "Cells",
-    "Circumstances",
-    "CommStatus",
-    "PlainHistory",
-    "close_previous",
-    "current_run",
-    "keep",
-    "keep_here",
-    "loops_on_this_stack",
-]
-
 
 # Which cell asks, and what its frontend supports.
 #
@@ -59,12 +46,7 @@ class Circumstances:
 
 
 class Cells:
-    """Follows the cells of a shell.
-
-    Attributes:
-        latest: The context of the latest cell; output from that context appears below the cell.
-        started: Callbacks that run when a cell begins.
-    """
+    """Follows the cells of a shell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -309,12 +291,7 @@ def current_run(shell: InteractiveShell) -> CellRun:
 
 
 class PlainHistory:
-    """Keeps our awaits out of a shell's history.
-
-    Args:
-        shell: The shell, which may have no history.
-        originals: Code that was run -> the same code without our awaits.
-    """
+    """Keeps our awaits out of a shell's history."""
 
     def __init__(self, shell: InteractiveShell, originals: Mapping[str, str]) -> None:
         self._manager: Any = shell.history_manager

@@ -36,25 +36,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "COMPLETERS",
-    "Candidates",
-    "argument_name",
-    "assigned",
-    "candidates",
-    "continuing",
-    "form_arguments",
-    "forms",
-    "meant",
-    "offered",
-    "paths",
-    "place_in",
-    "prompt_arguments",
-    "starting",
-    "tool_arguments",
-    "valued",
-]
-
 
 # The choice of completions for the position of the cursor.
 

@@ -6,8 +6,6 @@ from functools import partial
 
 from mcp_magic.ipython.commandline import Command
 
-__all__ = ["AGENT", "COMMANDS", "SERVER", "SERVERS"]
-
 _daily = partial(Command, everyday=True)
 
 SERVERS = Command("servers", "connect", "Connect", "lists the connected servers")

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.ipython.live import Screen
 
 
-__all__ = ["AGENT", "MCP_AGENT"]
-
-
 # What Tab offers: models, servers, tools, agents and threads.
 
 
@@ -77,13 +74,7 @@ class _Plan:
 
 
 async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Plan:
-    """Combine the sources of a plan.
-
-    Raises:
-        CommandError: There is no such agent, its model's variable is missing, or its prompt has required arguments.
-        UnknownServerError: A server of the declared agent is not connected.
-        NotFoundError: There is no such prompt.
-    """
+    """Combine the sources of a plan."""
     settings = invocation.settings
     declared = _declared(invocation.state.agents, arguments.agent)
     given = {name: value for name, value in vars(arguments).items() if value is not None}

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 
 
-__all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
-
-
 # Calls, resources and prompts.
 
 

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 
-__all__ = ["CONFIG", "CONNECT", "DISCONNECT", "DOCTOR", "LOGOUT", "PING", "RECONNECT", "SERVERS"]
-
-
 # The connected servers.
 
 
@@ -121,11 +118,7 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
 
 
 async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask about a configured server if a target names one; return the options, fixed to the server that was found.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked.
-    """
+    """Ask about a configured server if a target names one; return the options, fixed to the server that was found."""
     found: list[ServerEntry] = []
 
     def find(name: str) -> ServerEntry:
@@ -168,11 +161,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
 
 
 def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the line's log-in options, or None.
-
-    Raises:
-        CommandError: A secret is written out; the message does not repeat it.
-    """
+    """Return the line's log-in options, or None."""
     secret = arguments.client_secret
     if secret is not None and not REFERENCE.fullmatch(secret):
         raise CommandError(
@@ -195,11 +184,7 @@ def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[s
 
 
 def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
-    """Return the target of a line: the value of its only word, or the command after `--`.
-
-    Raises:
-        CommandError: There is no target, or more than one.
-    """
+    """Return the target of a line: the value of its only word, or the command after `--`."""
     if invocation.command:
         if words:
             raise CommandError(f"{typed}: {words[0]!r} before `--` and a command after it; one target at a time")

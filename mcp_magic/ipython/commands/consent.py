@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 
-__all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY", "ROOTS", "fitting_nothing", "never_reached"]
-
-
 # Remarks on consent rules without effect: rules that are never reached, and rules that fit no tool.
 
 

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from mcp_magic.watch import Watch
 
 
-__all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
-
-
 # Listings: tools, resources, templates, prompts, skills.
 
 

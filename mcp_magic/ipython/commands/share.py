@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from mcp_magic.server.docs import Change
 
 
-__all__ = ["DIFF", "DOCS", "EXPORT", "MCP_SERVER", "RECORD", "SERVE", "SNAPSHOT", "STUBS"]
-
-
 # Servers from cells: `%%mcp_server`.
 
 _MISSING = object()
@@ -71,11 +68,7 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
 
 
 async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None:
-    """Return the current interface of this name's server, or None if it is not open or does not answer.
-
-    Raises:
-        CommandError: The name belongs to a server that is not from a cell.
-    """
+    """Return the current interface of this name's server, or None if it is not open or does not answer."""
     from mcp_magic.server.cell import CellServer
     from mcp_magic.server.docs import interface_of
 
@@ -95,10 +88,6 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
     """Run a cell's code in the notebook's namespace; return the public functions that it defines.
 
     Line numbers in tracebacks and `%debug` are those of the cell: the magic is its first line.
-
-    Raises:
-        CommandError: The code is invalid Python, or defines nothing.
-        CellCrashError: The code raised.
     """
     source = "\n" + str(shell.transform_cell(body))  # type: ignore[no-untyped-call]
     number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may already be the next cell's

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from mcp_magic.trace.trace import Entry
 
 
-__all__ = ["COLUMNS", "LOGS", "METRICS", "REPLAY", "TRACE", "TraceListing"]
-
 # The trace as a listing: one row per message, which opens to its JSON.
 
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
@@ -275,11 +273,7 @@ class Timeline(Text):
 
 
 def timeline(entries: Sequence[Entry]) -> Timeline:
-    """Draw messages.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Draw messages. Raises MissingDependencyError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from mcp_magic.consent.rules import Rule
 
 
-__all__ = ["UP"]
-
-
 async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     declaration = _declaration(invocation, arguments.file)
     host, origin, ready = invocation.host, _origin_of(invocation, declaration.source), declaration.started
