@@ -850,7 +850,7 @@ def _read_answer(answer: Any, name: str) -> Answer:
 async def ask_for_trust(
     invocation: Invocation, declaration: Declaration, loose: list[str], taken: Sequence[str] = (), *, dry: bool = False
 ) -> list[str]:
-    """Ask for a yes to what a file loosens, which is stored, and to the sessions it replaces, which is not; return notes."""
+    """Ask for a yes to what a file loosens (stored) and to the sessions that it replaces (not stored); return notes."""
     if loose and is_trusted(declaration):
         loose = []
     if not loose and not taken:

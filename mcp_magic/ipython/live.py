@@ -562,7 +562,7 @@ def running() -> Iterable[Running]:
 
 
 class Running:
-    """A watch in a task of the cell that started it, which `waits` for the end or not; `clicks` arrive meanwhile or not."""
+    """A watch in a task of the cell that started it; `waits`: until the end, `clicks`: which arrive meanwhile."""
 
     def __init__(
         self, watch: Watch, cells: Cells, *, waits: bool, clicks: bool, seconds: float | None, count: int | None

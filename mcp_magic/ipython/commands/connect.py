@@ -65,7 +65,7 @@ def _complete_session_or_target(tab: Tab) -> list[str]:
 
 def _target(complete: Completer) -> Argument:
     help_ = "URL, server file, configured name or variable"
-    return Argument("target", nargs="*", default=[], metavar="TARGET", complete=complete, help=help_)
+    return Argument("target", nargs="*", metavar="TARGET", complete=complete, help=help_)
 
 
 _SESSION_ARGUMENTS = (
@@ -271,7 +271,7 @@ async def _disconnect(invocation: Invocation, arguments: argparse.Namespace) -> 
 DISCONNECT = Implementation(
     _disconnect,
     (
-        Argument("names", nargs="*", default=[], metavar="SERVER", help="a connected server"),
+        Argument("names", nargs="*", metavar="SERVER", help="a connected server"),
         Argument("--all", action="store_true", help="all of them"),
     ),
     examples=("%mcp disconnect weather math", "%mcp disconnect --all"),

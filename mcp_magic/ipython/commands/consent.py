@@ -174,7 +174,7 @@ def _rule(action: str, *examples: str) -> Implementation:
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
-            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="only calls with such arguments"),
+            Argument("arguments", nargs="*", metavar="NAME=PATTERN", help="only calls with such arguments"),
             Argument("--reason", default="", metavar="TEXT", help="the reason, which the caller gets"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
@@ -223,7 +223,7 @@ ROOTS = Implementation(
     _roots,
     (
         ONE_SERVER,
-        Argument("directories", nargs="*", default=[], metavar="DIR", help="directories, instead of those before"),
+        Argument("directories", nargs="*", metavar="DIR", help="directories, instead of those before"),
         Argument("--clear", action="store_true", help="none from now on"),
     ),
     examples=("%mcp roots files", "%mcp roots files . ~/data", "%mcp roots files --clear"),

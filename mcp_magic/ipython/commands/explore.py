@@ -301,7 +301,6 @@ FORM = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=completion.form_arguments,
             help="to begin with, as of %%mcp call",

@@ -423,7 +423,6 @@ REPLAY = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=_complete_request_arguments,
             help="arguments that differ",
