@@ -62,13 +62,7 @@ def _masked_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters.
-
-    >>> mask_text("postgresql://me:p/w@db.example:5432/threads?password=x")
-    'postgresql://***@db.example:5432/threads?password=***'
-    >>> mask_text("host=db.example password='p w' dbname=threads"), mask_text("openai:gpt-5")
-    ('host=db.example password=*** dbname=threads', 'openai:gpt-5')
-    """
+    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters."""
     text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
     return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
 
@@ -96,13 +90,7 @@ class Concealed(str):
 
 
 def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return command line arguments with the values of secret-looking options, variables and headers masked.
-
-    >>> mask_arguments(("--api-key", "abc", "--token=xyz", "--port", "1"))
-    ('--api-key', '***', '--token=***', '--port', '1')
-    >>> mask_arguments(("-e", "GITHUB_TOKEN=abc", "--header", "Authorization: Bearer abc"))
-    ('-e', 'GITHUB_TOKEN=***', '--header', 'Authorization: ***')
-    """
+    """Return command line arguments with the values of secret-looking options, variables and headers masked."""
     return tuple(shown for shown, _ in _masked_arguments(args))
 
 
@@ -241,11 +229,7 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str) -> frozenset[str]:
-    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML.
-
-    >>> sorted(spellings("a/b c"))
-    ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
-    """
+    """Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML."""
     in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)

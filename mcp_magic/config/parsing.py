@@ -164,11 +164,7 @@ _LAUNCHERS = frozenset({*_WITH_VALUE, "node", "deno", "bun", "pnpm", "yarn", "ja
 
 
 def slug(text: str, default: str = "server") -> str:
-    """Turn any text into a valid server name.
-
-    >>> slug("My Custom Tools"), slug("10.0.0.5"), slug("é")
-    ('My_Custom_Tools', 'server_10_0_0_5', 'server')
-    """
+    """Turn any text into a valid server name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")
     if not name:
         return default
@@ -183,11 +179,7 @@ def check_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, with a number if it is taken.
-
-    >>> unique_name("math", {"math", "math_2"})
-    'math_3'
-    """
+    """Return `name`, with a number if it is taken."""
     if name not in taken:
         return name
     number = 2
@@ -197,11 +189,7 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """Return the name of a server at a URL: its host, and on this machine also its port.
-
-    >>> name_of_url("https://mcp.example.com/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
-    ('mcp_example_com', 'localhost_8000')
-    """
+    """Return the name of a server at a URL: its host, and on this machine also its port."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:
@@ -213,15 +201,7 @@ def name_of_url(url: str) -> str:
 
 
 def name_of_command(command: str, args: Sequence[str] = ()) -> str:
-    """Return the name of a server with a command: that of its script, module or package.
-
-    >>> name_of_command("npx", ["-y", "@modelcontextprotocol/server-everything", "stdio"])
-    'everything'
-    >>> name_of_command("uvx", ["mcp-server-git@latest"]), name_of_command("python", ["-m", "mcp_server_time"])
-    ('git', 'time')
-    >>> name_of_command("python3", ["servers/math_server.py"]), name_of_command("/opt/bin/weather-mcp")
-    ('math', 'weather')
-    """
+    """Return the name of a server with a command: that of its script, module or package."""
     program = _SCRIPT.sub("", _last_part(command))
     if _PYTHON.match(program):
         return _short(_python_program(args) or program)
@@ -546,13 +526,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def find_line(text: str, path: KeyPath) -> int | None:
-    r"""Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found.
-
-    >>> find_line("[a]\nx = 1\n[[b]]\n[[b]]\ny.z = 2", ("b", 1, "y", "z"))
-    5
-    >>> find_line("[a]\nx = 1", ("a", "missing"))
-    1
-    """
+    """Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found."""
     whole = parse_toml(text)
     while path and not _has(whole, path):
         path = path[:-1]

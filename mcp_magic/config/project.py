@@ -88,11 +88,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def is_a(value: Any, wanted: type) -> bool:
-    """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float.
-
-    >>> is_a(True, int), is_a(1, float), is_a(1, int)
-    (False, True, True)
-    """
+    """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float."""
     if isinstance(value, bool):
         return wanted is bool
     return isinstance(value, (int, float) if wanted is float else wanted)
@@ -355,12 +351,7 @@ def _step(name: str, spec: Spec, current: Spec | None) -> Step:
 
 
 def _changes(old: Spec, new: Spec) -> str:
-    """Return the names of the fields that differ, or "".
-
-    >>> from mcp_magic.config.specs import StdioSpec
-    >>> _changes(StdioSpec(command="a", env={"K": "1"}), StdioSpec(command="b", env={"K": "2"}))
-    'command, env'
-    """
+    """Return the names of the fields that differ, or ""."""
     if type(old) is not type(new):
         return f"transport ({old.transport} to {new.transport})"
     differ = [f.name for f in fields(new) if f.compare and getattr(old, f.name) != getattr(new, f.name)]

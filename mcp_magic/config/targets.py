@@ -126,11 +126,7 @@ def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, st
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """Parse a header as `curl -H` takes it. Raises TargetError if the header has no colon or no valid name.
-
-    >>> parse_header("Authorization: Bearer abc")
-    ('Authorization', 'Bearer abc')
-    """
+    """Parse a header as `curl -H` takes it. Raises TargetError if the header has no colon or no valid name."""
     name, colon, value = text.partition(":")
     name = name.strip()
     if not colon or not name or any(c in name for c in ' "=') or any(c in text for c in "\r\n\0"):
@@ -142,9 +138,6 @@ def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str,
     """Parse `NAME=value`, or `NAME` alone for its value in this environment.
 
     Raises TargetError if the text has no valid name, or the variable is not set.
-
-    >>> parse_env("PORT=80"), parse_env("HOME", {"HOME": "/root"})
-    (('PORT', '80'), ('HOME', '/root'))
     """
     name, equals, value = text.partition("=")
     if not name.isidentifier():
@@ -291,11 +284,7 @@ def resolve_target(
 
 
 def is_server(value: Any) -> bool:
-    """Return whether `value` is a server object of the MCP SDK, without importing the SDK.
-
-    >>> is_server("weather")
-    False
-    """
+    """Return whether `value` is a server object of the MCP SDK, without importing the SDK."""
     classes = (getattr(sys.modules.get(module), name, None) for module, name in _SERVER_CLASSES)
     return any(isinstance(value, found) for found in classes if isinstance(found, type))
 

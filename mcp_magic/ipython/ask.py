@@ -442,16 +442,7 @@ EARLIER = 0.05
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
-    """Return how the user can be asked.
-
-    >>> from mcp_magic.ipython.cells import Circumstances
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=True, widgets=True))
-    'panel'
-    >>> how_to_ask(Circumstances(kernel=(6, 30), allow_stdin=True, widgets=True))
-    'input'
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=False, widgets=True))
-    'nobody'
-    """
+    """Return how the user can be asked."""
     if ask_with == "panel" and where.kernel is not None:
         return "panel"
     if not where.allow_stdin:

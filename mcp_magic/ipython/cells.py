@@ -227,18 +227,7 @@ _followed: WeakSet[InteractiveShell] = WeakSet()
 
 
 def keep(thing: T, at: CellRun) -> T:
-    """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`.
-
-    >>> class Form:
-    ...     def close(self): print("closed")
-    >>> first = keep(Form(), CellRun("cell", "run 1"))
-    >>> second = keep(Form(), CellRun("cell", "run 1"))
-    >>> third = keep(Form(), CellRun("cell", "run 2"))
-    closed
-    closed
-    >>> close_previous(CellRun(deleted=("cell",)))
-    closed
-    """
+    """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`."""
     close_previous(at)
     if at.cell:
         _shown.setdefault(at.cell, []).append((at.run, thing))

@@ -351,17 +351,7 @@ _DECODER = json.JSONDecoder()
 
 
 def split_line(line: str) -> list[str]:
-    r"""Split a line into words. Raises CommandError if a quote is not closed.
-
-    >>> split_line('call math:add a=1 note="two words"')
-    ['call', 'math:add', 'a=1', 'note=two words']
-    >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
-    ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
-    >>> split_line(r'call t path=C:\data tags=["a", "b"]')
-    ['call', 't', 'path=C:\\data', 'tags=["a", "b"]']
-    >>> split_line("ping --timeout 1   # all of them")
-    ['ping', '--timeout', '1']
-    """
+    """Split a line into words. Raises CommandError if a quote is not closed."""
     if not _SPECIAL.search(line):
         return line.split()
     words: list[str] = []
