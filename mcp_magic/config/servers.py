@@ -301,11 +301,7 @@ _CLAUDE_DESKTOP = "claude_desktop_config.json"
 
 
 def load_config(
-    path: Path,
-    *,
-    environ: Mapping[str, str] | None = None,
-    home: Path | None = None,
-    directory: Path | None = None,
+    path: Path, *, environ: Mapping[str, str] | None = None, home: Path | None = None, directory: Path | None = None
 ) -> list[ServerEntry]:
     """Return the servers of one file.
 
@@ -441,11 +437,7 @@ def _shadowed(entries: Iterable[ServerEntry]) -> list[ServerEntry]:
 
 
 def find_server(
-    name: str,
-    directory: Path | None = None,
-    *,
-    home: Path | None = None,
-    environ: Mapping[str, str] | None = None,
+    name: str, directory: Path | None = None, *, home: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> ServerEntry:
     """Return the configured server with this name, or with a name whose `slug` is this name."""
     entries = discover_servers(directory, home=home, environ=environ)

@@ -19,11 +19,7 @@ AGENT = Command(
     title="%%mcp_agent",
 )
 SERVER = Command(
-    "mcp_server",
-    "share",
-    "Share",
-    "makes the functions of the cell below the tools of a server",
-    title="%%mcp_server",
+    "mcp_server", "share", "Share", "makes the functions of the cell below the tools of a server", title="%%mcp_server"
 )
 
 COMMANDS = {

@@ -255,10 +255,7 @@ MCP_AGENT = Implementation(
         ),
         Argument("--model", metavar="MODEL", complete=_complete_model, help="PROVIDER:NAME, offline, or $variable"),
         Argument(
-            "--servers",
-            metavar="A,B",
-            complete=lambda tab: completion.continuing(tab, host),
-            help="only these servers",
+            "--servers", metavar="A,B", complete=lambda tab: completion.continuing(tab, host), help="only these servers"
         ),
         Argument(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"

@@ -183,11 +183,7 @@ def _rule(action: str, *examples: str) -> Implementation:
     )
 
 
-ALLOW = _rule(
-    "allow",
-    "%mcp allow 'fs:read_*'",
-    "%mcp allow weather:get_weather location=London",
-)
+ALLOW = _rule("allow", "%mcp allow 'fs:read_*'", "%mcp allow weather:get_weather location=London")
 DENY = _rule("deny", "%mcp deny 'db:*' --reason 'the database is live'")
 ASK = _rule("ask", "%mcp ask 'fs:write_*'")
 APPROVALS = Implementation(

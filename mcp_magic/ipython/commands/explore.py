@@ -85,11 +85,7 @@ def _template_row(connection: Connection, template: Any) -> dict[str, Any]:
 
 def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
-    return {
-        "prompt": f"{connection.name}:{prompt.name}",
-        "arguments": arguments,
-        "description": _first_line(prompt),
-    }
+    return {"prompt": f"{connection.name}:{prompt.name}", "arguments": arguments, "description": _first_line(prompt)}
 
 
 def _first_line(item: Any) -> str:
@@ -175,10 +171,7 @@ async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCa
 
 
 TOOL = Implementation(
-    _tool,
-    (ONE_TOOL,),
-    examples=("%mcp tool weather:forecast",),
-    left_over="A tool is SERVER:TOOL, in one word.",
+    _tool, (ONE_TOOL,), examples=("%mcp tool weather:forecast",), left_over="A tool is SERVER:TOOL, in one word."
 )
 
 
@@ -227,10 +220,7 @@ async def _load_skill(skills: Skills, wanted: str) -> ResourceResult:
 
 SKILLS = Implementation(
     _skills,
-    (
-        ANY_SERVER,
-        Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md"),
-    ),
+    (ANY_SERVER, Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
     details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
     "only if it matches what the server announced. No model gets any of it.",

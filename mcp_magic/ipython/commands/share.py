@@ -422,10 +422,7 @@ RECORD = Implementation(
 )
 
 
-_DOCS_ARGUMENTS = (
-    ONE_SERVER,
-    Argument("-o", "--out", metavar="FILE", help="write it into a file"),
-)
+_DOCS_ARGUMENTS = (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="write it into a file"))
 
 
 # Pages, stubs and snapshots.
@@ -525,10 +522,7 @@ def _change_listing(changes: Sequence[Change], title: str) -> Listing:
 
 SNAPSHOT = Implementation(
     _snapshot,
-    (
-        ONE_SERVER,
-        Argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)"),
-    ),
+    (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)")),
     examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
     details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
 )
