@@ -498,16 +498,12 @@ class Masker:
                 self._learn(secret)
 
     def _learn(self, secret: str) -> None:
-        if self._new(secret):
+        is_new = secret not in self._learned and secret not in self.known
+        if is_new and SHORTEST <= len(secret) <= LONGEST and secret.lower() not in _NO_SECRETS:
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
             self._learned[secret] = None
             self._find_forms()
-
-    def _new(self, value: str) -> bool:
-        if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
-            return False
-        return value not in self._learned and value not in self.known
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""

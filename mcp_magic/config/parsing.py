@@ -392,21 +392,6 @@ def _is_bomb(values: Mapping[str, str | None]) -> bool:
     return False
 
 
-def referenced(value: Any) -> tuple[str, ...]:
-    """Return the environment variables that the strings in a value refer to, without duplicates.
-
-    >>> referenced({"url": "https://a.example/${TOKEN}", "args": ["${env:HOST}", "${PORT:-80}", "${workspaceFolder}"]})
-    ('TOKEN', 'HOST', 'PORT')
-    """
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return tuple(dict.fromkeys(name for inner in value for name in referenced(inner)))
-    if not isinstance(value, str):
-        return ()
-    return tuple(dict.fromkeys(match["name"] for match in _references(value)))
-
-
 def _references(text: str) -> list[re.Match[str]]:
     found = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
     ours = [match for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]

@@ -103,11 +103,6 @@ def check_consent(rule: Any, number: int) -> None:
         raise FieldError(f"needs exactly one of allow, deny, ask; it has {got}.", "consent", number)
 
 
-def check_agent(agent: Any, name: str) -> None:
-    """Raise FieldError unless an agent's table is valid."""
-    _check(agent, _AGENT_KEYS, "agents", name)
-
-
 def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> None:
     """Raise FieldError unless a setting is known and its value has the right type; None as `known` allows all."""
     if known is None:
@@ -245,7 +240,7 @@ def _declaration(
         check_consent(rule, number)
     agents = _section(table, "agents")
     for name, agent in agents.items():
-        check_agent(agent, name)
+        _check(agent, _AGENT_KEYS, "agents", name)
     settings = _section(table, "settings")
     for name, value in settings.items():
         check_setting(name, value, known)
@@ -336,18 +331,19 @@ class Step:
 
 def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool) -> list[Step]:
     """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values."""
-    steps = [_step(name, spec, open_.get(name)) for name, spec in declared.items()]
+    steps = []
+    for name, spec in declared.items():
+        current = open_.get(name)
+        if current is None:
+            steps.append(Step(name, "connect", "not connected"))
+        elif changed := _changes(current, spec):
+            steps.append(Step(name, "reconnect", f"changed: {changed}"))
+        else:
+            steps.append(Step(name, "keep", "as declared"))
     for name in open_:
         if name not in declared:
             steps.append(Step(name, "disconnect" if prune else "leave", "not declared"))
     return steps
-
-
-def _step(name: str, spec: Spec, current: Spec | None) -> Step:
-    if current is None:
-        return Step(name, "connect", "not connected")
-    changed = _changes(current, spec)
-    return Step(name, "reconnect", f"changed: {changed}") if changed else Step(name, "keep", "as declared")
 
 
 def _changes(old: Spec, new: Spec) -> str:

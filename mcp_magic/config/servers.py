@@ -29,7 +29,6 @@ from mcp_magic.config.parsing import (
     path_of,
     read_env_file,
     read_text,
-    referenced,
     reject_unknown,
     seconds,
     slug,
@@ -108,7 +107,7 @@ def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapp
         from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
     digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
     return ServerEntry(
-        name, source, spec, disabled, variables=referenced(fields), written=written, sets=sets, digest=digest
+        name, source, spec, disabled, variables=tuple(spec.variables), written=written, sets=sets, digest=digest
     )
 
 
@@ -166,8 +165,10 @@ def make_spec(
     known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
     table = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
     has_command = _checked_kind(table)
-    if strict:
-        _reject_other_kind(table, has_command)
+    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
+    if strict and wrong:
+        which = "with a url, not a command" if has_command else "with a command, not a url"
+        raise FieldError(f"is for servers {which}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
@@ -195,13 +196,6 @@ def _checked_kind(table: Mapping[str, Any]) -> bool:
     if "command" in table and "transport" in table and not wants_command:
         raise FieldError(f"the transport {table['transport']!r} needs a url, not a command.")
     return "command" in table
-
-
-def _reject_other_kind(table: Mapping[str, Any], has_command: bool) -> None:
-    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
-    if wrong:
-        which = "with a url, not a command" if has_command else "with a command, not a url"
-        raise FieldError(f"is for servers {which}.", wrong[0])
 
 
 def _stdio(table: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: Mapping[str, Any]) -> StdioSpec:
@@ -264,16 +258,12 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
             yield name if isinstance(name, str) and name else f"server {number}", fields
     elif isinstance(servers, Mapping):
         for name, fields in servers.items():
-            yield name, _as_vs_code_means(fields) if key == "servers" else fields
+            if key == "servers" and isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
+                # VS Code means streamable HTTP *or* SSE, like a URL without a type
+                fields = {name: value for name, value in fields.items() if name != "type"}
+            yield name, fields
     else:
         raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
-
-
-def _as_vs_code_means(fields: Any) -> Any:
-    """Drop VS Code's type "http", because it means streamable HTTP *or* SSE, like a URL without a type."""
-    if isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
-        return {key: value for key, value in fields.items() if key != "type"}
-    return fields
 
 
 def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path | None) -> ServerEntry:

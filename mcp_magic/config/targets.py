@@ -76,18 +76,9 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        allowed: set[str] = set()
-        if isinstance(spec, StdioSpec):
-            allowed = {"env", "cwd"}
-        elif isinstance(spec, UrlSpec):
-            allowed = {"headers", "verify", "cert"}
-            if isinstance(spec, HttpSpec | SseSpec):
-                allowed |= {"client_factory", "auth"}
-        kind = "in this kernel"
-        if allowed:
-            kind = "with a URL" if "cert" in allowed else "with a command"
-        for name in sorted((self._given().keys() & _OWNERS.keys()) - allowed):
-            raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
+        kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
+        for name in sorted(self._given().keys() - {f.name for f in fields(spec)}):
+            raise FieldError(f"a server {kinds.get(type(spec), 'with a URL')} has no {name}; {_OWNERS[name]} have.")
 
     def _given(self) -> dict[str, Any]:
         """Return the options that change something."""
@@ -106,7 +97,9 @@ class Overrides:
         if "cwd" in changes:
             changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
         if "headers" in changes and isinstance(spec, UrlSpec):
-            changes["headers"] = _merged(spec.headers, changes["headers"])
+            replaced = {name.lower() for name in changes["headers"]}
+            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
+            changes["headers"] = {**kept, **changes["headers"]}
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
@@ -117,12 +110,6 @@ _OWNERS = {
     **dict.fromkeys(("client_factory", "auth"), "HTTP servers"),
     **dict.fromkeys(("env", "cwd"), "commands"),
 }
-
-
-def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers, whose names ignore case; those in `more` win."""
-    replaced = {name.lower() for name in more}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
 
 
 def parse_header(text: str) -> tuple[str, str]:
@@ -273,8 +260,11 @@ def resolve_target(
         **options: See `Overrides`.
     """
     overrides = Overrides(**options)
+    spec: Spec
     if command:
-        spec, name = _from_command(target, command)
+        if target not in (None, ""):
+            raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
+        spec, name = StdioSpec(command=command[0], args=tuple(command[1:])), name_of_command(command[0], command[1:])
     elif isinstance(target, str):
         names = _Names(lookup, find_entry or partial(find_server, directory=directory), tuple(known), directory)
         spec, name = names.resolve(target.strip())
@@ -287,13 +277,6 @@ def is_server(value: Any) -> bool:
     """Return whether `value` is a server object of the MCP SDK, without importing the SDK."""
     classes = (getattr(sys.modules.get(module), name, None) for module, name in _SERVER_CLASSES)
     return any(isinstance(value, found) for found in classes if isinstance(found, type))
-
-
-def _from_command(target: Any, command: Sequence[str]) -> Named:
-    if target not in (None, ""):
-        raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
-    program, *args = command
-    return StdioSpec(command=program, args=tuple(args)), name_of_command(program, args)
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:

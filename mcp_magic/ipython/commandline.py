@@ -169,6 +169,8 @@ class Argument:
     def __init__(self, *names: str, complete: Completer | None = None, **options: Any) -> None:
         self.names = names
         self.complete = complete
+        if options.get("nargs") == "*":
+            options.setdefault("default", [])  # else argparse calls it required
         self.options = options
 
 

@@ -130,7 +130,7 @@ class LiveView:
 
 
 class Button(NamedTuple):
-    """A button, and what a click does on the loop that made the panel."""
+    """A button; a click runs `click` on the loop that made the panel."""
 
     text: str
     icon: str
@@ -375,14 +375,11 @@ class Reporting:
             return None  # a click: its output would go to the frontend's log
         if not (where.widgets and where.allow_stdin):
             return _ReportLines(report, lambda text: print(clean(text), flush=True))
-        return self._board().add(report)
-
-    def _board(self) -> LiveBoard:
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
             self._boards[cell] = LiveBoard(self._gets_clicks)
-        return self._boards[cell]
+        return self._boards[cell].add(report)
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,16 +27,18 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
-    from mcp_magic.ipython.commandline import Completer
     from mcp_magic.session.connection import Connection
 
 
 # The connected servers.
 
 
-def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", note: str = "") -> Listing:
-    empty = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
-    return Listing(rows, title=title, empty=empty, note=note, kind="servers")
+_server_listing = partial(
+    Listing,
+    title="MCP servers",
+    empty="no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is",
+    kind="servers",
+)
 
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -59,14 +62,7 @@ def _complete_target(tab: Tab) -> list[str]:
     return completion.starting(tab, [*variables, *configured, *completion.paths(tab, SERVER_FILES)])
 
 
-def _complete_session_or_target(tab: Tab) -> list[str]:
-    return list(dict.fromkeys([*completion.COMPLETERS["SERVER"](tab), *_complete_target(tab)]))
-
-
-def _target(complete: Completer) -> Argument:
-    help_ = "URL, server file, configured name or variable"
-    return Argument("target", nargs="*", metavar="TARGET", complete=complete, help=help_)
-
+_target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
 
 _SESSION_ARGUMENTS = (
     Argument("--name", help="what to call it (default: made from the target)"),
@@ -242,7 +238,7 @@ def _entry_row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -
 
 CONNECT = Implementation(
     _connect,
-    (_target(_complete_target), *_SESSION_ARGUMENTS),
+    (_target(complete=_complete_target), *_SESSION_ARGUMENTS),
     examples=(
         "%mcp connect http://127.0.0.1:8000/mcp --name weather",
         "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
@@ -346,14 +342,10 @@ async def _config(invocation: Invocation, arguments: argparse.Namespace) -> List
 
 def _config_row(entry: ServerEntry) -> dict[str, Any]:
     state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
-    return {
-        "server": entry.name,
-        "state": "wrong" if entry.problem else state,
-        "transport": entry.spec.transport if entry.spec else None,
-        "where": entry.spec.where if entry.spec else None,
-        "file": entry.source,
-        "problem": str(entry.problem or "") or None,
-    }
+    row = {"server": entry.name, "state": "wrong" if entry.problem else state}
+    if entry.spec is not None:
+        row |= {"transport": entry.spec.transport, "where": entry.spec.where}
+    return row | {"file": entry.source, "problem": str(entry.problem or "") or None}
 
 
 CONFIG = Implementation(
@@ -414,7 +406,7 @@ async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> Doct
 DOCTOR = Implementation(
     _doctor,
     (
-        _target(_complete_session_or_target),
+        _target(complete=lambda tab: [*dict.fromkeys([*completion.COMPLETERS["SERVER"](tab), *_complete_target(tab)])]),
         *_SESSION_ARGUMENTS,
         Argument(
             "--call",
