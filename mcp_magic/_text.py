@@ -12,20 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = [
-    "HIDDEN",
-    "ago",
-    "clause",
-    "clean",
-    "counted",
-    "did_you_mean",
-    "duration",
-    "free_name",
-    "json_text",
-    "listed",
-    "sentence",
-]
-
 MAX_COMPARED = 1_000
 """Most valid names that an unknown name is compared with."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["mcp_cassette"]
-
 _MODES = {"none": "replay", "once": "once", "new": "auto", "all": "record"}
 """Names of modes in pytest-recording -> modes of `%mcp record`."""
 

@@ -17,25 +17,6 @@ from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "KEPT_BYTES",
-    "Concealed",
-    "Cut",
-    "Masker",
-    "argument_secrets",
-    "header_secrets",
-    "long_enough",
-    "mask_arguments",
-    "mask_text",
-    "mask_url",
-    "named_secrets",
-    "stable_arguments",
-    "to_json",
-    "url_secrets",
-    "variable_secrets",
-    "with_names",
-]
-
 SHORTEST = 4
 """Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
 
@@ -81,13 +62,7 @@ def _masked_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters.
-
-    >>> mask_text("postgresql://me:p/w@db.example:5432/threads?password=x")
-    'postgresql://***@db.example:5432/threads?password=***'
-    >>> mask_text("host=db.example password='p w' dbname=threads"), mask_text("openai:gpt-5")
-    ('host=db.example password=*** dbname=threads', 'openai:gpt-5')
-    """
+    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters."""
     text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
     return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
 
@@ -115,13 +90,7 @@ class Concealed(str):
 
 
 def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return command line arguments with the values of secret-looking options, variables and headers masked.
-
-    >>> mask_arguments(("--api-key", "abc", "--token=xyz", "--port", "1"))
-    ('--api-key', '***', '--token=***', '--port', '1')
-    >>> mask_arguments(("-e", "GITHUB_TOKEN=abc", "--header", "Authorization: Bearer abc"))
-    ('-e', 'GITHUB_TOKEN=***', '--header', 'Authorization: ***')
-    """
+    """Return command line arguments with the values of secret-looking options, variables and headers masked."""
     return tuple(shown for shown, _ in _masked_arguments(args))
 
 
@@ -260,11 +229,7 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str) -> frozenset[str]:
-    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML.
-
-    >>> sorted(spellings("a/b c"))
-    ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
-    """
+    """Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML."""
     in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)
@@ -320,11 +285,7 @@ DEEPEST = 40
 
 
 class Cut:
-    """The beginning of a message, within limits for values and characters.
-
-    Args:
-        hide: Masks the known secrets in a text.
-    """
+    """The beginning of a message, within limits for values and characters."""
 
     def __init__(self, hide: Callable[[str], str]) -> None:
         self._hide = hide
@@ -419,11 +380,7 @@ def to_json(value: Any) -> bytes:
 
 
 class Masker:
-    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens.
-
-    Args:
-        secrets: The secrets known from the start.
-    """
+    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.known = frozenset(secrets)
@@ -465,9 +422,7 @@ class Masker:
     def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
         """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
 
-        Args:
-            message: A JSON-RPC message.
-            schemas: Whether it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
         """
         text = to_json(message)
         size, whole = len(text), True
@@ -543,16 +498,12 @@ class Masker:
                 self._learn(secret)
 
     def _learn(self, secret: str) -> None:
-        if self._new(secret):
+        is_new = secret not in self._learned and secret not in self.known
+        if is_new and SHORTEST <= len(secret) <= LONGEST and secret.lower() not in _NO_SECRETS:
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
             self._learned[secret] = None
             self._find_forms()
-
-    def _new(self, value: str) -> bool:
-        if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
-            return False
-        return value not in self._learned and value not in self.known
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""

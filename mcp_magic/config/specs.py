@@ -34,20 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "DEFAULT_TIMEOUT",
-    "AuthOptions",
-    "HttpSpec",
-    "InProcessSpec",
-    "Spec",
-    "SseSpec",
-    "StdioSpec",
-    "WebSocketSpec",
-    "foreign_auth",
-    "make_auth",
-    "tls_context",
-]
-
 
 # Log-in: the `auth` of a declaration, and `--auth` and related options of a line.
 

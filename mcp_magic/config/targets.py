@@ -25,50 +25,18 @@ from mcp_magic.config.parsing import (
     name_of_url,
     seconds,
     slug,
-    unique_name,
 )
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
 from mcp_magic.errors import ConfigError, TargetError
 from mcp_magic.schema.commandline import as_command
 
-__all__ = [
-    "Overrides",
-    "is_path",
-    "is_server",
-    "is_server_file",
-    "means_server",
-    "parse_env",
-    "parse_header",
-    "resolve_target",
-    "spec_of_file",
-    "unique_name",
-    "url_meant",
-]
-
-
 # Options of a `connect` line.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Options that add to a spec or replace parts of it; None and empty values change nothing.
-
-    Attributes:
-        transport: "stdio", "http", "sse" or "ws"; replaces the transport of a URL.
-        headers: Further headers of every request.
-        env: Further variables for a command.
-        cwd: Working directory of a command.
-        timeout: Deadline of the handshake in seconds.
-        trust: Whether to trust the server's annotation hints.
-        verify: False to accept any TLS certificate, or the path of a CA bundle.
-        cert: A client certificate.
-        client_factory: Creates the HTTP client.
-        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
-        sampling: Whether the server may request sampling: "off", "ask" or "auto".
-        reconnect: Whether a lost session is reopened automatically.
-        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
-    """
+    """Options that add to a spec or replace parts of it; None and empty values change nothing."""
 
     transport: str | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
@@ -85,11 +53,7 @@ class Overrides:
     protocol: str | None = None
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
-        """Return `spec` with these options.
-
-        Raises:
-            TargetError: This kind of server does not have one of the options.
-        """
+        """Return `spec` with these options."""
         try:
             spec = self._with_transport(spec)
             self._check(spec)
@@ -112,18 +76,9 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        allowed: set[str] = set()
-        if isinstance(spec, StdioSpec):
-            allowed = {"env", "cwd"}
-        elif isinstance(spec, UrlSpec):
-            allowed = {"headers", "verify", "cert"}
-            if isinstance(spec, HttpSpec | SseSpec):
-                allowed |= {"client_factory", "auth"}
-        kind = "in this kernel"
-        if allowed:
-            kind = "with a URL" if "cert" in allowed else "with a command"
-        for name in sorted((self._given().keys() & _OWNERS.keys()) - allowed):
-            raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
+        kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
+        for name in sorted(self._given().keys() - {f.name for f in fields(spec)}):
+            raise FieldError(f"a server {kinds.get(type(spec), 'with a URL')} has no {name}; {_OWNERS[name]} have.")
 
     def _given(self) -> dict[str, Any]:
         """Return the options that change something."""
@@ -142,7 +97,9 @@ class Overrides:
         if "cwd" in changes:
             changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
         if "headers" in changes and isinstance(spec, UrlSpec):
-            changes["headers"] = _merged(spec.headers, changes["headers"])
+            replaced = {name.lower() for name in changes["headers"]}
+            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
+            changes["headers"] = {**kept, **changes["headers"]}
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
@@ -155,21 +112,8 @@ _OWNERS = {
 }
 
 
-def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers, whose names ignore case; those in `more` win."""
-    replaced = {name.lower() for name in more}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
-
-
 def parse_header(text: str) -> tuple[str, str]:
-    """Parse a header as `curl -H` takes it.
-
-    Raises:
-        TargetError: The header has no colon or no valid name. The message does not repeat it.
-
-    >>> parse_header("Authorization: Bearer abc")
-    ('Authorization', 'Bearer abc')
-    """
+    """Parse a header as `curl -H` takes it. Raises TargetError if the header has no colon or no valid name."""
     name, colon, value = text.partition(":")
     name = name.strip()
     if not colon or not name or any(c in name for c in ' "=') or any(c in text for c in "\r\n\0"):
@@ -180,11 +124,7 @@ def parse_header(text: str) -> tuple[str, str]:
 def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Parse `NAME=value`, or `NAME` alone for its value in this environment.
 
-    Raises:
-        TargetError: The text has no valid name, or the variable is not set.
-
-    >>> parse_env("PORT=80"), parse_env("HOME", {"HOME": "/root"})
-    (('PORT', '80'), ('HOME', '/root'))
+    Raises TargetError if the text has no valid name, or the variable is not set.
     """
     name, equals, value = text.partition("=")
     if not name.isidentifier():
@@ -203,11 +143,7 @@ NODE_SUFFIXES = (".js", ".mjs", ".cjs")
 
 
 def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
-    """Return the spec and name of a server file, which runs with this kernel's Python or with node.
-
-    Raises:
-        TargetError: The file does not exist or is no server file. The message has its absolute path.
-    """
+    """Return the spec and name of a server file, which runs with this kernel's Python or with node."""
     path = ((directory or Path.cwd()) / path.expanduser()).absolute()
     if not path.is_file():
         raise TargetError(
@@ -311,6 +247,8 @@ def resolve_target(
 ) -> tuple[Spec, str]:
     """Return the spec of a target, and the name for its session (not yet unique).
 
+    Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a problem.
+
     Args:
         target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
             server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
@@ -320,14 +258,13 @@ def resolve_target(
         directory: The folder for relative paths; by default the current one.
         known: Names of variables to suggest when the target is unknown.
         **options: See `Overrides`.
-
-    Raises:
-        TargetError: The target is unknown or incomplete. The message says what a target can be.
-        ConfigError: The configured server has a problem.
     """
     overrides = Overrides(**options)
+    spec: Spec
     if command:
-        spec, name = _from_command(target, command)
+        if target not in (None, ""):
+            raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
+        spec, name = StdioSpec(command=command[0], args=tuple(command[1:])), name_of_command(command[0], command[1:])
     elif isinstance(target, str):
         names = _Names(lookup, find_entry or partial(find_server, directory=directory), tuple(known), directory)
         spec, name = names.resolve(target.strip())
@@ -337,20 +274,9 @@ def resolve_target(
 
 
 def is_server(value: Any) -> bool:
-    """Return whether `value` is a server object of the MCP SDK, without importing the SDK.
-
-    >>> is_server("weather")
-    False
-    """
+    """Return whether `value` is a server object of the MCP SDK, without importing the SDK."""
     classes = (getattr(sys.modules.get(module), name, None) for module, name in _SERVER_CLASSES)
     return any(isinstance(value, found) for found in classes if isinstance(found, type))
-
-
-def _from_command(target: Any, command: Sequence[str]) -> Named:
-    if target not in (None, ""):
-        raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
-    program, *args = command
-    return StdioSpec(command=program, args=tuple(args)), name_of_command(program, args)
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:

@@ -53,21 +53,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.ui.question import Panel, Replace
 
-__all__ = [
-    "Answers",
-    "Asking",
-    "InputAsker",
-    "TerminalAsker",
-    "Way",
-    "ask_for_servers",
-    "ask_for_trust",
-    "displaced",
-    "how_to_ask",
-    "needs_yes",
-    "shadowed",
-    "show_below",
-]
-
 
 # Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
 #
@@ -122,8 +107,7 @@ class InputAsker:
     async def ask(self, question: Question) -> Reply:
         """Ask. The end of input is a reply without a choice; so is Ctrl-C, which also ends the running magic.
 
-        Raises:
-            TimeoutError: The time is up.
+        Raises TimeoutError if the time is up.
         """
         await let_end()
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
@@ -205,12 +189,7 @@ class InputAsker:
                 return letters[letter]
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
-        """Show whole values, page by page; where output is kept, remove each page after a line is typed.
-
-        Args:
-            values: The values, with their names.
-            seen: Gets their names once the last page is shown.
-        """
+        """Show whole values, page by page; where output is kept, remove each page after a line is typed."""
         from mcp_magic.display.arguments import page_text, pages
 
         shown = pages(values)
@@ -302,11 +281,7 @@ class InputAsker:
         return line
 
     def _left(self) -> float | None:
-        """Return the seconds left, or None without a limit.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
+        """Return the seconds left, or None without a limit. Raises TimeoutError if the time is up."""
         if self._until is None:
             return None
         left = self._until - time.monotonic()
@@ -329,11 +304,7 @@ def _take(question: Question, line: str) -> str:
 
 @contextmanager
 def _ended_by_signals(seconds: float | None) -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt (during a magic it would only cancel the task), and a time-out end the wait.
-
-    Raises:
-        TimeoutError: The time is up.
-    """
+    """Let Ctrl-C raise KeyboardInterrupt, where a magic would only cancel its task, and raise TimeoutError in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
@@ -376,11 +347,7 @@ def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
 
 
 def _read_value(text: str, field: Field) -> Any:
-    """Turn a line into a value; a list is separated by commas, or is JSON.
-
-    Raises:
-        ArgumentsError: The line does not fit the field.
-    """
+    """Turn a line into a value; a list is separated by commas, or is JSON."""
     problem = ""
     try:
         if field.item is not None and not text.lstrip().startswith("["):
@@ -475,20 +442,7 @@ EARLIER = 0.05
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
-    """Return how the user can be asked.
-
-    Args:
-        where: Where the question comes up.
-        ask_with: The setting: `"auto"`, or `"panel"` or `"input"` where that works better.
-
-    >>> from mcp_magic.ipython.cells import Circumstances
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=True, widgets=True))
-    'panel'
-    >>> how_to_ask(Circumstances(kernel=(6, 30), allow_stdin=True, widgets=True))
-    'input'
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=False, widgets=True))
-    'nobody'
-    """
+    """Return how the user can be asked."""
     if ask_with == "panel" and where.kernel is not None:
         return "panel"
     if not where.allow_stdin:
@@ -512,13 +466,7 @@ def _gets_clicks(where: Circumstances) -> bool:
 
 
 class Asking:
-    """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods.
-
-    Args:
-        cells: Knows the cell that asks.
-        settings: The settings.
-        host: Has the time-outs, and gets the hooks.
-    """
+    """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods."""
 
     def __init__(self, cells: Cells, settings: Settings, host: Host) -> None:
         self._cells = cells
@@ -529,11 +477,7 @@ class Asking:
         self._wants_replies: dict[str, bool] = {}
 
     def install(self, model: Callable[[], Any]) -> None:
-        """Become the hooks of the host, except those that the user has set.
-
-        Args:
-            model: Returns the setting that names the model, which answers sampling requests.
-        """
+        """Become the hooks of the host, except those that the user has set."""
         host = self._host
         if host.consent.approver is None:
             host.consent.approver = self.approve
@@ -573,12 +517,7 @@ class Asking:
     async def ask(self, question: Question, seconds: float) -> Reply:
         """Ask in the way that is possible now; a reply by "default" says that there is none.
 
-        Args:
-            question: The question.
-            seconds: The time to answer it.
-
-        Raises:
-            TimeoutError: The time is up.
+        Raises TimeoutError if the time is up.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds - EARLIER
@@ -635,11 +574,7 @@ class Asking:
             login.cancel()
 
     async def confirm(self, text: str) -> bool | None:
-        """Ask for a yes to a text; return None if the user cannot be asked.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
+        """Ask for a yes to a text; return None if the user cannot be asked. Raises TimeoutError if the time is up."""
         reply = await self.ask(confirmation_question(text), self._host.consent.timeout)
         return reply.choice == "yes" if reply.by == PERSON else None
 
@@ -786,11 +721,7 @@ class Answers:
 
     @classmethod
     def load(cls, path: Path) -> Answers:
-        """Read a file.
-
-        Raises:
-            ArgumentsError: The file cannot be read, or holds no answers.
-        """
+        """Read a file. Raises ArgumentsError if the file cannot be read, or holds no answers."""
         try:
             answers = json.loads(read_bytes(path, LARGEST_DATA))
         except OSError as error:
@@ -830,11 +761,7 @@ class Answers:
         return Review(True, reply=_sampled(asked, found.text, found.model), by=self._name)
 
     def raise_for_problem(self) -> None:
-        """Raise the first problem, if there was one.
-
-        Raises:
-            ArgumentsError: An answer or a reply was missing or did not fit; the server got a refusal.
-        """
+        """Raise the first problem, if there was one."""
         if self._problem:
             raise ArgumentsError(self._problem)
 
@@ -864,11 +791,7 @@ def _last_text(asked: SamplingRequest) -> str:
 
 
 def _read_reply(entry: Any, name: str) -> SamplingReply:
-    """Read one entry.
-
-    Raises:
-        ArgumentsError: The entry is invalid.
-    """
+    """Read one entry. Raises ArgumentsError if the entry is invalid."""
     if isinstance(entry, str):
         return SamplingReply(entry, name)
     if not isinstance(entry, dict):
@@ -918,18 +841,7 @@ def _read_answer(answer: Any, name: str) -> Answer:
 async def ask_for_trust(
     invocation: Invocation, declaration: Declaration, loose: list[str], taken: Sequence[str] = (), *, dry: bool = False
 ) -> list[str]:
-    """Ask the user to trust a file; return notes to show.
-
-    Args:
-        invocation: The line.
-        declaration: The content of the file.
-        loose: Descriptions of what it loosens; a yes to these is stored.
-        taken: Descriptions of the open sessions that it replaces; a yes to these is not stored.
-        dry: Whether to ask nothing and only note that a yes is needed.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked; nothing was done.
-    """
+    """Ask for a yes to what a file loosens (stored) and to the sessions that it replaces (not stored); return notes."""
     if loose and is_trusted(declaration):
         loose = []
     if not loose and not taken:
@@ -970,13 +882,7 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
 async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry], *, replacing: bool = False) -> None:
     """Ask the user about configured servers before they start, unless the files are the user's own.
 
-    Args:
-        invocation: The line.
-        entries: The servers.
-        replacing: Whether the user named the file, so that open sessions of these names are replaced.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked; nothing was started.
+    With `replacing` the user named the file: open sessions of these names are replaced.
     """
     for entry in entries:
         if entry.spec is None or entry.disabled or entry.problem:

@@ -36,28 +36,6 @@ if TYPE_CHECKING:
 
     Completer = Callable[["Tab"], list[str] | dict[str, str]]
 
-__all__ = [
-    "ANY_SERVER",
-    "GROUPS",
-    "ONE_SERVER",
-    "ONE_TOOL",
-    "TIMEOUTS",
-    "Argument",
-    "Command",
-    "Completer",
-    "Implementation",
-    "Invocation",
-    "Parser",
-    "State",
-    "Tab",
-    "help_for_all",
-    "help_for_one",
-    "parse",
-    "seconds_typed",
-    "split_line",
-    "timeouts",
-]
-
 
 # Subcommands: their definition, parser and help.
 
@@ -81,13 +59,7 @@ TYPED = {
 
 @dataclass
 class State:
-    """Objects that earlier `%mcp` lines made for later ones.
-
-    Attributes:
-        agents: The agents that `%mcp up` declared, by name.
-        opened: Session name -> its config file and the server's identity.
-        served: The servers that other programs can use, by name.
-    """
+    """Objects that earlier `%mcp` lines made for later ones."""
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     opened: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -121,12 +93,7 @@ class Invocation:
     directory: Path = field(default_factory=Path.cwd)
 
     def connection(self, name: str | None) -> Connection:
-        """Return the connection of that name; without a name, the only connection.
-
-        Raises:
-            UnknownServerError: No connection has that name, or there are none.
-            ArgumentsError: No name is given and there are several.
-        """
+        """Return the connection of that name; without a name, the only connection."""
         found = self.host.connections
         if name is None and len(found) == 1:
             return next(iter(found.values()))
@@ -137,11 +104,7 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
-        """Find the tool that a line names, `"server:tool"` or a tool's name alone; `words` follow. See `Host.resolve`.
-
-        Raises:
-            ArgumentsError: The name is a server's and the first word is the name of a tool.
-        """
+        """Find the tool that a line names, as `Host.resolve` does; `words` are what follows on the line."""
         if words and name in self.host:
             for tool in await self.host[name].listing("tools"):
                 if tool.name == words[0]:
@@ -198,31 +161,21 @@ class Tab:
 
 
 class Argument:
-    """An argument of a subcommand.
+    """An argument of a subcommand: what `argparse.ArgumentParser.add_argument` takes, and what completes it.
 
-    Args:
-        *names: As for `argparse.ArgumentParser.add_argument`.
-        complete: Returns the completions of Tab, or a dictionary of completions and their descriptions. Without it, the
-            metavar selects one in `COMPLETERS` (`ipython/completion.py`). Choices need neither.
-        **options: As for `add_argument`.
+    Without `complete`, the metavar selects one in `COMPLETERS` (`ipython/completion.py`). Choices need neither.
     """
 
     def __init__(self, *names: str, complete: Completer | None = None, **options: Any) -> None:
         self.names = names
         self.complete = complete
+        if options.get("nargs") == "*":
+            options.setdefault("default", [])  # else argparse calls it required
         self.options = options
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are `CommandError`s of one line.
-
-    Args:
-        typed: The words before the arguments.
-        arguments: The arguments; at most one of those in an inner tuple may be given.
-
-    Attributes:
-        completers: Destination -> what completes the argument.
-    """
+    """An argparse parser whose errors are `CommandError`s of one line."""
 
     def __init__(self, typed: str, arguments: Iterable[Argument | tuple[Argument, ...]]) -> None:
         super().__init__(prog=typed, add_help=False, allow_abbrev=False)
@@ -321,14 +274,7 @@ def _see_help(typed: str) -> str:
 
 
 def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Parse the words after a subcommand.
-
-    Returns:
-        The arguments, and the command line that followed ` -- `.
-
-    Raises:
-        CommandError: The words do not fit the arguments.
-    """
+    """Parse the words after a subcommand. Raises CommandError if the words do not fit the arguments."""
     words, line = list(words), []
     does = command.implementation
     if does.takes_command and "--" in words:
@@ -407,20 +353,7 @@ _DECODER = json.JSONDecoder()
 
 
 def split_line(line: str) -> list[str]:
-    r"""Split a line into words.
-
-    >>> split_line('call math:add a=1 note="two words"')
-    ['call', 'math:add', 'a=1', 'note=two words']
-    >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
-    ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
-    >>> split_line(r'call t path=C:\data tags=["a", "b"]')
-    ['call', 't', 'path=C:\\data', 'tags=["a", "b"]']
-    >>> split_line("ping --timeout 1   # all of them")
-    ['ping', '--timeout', '1']
-
-    Raises:
-        CommandError: A quote is not closed.
-    """
+    """Split a line into words. Raises CommandError if a quote is not closed."""
     if not _SPECIAL.search(line):
         return line.split()
     words: list[str] = []
@@ -536,13 +469,10 @@ def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> dict[str,
 
 
 def seconds_typed(word: str) -> float:
-    """Read a number of seconds.
+    """Read a number of seconds. Raises ArgumentTypeError if the word is not a number above 0.
 
     >>> seconds_typed("1.5"), seconds_typed("1e3")
     (1.5, 1000.0)
-
-    Raises:
-        ArgumentTypeError: The word is not a number above 0.
     """
     try:
         seconds = float(word)

@@ -36,25 +36,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "COMPLETERS",
-    "Candidates",
-    "argument_name",
-    "assigned",
-    "candidates",
-    "continuing",
-    "form_arguments",
-    "forms",
-    "meant",
-    "offered",
-    "paths",
-    "place_in",
-    "prompt_arguments",
-    "starting",
-    "tool_arguments",
-    "valued",
-]
-
 
 # The choice of completions for the position of the cursor.
 
@@ -122,11 +103,7 @@ def _positional(parser: Parser, number: int) -> argparse.Action | None:
 
 
 def meant(word: str) -> str:
-    """Return a word without its quotes; its last quote may still be open.
-
-    >>> meant("note='two wor"), meant("'note://x?a='b")
-    ('note=two wor', 'note://x?a=b')
-    """
+    """Return a word without its quotes; its last quote may still be open."""
     for closing in ("", "'", '"'):
         with suppress(CommandError):
             return " ".join(split_line(word + closing))
@@ -154,11 +131,7 @@ def continuing(tab: Tab, names: Iterable[str]) -> list[str]:
 
 
 def argument_name(name: str) -> str:
-    """Quote an argument's name so that it is read back unchanged.
-
-    >>> argument_name("city"), argument_name("first name")
-    ('city', "'first name'")
-    """
+    """Quote an argument's name so that it is read back unchanged."""
     return shlex.quote(escape_name(name))
 
 
@@ -174,22 +147,14 @@ def _names_in(word: str) -> tuple[str, ...]:
 
 
 def assigned(word: str) -> tuple[str, str]:
-    r"""Return an argument's name and its value's text, as far as typed.
-
-    >>> assigned(r"price='\$5")
-    ('price', '$5')
-    """
+    """Return an argument's name and its value's text, as far as typed."""
     name, _, value = meant(word).partition("=")
     plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
     return name, plain
 
 
 def valued(name: str, values: Sequence[Any]) -> list[str]:
-    r"""Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed.
-
-    >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
-    (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
-    """
+    """Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed."""
     json_only = name.endswith(":")
     texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
     if name[:1] in ("'", '"'):
@@ -337,14 +302,7 @@ class PlaceInTemplate(NamedTuple):
 
 
 def place_in(template: str, text: str) -> PlaceInTemplate | None:
-    """Find where a text ends in a URI template; None if it fits none of the template's URIs.
-
-    >>> at = place_in("git://{repo}/file/{+path}", "git://tools/file/src")
-    >>> at.before, at.variable, at.value, dict(at.given)
-    ('git://tools/file/', 'path', 'src', {'repo': 'tools'})
-    >>> place_in("git://{repo}/file/{+path}", "gi").before
-    'git://'
-    """
+    """Find where a text ends in a URI template; None if it fits none of the template's URIs."""
     before, rest = "", text
     given: dict[str, str] = {}
     pieces = _PIECES.findall(template)

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = [
-    "MAGICS",
-    "MARK",
-    "AwaitMagics",
-    "Interrupts",
-    "home_loop",
-    "interrupt",
-    "interruptible",
-    "interrupts",
-    "let_end",
-    "run_nested",
-    "until_interrupted",
-]
-
 
 # Magics that their cell awaits.
 #
@@ -109,14 +95,7 @@ def _inside_a_magic() -> bool:
 
 
 class AwaitMagics:
-    """An input transformer for `ip.input_transformers_post`.
-
-    Args:
-        shell: The shell; with `%autoawait off` the transformer rewrites nothing.
-
-    Attributes:
-        originals: The latest rewritten cells -> the same without awaits.
-    """
+    """An input transformer for `ip.input_transformers_post`."""
 
     # allows IPython to try it on incomplete input, too
     has_side_effects = False
@@ -310,8 +289,7 @@ async def interrupt() -> None:
 
     For a Ctrl-C during `input()`, which stops the loop and has Python's own SIGINT handler.
 
-    Raises:
-        CancelledError: In the magic's task, which then ends with a KeyboardInterrupt.
+    The magic's task gets a CancelledError, and ends with a KeyboardInterrupt.
     """
     if interrupts.interrupt():
         await asyncio.sleep(INTERRUPT_SECONDS)
@@ -320,8 +298,7 @@ async def interrupt() -> None:
 async def let_end() -> None:
     """Wait for the end of a magic that is being interrupted, so that it asks no more questions.
 
-    Raises:
-        CancelledError: The caller ends with the magic.
+    Raises CancelledError if the caller ends with the magic.
     """
     if interrupts.ending:
         await asyncio.sleep(INTERRUPT_SECONDS)
@@ -409,9 +386,8 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end from synchronous code, on the loop that runs the cells.
 
-    Raises:
-        KeyboardInterrupt: The user interrupted; the work is cancelled.
-        CommandError: This browser cannot wait within a function.
+    Raises KeyboardInterrupt if the user interrupted; the work is cancelled; CommandError if this browser cannot wait
+    within a function.
     """
     try:
         loop = _loop_of_this_thread()
@@ -437,11 +413,7 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:
-    """Wait in another thread for work on the cells' loop.
-
-    Raises:
-        CommandError: The cell blocks the loop because it waits itself, perhaps for this thread.
-    """
+    """Wait in another thread for work on the cells' loop."""
     future = asyncio.run_coroutine_threadsafe(work, home)
     while True:
         came_round = threading.Event()

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.commandline import Command
 
-__all__ = ["MCPMagics", "completer", "help_asked", "load", "unload"]
-
 
 @magics_class
 class MCPMagics(Magics, Settings):
@@ -136,9 +134,6 @@ class MCPMagics(Magics, Settings):
         """Run a line, with the cell below it, in the scope of the caller's variables, and return its value.
 
         `command` is the magic, or None for `%mcp`, whose first word names the subcommand.
-
-        Raises:
-            MCPMagicError: The line cannot be read, or what it does fails.
         """
         __tracebackhide__ = True
         # a `;` at the end silences the output, as everywhere in IPython; it is not part of the last value
@@ -195,11 +190,7 @@ MEANT = {
 
 
 def _help_on(words: list[str]) -> Text:
-    """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list.
-
-    Raises:
-        CommandError: The words name no subcommand.
-    """
+    """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list."""
     names = [name for word in words if (name := word.lstrip("%")) != "mcp"]
     if not names or names == ["all"]:
         return help_for_all(COMMANDS.values(), everyday=not names)

@@ -43,24 +43,6 @@ if TYPE_CHECKING:
 
     MakeListing = Callable[[str, Iterable[LogMessage]], Listing]
 
-__all__ = [
-    "LISTED",
-    "Button",
-    "LiveBoard",
-    "LivePanel",
-    "LiveView",
-    "Reporting",
-    "Row",
-    "Running",
-    "Screen",
-    "WatchLines",
-    "follow",
-    "running",
-    "screen_for",
-    "shown_again",
-    "shown_once",
-]
-
 
 class LiveView:
     """Displays below the cell that made it, updated in place; they are replaced by widgets while there is a panel.
@@ -148,7 +130,7 @@ class LiveView:
 
 
 class Button(NamedTuple):
-    """A button, and what a click does on the loop that made the panel."""
+    """A button; a click runs `click` on the loop that made the panel."""
 
     text: str
     icon: str
@@ -167,12 +149,6 @@ class LivePanel:
     """Rows of HTML and buttons, as widgets.
 
     A click may arrive on another thread; it is posted to the event loop that made the panel.
-
-    Args:
-        rows: Returns the rows in their order, by a key. The buttons of a key stay as they are.
-
-    Attributes:
-        widget: The panel.
     """
 
     def __init__(self, rows: Callable[[], Mapping[Hashable, Row]]) -> None:
@@ -399,14 +375,11 @@ class Reporting:
             return None  # a click: its output would go to the frontend's log
         if not (where.widgets and where.allow_stdin):
             return _ReportLines(report, lambda text: print(clean(text), flush=True))
-        return self._board().add(report)
-
-    def _board(self) -> LiveBoard:
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
             self._boards[cell] = LiveBoard(self._gets_clicks)
-        return self._boards[cell]
+        return self._boards[cell].add(report)
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
@@ -536,11 +509,7 @@ async def follow(
     listing: MakeListing,
     least: str,
 ) -> tuple[list[LogMessage], str]:
-    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt.
-
-    Returns:
-        The messages at the end, with those `before`, and a line about them.
-    """
+    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt."""
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
         return before, "not followed: you cannot interrupt it here; --seconds S follows for a time"
@@ -590,16 +559,7 @@ def running() -> Iterable[Running]:
 
 
 class Running:
-    """A watch that follows its resource in a task of the cell that started it.
-
-    Args:
-        watch: The open watch.
-        cells: Know where the cell runs.
-        waits: Whether the cell waits for the end.
-        clicks: Whether clicks arrive meanwhile.
-        seconds: The longest time, or None.
-        count: The number of updates after which it ends, or None.
-    """
+    """A watch in a task of the cell that started it; `waits`: until the end, `clicks`: which arrive meanwhile."""
 
     def __init__(
         self, watch: Watch, cells: Cells, *, waits: bool, clicks: bool, seconds: float | None, count: int | None

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 
 
-__all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
-
-
 # Calls, resources and prompts.
 
 
@@ -79,7 +76,7 @@ CALL = Implementation(
     (
         *TIMEOUTS,
         ONE_TOOL,
-        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above"),
+        Argument("arguments", nargs="*", metavar="NAME=VALUE", help="see above"),
         Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
         Argument("--answers", metavar="FILE", help="a JSON file with answers to the server's questions"),
     ),
@@ -140,7 +137,6 @@ PROMPT = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=completion.prompt_arguments,
             help="its arguments, as text",
@@ -292,7 +288,7 @@ ASSERT = Implementation(
     _check,
     (
         ONE_TOOL,
-        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
+        Argument("arguments", nargs="*", metavar="NAME=VALUE", help="as for `%%mcp call`"),
         Argument("--equals", metavar="VALUE", help="the data equals this: JSON, text, or $variable"),
         Argument(
             "--contains", action="append", default=[], metavar="TEXT", help="the text contains this; can be repeated"

@@ -17,7 +17,6 @@ from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
-from mcp_magic.ipython.cells import keep_here
 from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
 from mcp_magic.results.cards import ToolCard
 
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from mcp_magic.watch import Watch
 
 _T = TypeVar("_T")
-
-__all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
-
 
 # Listings: tools, resources, templates, prompts, skills.
 
@@ -89,11 +85,7 @@ def _template_row(connection: Connection, template: Any) -> dict[str, Any]:
 
 def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
-    return {
-        "prompt": f"{connection.name}:{prompt.name}",
-        "arguments": arguments,
-        "description": _first_line(prompt),
-    }
+    return {"prompt": f"{connection.name}:{prompt.name}", "arguments": arguments, "description": _first_line(prompt)}
 
 
 def _first_line(item: Any) -> str:
@@ -113,11 +105,16 @@ async def _list(
 
     makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     rows = LazyRows(makers)
+    empty = f"{arguments.server or 'the connected servers'}: no {kind}"
+    if not connections:
+        empty = "no server is connected: `%mcp connect TARGET` opens a session"
+    elif arguments.search:
+        empty = f"no {kind} with {arguments.search!r} in name, title or description"
     return Listing(
         rows,
         columns=list(rows[0]) if rows else (),
         title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
-        empty=_nothing(kind, bool(connections), arguments),
+        empty=empty,
         note="\n".join(problems),
         kind=kind,
     )
@@ -140,14 +137,6 @@ async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: boo
         else:
             rows += found
     return rows, problems
-
-
-def _nothing(kind: str, connected: bool, arguments: argparse.Namespace) -> str:
-    if not connected:
-        return "no server is connected: `%mcp connect TARGET` opens a session"
-    if arguments.search:
-        return f"no {kind} with {arguments.search!r} in name, title or description"
-    return f"{arguments.server or 'the connected servers'}: no {kind}"
 
 
 _LISTING_ARGUMENTS = (
@@ -182,10 +171,7 @@ async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCa
 
 
 TOOL = Implementation(
-    _tool,
-    (ONE_TOOL,),
-    examples=("%mcp tool weather:forecast",),
-    left_over="A tool is SERVER:TOOL, in one word.",
+    _tool, (ONE_TOOL,), examples=("%mcp tool weather:forecast",), left_over="A tool is SERVER:TOOL, in one word."
 )
 
 
@@ -234,10 +220,7 @@ async def _load_skill(skills: Skills, wanted: str) -> ResourceResult:
 
 SKILLS = Implementation(
     _skills,
-    (
-        ANY_SERVER,
-        Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md"),
-    ),
+    (ANY_SERVER, Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
     details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
     "only if it matches what the server announced. No model gets any of it.",
@@ -248,31 +231,27 @@ SKILLS = Implementation(
 
 
 async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    form = await _make_form(invocation, arguments)
+    from mcp_magic.ui.request_form import RequestForm
+
+    host, name = invocation.host, str(arguments.name)
+    item: Any
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    if arguments.prompt:
+        connection, item = await host.resolve(name, "prompts")
+    elif "{" in name or "://" in name:
+        connection, item = await _template(invocation, name, arguments.server)
+    else:
+        connection, item = await invocation.tool(name, arguments.arguments)
+    form = RequestForm(connection, item, timeout=timeout, loop=host.loop)
     try:
         if arguments.arguments:
             form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
     except Exception:
         form.close()
         raise
-    shell = invocation.shell
-    form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
-    return keep_here(form, shell)
-
-
-async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    from mcp_magic.ui.request_form import RequestForm
-
-    host, name = invocation.host, str(arguments.name)
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
-    if arguments.prompt:
-        connection, prompt = await host.resolve(name, "prompts")
-        return RequestForm(connection, prompt, timeout=timeout, loop=host.loop)
-    if "{" in name or "://" in name:
-        connection, template = await _template(invocation, name, arguments.server)
-        return RequestForm(connection, template, timeout=timeout, loop=host.loop)
-    connection, tool = await invocation.tool(name, arguments.arguments)
-    return RequestForm(connection, tool, timeout=timeout, loop=host.loop)
+    if invocation.cells.kernel is not None:
+        form.publish = _publisher(invocation.shell)
+    return invocation.cells.keep(form)
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
@@ -308,7 +287,6 @@ FORM = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=completion.form_arguments,
             help="to begin with, as of %%mcp call",
@@ -338,7 +316,7 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     explorer = Explorer(
         invocation.host, arguments.server, offered=offered, timeout=lambda: invocation.settings.call_timeout
     )
-    return keep_here(explorer, invocation.shell)
+    return invocation.cells.keep(explorer)
 
 
 UI = Implementation(
@@ -362,10 +340,14 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
         return await _stop_watching(uri, arguments.server)
     if uri is None:
         return _watches()
-    _check(arguments)
+    if arguments.every is not None and arguments.every < SHORTEST:
+        raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
+    if arguments.count is not None and arguments.count < 1:
+        raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
     where = invocation.cells.circumstances()
     if arguments.background and where.kernel is None:
         raise CommandError("%mcp watch: in a terminal nothing runs between the commands; leave out --background")
+    from mcp_magic.ipython.live import Running, shown_once
     from mcp_magic.watch import Watch
 
     owner = owner_of(uri, invocation.host.find(arguments.server))
@@ -375,26 +357,13 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     if not (arguments.background or bounded or where.allow_stdin):
         watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
         return watch
-    return await _show_watch(invocation, watch, arguments)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.every is not None and not arguments.every >= SHORTEST:
-        raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
-    if arguments.count is not None and arguments.count < 1:
-        raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
-
-
-async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.Namespace) -> Watch:
-    from mcp_magic.ipython.live import Running, shown_once
-
-    where, background = invocation.cells.circumstances(), arguments.background
+    background = arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
     started = Running(
         watch, invocation.cells, waits=not background, clicks=clicks, seconds=arguments.seconds, count=arguments.count
     )
     shown_once(invocation.shell, watch)
-    keep_here(started, invocation.shell)
+    invocation.cells.keep(started)
     if not background:
         await started.wait()
     return watch
