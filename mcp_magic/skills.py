@@ -154,14 +154,7 @@ class FrontMatterError(ValueError):
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    r"""Return the front matter of a Markdown text, as YAML, and the rest.
-
-    Raises:
-        FrontMatterError: The text has no front matter.
-
-    >>> split_front_matter("---\nname: a\n---\nBody")
-    ('name: a\n', 'Body')
-    """
+    """Return the front matter of a Markdown text, as YAML, and the rest; FrontMatterError if it has none."""
     found = _HEAD.match(text)
     if found is None:
         raise FrontMatterError("it does not begin with front matter (--- YAML ---)")
@@ -169,18 +162,10 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
-    r"""Whether YAML and a JSON object have the same fields and values.
+    """Whether YAML and a JSON object have the same fields and values; FrontMatterError if it cannot be read.
 
     JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
     may have read either.
-
-    Raises:
-        FrontMatterError: The YAML cannot be read, or is not a mapping.
-
-    >>> same_front_matter("released: 2026-07-28\nbeta: yes\n", {"released": "2026-07-28", "beta": True})
-    True
-    >>> same_front_matter("name: a\n", {"name": "b"}), same_front_matter("a: 1\n", {"a": True})
-    (False, False)
     """
     import yaml
 
@@ -384,11 +369,7 @@ class LoadedSkill:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Resolve a path within a skill, for any URI scheme.
-
-    >>> _resolved("skill://acme/refunds/", "examples/email.md")
-    'skill://acme/refunds/examples/email.md'
-    """
+    """Resolve a path within a skill, for any URI scheme."""
     scheme, _, rest = root.partition("://")
     return f"{scheme}://{urljoin('http://' + rest, path)[len('http://') :]}"
 

@@ -71,25 +71,11 @@ class Cassette:
     """A cassette in use.
 
     Args:
-        path: The file.
-        mode: One of `MODES`.
-        pauses: Whether to replay with the recorded pauses; otherwise they are almost zero.
-        in_process: Whether servers in this kernel run during replay (`"live"`: they are part of the notebook and work
-            on its variables) or are replayed like the others.
-        here: The folder whose path is not written, so that the cassette plays in other folders; by default the current
-            one.
+        here: The folder whose path is written as `«here»`, so that the cassette plays in other folders.
         largest: The most bytes that the file may have; the recording ends there.
         typed: The commands to make the cassette, to add what is missing, and to allow more bytes (`{bytes}`).
         asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
         tell: Called with the line for the user when the recording ends before its session.
-
-    Attributes:
-        masker: Masks secrets in recordings and in requests to match.
-        book: The parsed turns of models.
-        recorded: Lines written.
-        played: Requests and turns answered.
-        ejected: Whether it is no longer inserted.
-        full: Whether the recording has ended because the file would become too large.
 
     Raises:
         CassetteError: It cannot be read.
@@ -198,11 +184,7 @@ class Cassette:
         return self._content.examinations
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line at once; end the recording if the file would become too large to be played.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
+        """Write a line at once; end the recording if the file would become too large to be played."""
         if self.full:
             return
         if not self.file.begun:
@@ -260,12 +242,7 @@ examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=No
 
 
 class Deck:
-    """Holds the inserted cassette.
-
-    Attributes:
-        asks, tell: What the next cassettes get; see `Cassette`.
-        largest: The most bytes of the next cassettes.
-    """
+    """Holds the inserted cassette, and what the next ones get (`asks`, `tell` and `largest` of `Cassette`)."""
 
     def __init__(self) -> None:
         self._cassette: Cassette | None = None
@@ -276,22 +253,14 @@ class Deck:
 
     @property
     def cassette(self) -> Cassette | None:
-        """The inserted cassette, or None; at the first access the one that the environment names.
-
-        Raises:
-            CassetteError: The environment names a cassette that cannot be used.
-        """
+        """The inserted cassette, or None; at the first access the one that the environment names."""
         if not self._looked:
             self._cassette = self._from_environment(os.environ)
             self._looked = True
         return self._cassette
 
     def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
-        """Insert a cassette in place of the current one; see `Cassette`.
-
-        Raises:
-            CassetteError: It cannot be used; the current one stays.
-        """
+        """Insert a cassette (see `Cassette`) in place of the current one, which stays if it cannot be used."""
         cassette = self._opened(path, mode, **options)
         self.eject()
         self._cassette = cassette
@@ -392,16 +361,7 @@ _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session of a server on a cassette.
-
-    Args:
-        cassette, server, spec, wire: The cassette, the server's name and place, and the wire, for errors.
-        secrets: Further secrets to mask, such as tokens.
-        **marks: Further members of its first line: `added` if it completes a replayed session, `doctor`.
-
-    Attributes:
-        is_open: Whether the session has been opened; before that, a failure is one to open it.
-    """
+    """Records one session of a server; `marks` are further members of its first line: `added`, `doctor`."""
 
     reads_stderr = True
 
@@ -494,12 +454,7 @@ class SessionRecorder(Tap):
         self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
-        """Write output of the server that is no message.
-
-        Args:
-            text: The output.
-            instead: The error that its request got instead, if it was meant as an answer.
-        """
+        """Write output that is no message, and the error that its request got if it was meant as an answer."""
         if not self._cassette.recording:
             return
         pause, self._last = tenths(self._last)

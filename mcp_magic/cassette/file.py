@@ -152,11 +152,7 @@ class CassetteFile:
             yield number, entry
 
     def begin(self, by: str) -> None:
-        """Start a new file, with a header.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
+        """Start a new file, with a header."""
         self._begun, self._blobs, self._unpacked = True, set(), 0
         self._write(_line({"cassette": FORMAT, "by": by}), "wb")
 
@@ -166,11 +162,7 @@ class CassetteFile:
         return self._begun
 
     def append(self, entry: dict[str, Any]) -> bool:
-        """Write a line, at once; return False if the file would become too large to be read, and write nothing.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
+        """Write a line, at once; return False if the file would become too large to be read, and write nothing."""
         packing = _Packing(self._without_folder, len(self._here))
         packed = {name: packing.packed(value) for name, value in entry.items()}
         new = [{"blob": name, "base64": body} for name, body in packing.blobs.items() if name not in self._blobs]
@@ -207,12 +199,7 @@ class CassetteFile:
             raise CassetteError(problem)
 
     def _lock(self) -> None:
-        """Lock the file against other kernels, whose sessions would have the same numbers.
-
-        Raises:
-            CassetteError: Another kernel writes to the file, or has written since it was read.
-            OSError: The file cannot be opened.
-        """
+        """Lock the file against other kernels, whose sessions would have the same numbers."""
         from mcp_magic.auth.store import try_lock
 
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)

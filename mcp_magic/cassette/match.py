@@ -55,9 +55,8 @@ class Step:
     Attributes:
         kind: `"answer"`, `"stray"` (an answer without a pending request), `"notification"`, `"request"`, `"stderr"`,
             `"garbage"` (output that is no message) or `"ended"` (the server has ended the session).
-        message: The members of the message; the text of stderr and garbage.
         pause: Seconds since the previous event of the scene.
-        reply: The client's answer to a request, or None.
+        reply: The client's answer to a request.
         http: How HTTP answered, if that was unusual.
         order: Its position among all steps of the session.
     """
@@ -72,16 +71,11 @@ class Step:
 
 @dataclass(eq=False)
 class Scene:
-    """A request or notification of the client, and the server's reaction.
+    """A request or notification of the client (secrets masked), and the server's reaction.
 
     Attributes:
         id: The id of the request; None for a notification.
-        method: Its method.
-        params: Its parameters, secrets masked.
-        steps: The actions of the server.
-        cancelled: Whether the client cancelled it.
         used: How often it has been replayed.
-        key: The key of equal requests; see `key_of`.
         clock: The recorded time of its last event, in seconds.
     """
 
@@ -110,8 +104,6 @@ class Session:
     """A recorded session, or an attempt to open one.
 
     Attributes:
-        scenes: Its scenes.
-        lines: Its lines in the cassette.
         head: Its first line: `server`, `transport`, `where`.
         failed: The line with the error why it could not be opened, or None.
         early: The server's output before the first message.
@@ -284,10 +276,7 @@ LONGEST = 80
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
-    """Return the key of a request with masked parameters; equal requests have the same key.
-
-    Without `responses` the user's answers during a call (`inputResponses`) do not count.
-    """
+    """Return a key that is equal for equal requests; without `responses`, whatever the user answered during them."""
     kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in kept:
         kept["inputResponses"] = True
@@ -310,13 +299,7 @@ def _fits(here: Any, there: Any) -> bool:
 
 
 class Server:
-    """The recorded sessions of one server.
-
-    Attributes:
-        name: Its name.
-        sessions: Its sessions; those that only complete others come last.
-        opened: The number of sessions that do not complete others.
-    """
+    """The recorded sessions of one server: first the `opened` ones, then those that only complete others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -353,10 +336,7 @@ class Server:
         responses: bool = True,
         own: bool = False,
     ) -> Scene | None:
-        """Return the scene of a request (see `key_of`), or None.
-
-        The scenes of the session with this index come first, then, unless `own`, those of later and earlier sessions.
-        """
+        """Return the scene of a request, first of this session, then, unless `own`, of later and earlier ones."""
         key = key_of(method, params, responses=responses)
         known = self.sessions[session].scenes if own else self._from(session)
         keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in known]
@@ -406,13 +386,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(method: str, params: dict[str, Any]) -> str:
-    """Return a request as readable text.
-
-    >>> shown("tools/call", {"name": "add", "arguments": {"a": 1}})
-    'add(a=1)'
-    >>> shown("resources/read", {"uri": "math://constants"})
-    'resources/read math://constants'
-    """
+    """Return a request as readable text."""
     if method == "tools/call":
         arguments = params.get("arguments")
         given = arguments if isinstance(arguments, dict) else {}
@@ -423,11 +397,7 @@ def shown(method: str, params: dict[str, Any]) -> str:
 
 
 def difference(here: Any, there: Any) -> str:
-    """Return the values in which two requests differ, at most three.
-
-    >>> difference({"arguments": {"a": 1, "b": 3}}, {"arguments": {"a": 1, "b": 2}})
-    'arguments.b is 3 here, 2 there'
-    """
+    """Return the values in which two requests differ, at most three."""
     found = list(_differences(here, there, ""))
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more or "they differ in nothing"
@@ -459,13 +429,7 @@ def _value(value: Any) -> str:
 
 @dataclass
 class Examined:
-    """A recorded examination by the doctor.
-
-    Attributes:
-        report: Its line: `title`, `target`, `call`, `steps`, `findings`.
-        sessions: The sessions that were opened for it.
-        used: How often it has been replayed.
-    """
+    """A recorded examination by the doctor: its line, and the sessions that were opened for it."""
 
     report: dict[str, Any]
     sessions: list[Session] = field(default_factory=list)
@@ -474,15 +438,7 @@ class Examined:
 
 @dataclass
 class Content:
-    """The content of a cassette.
-
-    Attributes:
-        servers: Name -> server.
-        turns: The lines of the turns of models.
-        examined: The examinations by the doctor.
-        sessions, examinations: The highest numbers of each.
-        cut: The bytes at which the recording ended before its sessions; 0 if it did not.
-    """
+    """The content of a cassette; `cut` is the bytes at which the recording ended before its sessions, or 0."""
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)

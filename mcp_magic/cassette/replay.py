@@ -101,10 +101,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 class ReplayTransport:
     """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
 
-    Args:
-        cassette, wire: The cassette, and the connection's wire.
-        server, session: The recordings of the server, and the index of the session.
-        live: Passes requests that are not recorded on to the server, or None.
+    `live` passes requests that are not recorded on to the server.
     """
 
     def __init__(
@@ -405,13 +402,7 @@ _HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "log
 
 
 class LiveFallback:
-    """The lazy session with the real server behind a replayed session.
-
-    Args:
-        make: Makes the transport.
-        cassette: Records the messages.
-        spec, place: The connection.
-    """
+    """The session with the real server behind a replayed session, opened by the first request for it."""
 
     def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: Place) -> None:
         self._make = make
@@ -437,11 +428,7 @@ class LiveFallback:
             await self._pass(item, message)
 
     async def ask(self, item: Any, message: dict[str, Any]) -> None:
-        """Pass on a request; return when its answer was delivered to the client.
-
-        Raises:
-            CassetteError: The server cannot be connected.
-        """
+        """Pass on a request; return when its answer was delivered to the client."""
         if self._owner is None:
             await self._open()
         assert self._ready is not None
@@ -521,11 +508,7 @@ class LiveFallback:
 
 
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the cassette's mode says.
-
-    Raises:
-        CassetteError: The cassette is replay-only and does not have the server.
-    """
+    """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the mode says."""
     name = wire.recorder.server
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         return await open_transport(spec, wire, stack)

@@ -172,12 +172,7 @@ class Record:
 
 
 class Audit:
-    """Keeps records, and appends them to a JSON Lines file if one is set.
-
-    Attributes:
-        records: The latest records, oldest first.
-        file: The JSON Lines file, or None.
-    """
+    """Keeps the latest records, oldest first, and appends all to a JSON Lines file if one is set."""
 
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=MAX_RECORDS)
@@ -206,13 +201,7 @@ class Audit:
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
-    """Return a copy of arguments for a record: secrets masked, by name and by the tool's schema.
-
-    Long texts lose their middle.
-
-    >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
-    {'password': '***'}
-    """
+    """Return a copy of arguments for a record: secrets masked, long texts without their middle."""
     shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
     return shown
 
@@ -276,13 +265,7 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
 
 
 def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that a rule was given for another server of this name; "" if it was not.
-
-    Args:
-        rule: A rule with the action `"allow"`.
-        server: The server's name.
-        definitions: The servers seen so far.
-    """
+    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
     if _is_same_server(rule, server, definitions):
         return ""
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
@@ -321,11 +304,7 @@ ASK_SECONDS = 300.0
 
 
 def policy_of_environment() -> str:
-    """Return the policy set in the environment, else `"ask"`.
-
-    Raises:
-        ConfigError: The value is no policy.
-    """
+    """Return the policy set in the environment, else `"ask"`."""
     policy = os.environ.get(VARIABLE) or "ask"
     if policy not in POLICIES:
         raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")

@@ -68,25 +68,14 @@ class Server(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Another server has taken over a name.
-
-    Attributes:
-        before: The command line or URL of the former server.
-        now: The command line or URL of the present server.
-    """
+    """Another server has taken over a name: the command lines or URLs of both."""
 
     before: str
     now: str
 
 
 class Change(NamedTuple):
-    """A change of a tool's definition.
-
-    Attributes:
-        before: The former definition.
-        after: The present definition.
-        time: When the present definition was first seen (`time.time()`).
-    """
+    """A change of a tool's definition; `time` is when the present one was first seen (`time.time()`)."""
 
     before: Tool
     after: Tool
@@ -156,12 +145,7 @@ class Definitions:
         return (servers[-1] if since is None else _at(servers, since)).identity
 
     def replacement(self, server: str, since: int = 0) -> Replacement | None:
-        """Return how the server of a name was replaced since a time; None if it is the same server.
-
-        Args:
-            server: The server's name.
-            since: The `count` at that time, as for `change`.
-        """
+        """Return how the server of a name was replaced since a `count`; None if it is the same server."""
         servers = self._servers.get(server)
         if not servers:
             return None
@@ -239,11 +223,9 @@ class Definitions:
         return found and f"{found} {self.identity(name.partition(':')[0])}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
-        """Return how a tool has changed since a time; None if it has not.
+        """Return how a tool (`"server:tool"`) has changed since a `count`; None if it has not.
 
-        Args:
-            name: `"server:tool"`.
-            since: The `count` at that time; 0, or a count before the tool was first seen, means when it was first seen.
+        A count before the tool was first seen means when it was first seen.
         """
         versions = self._versions.get(name)
         if versions is None or len(versions) == 1:

@@ -58,14 +58,7 @@ _ABSENT = _Absent()
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return patterns with nested objects flattened to dotted paths.
-
-    Raises:
-        ConfigError: Two patterns have the same path.
-
-    >>> flat({"opts": {"path": "/etc/*", "depth": 1}, "n": 2})
-    {'opts.path': '/etc/*', 'opts.depth': 1, 'n': 2}
-    """
+    """Return patterns with nested objects flattened to dotted paths."""
     found: dict[str, Any] = {}
     for path, wanted in _leaves(arguments):
         if path in found and not json_equal(found[path], wanted):
@@ -84,24 +77,12 @@ def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str
 
 
 def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether any reading of a call has the wanted value at a path.
-
-    >>> any_fits({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/etc/*")
-    True
-    >>> any_fits({"path": ["/tmp/x", "/etc/passwd"]}, "path", "/etc/*"), any_fits({"n": 1.0}, "n", 1)
-    (True, True)
-    """
+    """Whether any reading of a call has the wanted value at a path."""
     return any(_fits(value, wanted, any) for value in _readings(arguments, path))
 
 
 def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether every reading of a call has the wanted value at a path.
-
-    >>> all_fit({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/tmp/*")
-    False
-    >>> all_fit({"path": ["/tmp/x", "/tmp/y"]}, "path", "/tmp/*"), all_fit({}, "path", "*")
-    (True, False)
-    """
+    """Whether every reading of a call has the wanted value at a path."""
     found = list(_readings(arguments, path))
     return bool(found) and all(_fits(value, wanted, all) for value in found)
 
@@ -130,13 +111,7 @@ def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
 
 
 def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether a value is the wanted one, as a whole or item by item.
-
-    Args:
-        value: A value in the call.
-        wanted: A value, or a pattern.
-        how_many: `any` or `all`: how many of the readings have to fit.
-    """
+    """Whether a value is the wanted one, as a whole or item by item; `how_many` (`any`, `all`) readings have to fit."""
     if value is _ABSENT:
         return False
     if isinstance(value, list) and json_equal(value, wanted):
@@ -230,22 +205,12 @@ class Rule:
     identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Flatten nested patterns to dotted paths.
-
-        Raises:
-            ConfigError: Two patterns are for the same argument.
-        """
+        """Flatten nested patterns to dotted paths; two patterns for the same argument are a ConfigError."""
         if not self.exact:
             object.__setattr__(self, "arguments", flat(self.arguments))
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
-        """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any.
-
-        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {"location": "NYC"})
-        True
-        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {})
-        False
-        """
+        """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any."""
         if self.run is not None and self.run != run:
             return False
         if not self.names(name):
@@ -268,11 +233,7 @@ class Rule:
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
-        """The rule's arguments, secrets masked.
-
-        >>> Rule("allow", "fs:login", {"user": "me", "password": "pw"}).shown_arguments
-        {'user': 'me', 'password': '***'}
-        """
+        """The rule's arguments, secrets masked."""
         from mcp_magic.display.arguments import hidden_arguments
 
         shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
@@ -311,11 +272,7 @@ def _is_exactly(value: Any, wanted: Any) -> bool:
 def lasting_rule(
     always: str, name: str, arguments: Mapping[str, Any], definition: Tool | None, run: str | None
 ) -> Rule | None:
-    """Return the rule for an approval with `always`; None if the approval is for this call only.
-
-    >>> print(lasting_rule("arguments", "fs:read", {"path": "/tmp/*"}, None, None))
-    allow fs:read 'path=/tmp/[*]' (exactly)
-    """
+    """Return the rule for an approval with `always`; None if the approval is for this call only."""
     if always == "tool":
         return Rule("allow", exactly(name))
     if always == "run":
@@ -357,11 +314,7 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
 
 
 def parse_rules(text: str, *, source: str) -> list[Rule]:
-    """Read the `[[consent]]` tables of a TOML text.
-
-    Raises:
-        ConfigError: The text is no TOML, or a table is no rule.
-    """
+    """Read the `[[consent]]` tables of a TOML text; ConfigError if it is no TOML, or a table is no rule."""
     problem = ""
     rules: list[Rule] = []
     try:
@@ -383,15 +336,7 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
     """Return rules as TOML for `parse_rules`, without rules of one run and rules with secrets.
 
-    Args:
-        rules: The rules.
-        definitions: The tools seen: a rule that allows a single tool is saved with its present definition.
-
-    >>> print(write_rules([Rule("allow", "fs:read_*", {"path": "/tmp/*"})]))
-    [[consent]]
-    allow = "fs:read_*"
-    arguments = { path = "/tmp/*" }
-    <BLANKLINE>
+    With `definitions`, a rule that allows a single tool is saved with its present definition.
     """
     kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
     return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)

@@ -175,13 +175,7 @@ MAX_REDIRECTS = 5
 
 
 class HttpProbe:
-    """A URL that the doctor queries without a session, each answer within some seconds.
-
-    Attributes:
-        entrance: Logs in if the server asks for it; None for never.
-        redirects: The targets of the redirects, in order.
-        session: The session id from a handshake, or "".
-    """
+    """A URL that the doctor queries without a session, each answer within some seconds."""
 
     def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: LogInProbe | None = None) -> None:
         self._spec = spec
@@ -225,17 +219,11 @@ class HttpProbe:
         return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
 
     async def get_at(self, path: str = "") -> Reply:
-        """Get the URL, or another path of the same server, as a client of the old HTTP+SSE transport does.
-
-        Reads only the beginning of a stream.
-        """
+        """Get the URL, or a path of its server, as a client of the HTTP+SSE transport: only the start of a stream."""
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
 
     async def document(self, url: str) -> Reply:
-        """Get a JSON document from another server, without this server's credentials.
-
-        Refuses addresses of this machine and its network if the MCP server is outside.
-        """
+        """Get a JSON document without this server's credentials; not from a local address for a remote server."""
         issuer = getattr(getattr(self._spec, "auth", None), "issuer", None)
         if address := await Reach(self._url, [issuer]).refused(url):
             reply = Reply()
@@ -427,11 +415,7 @@ async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[
 async def _let_in(
     spec: HttpSpec, patient: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
 ) -> Reply | None:
-    """Get past a 401, if that is possible; `again` repeats the request with a token, the first time after the log-in.
-
-    Returns:
-        The answer with the token; `reply` if there is no log-in to try, None if the log-in did not help.
-    """
+    """Get past a 401 with a token; return the answer, `reply` if there is no log-in to try, None if it did not help."""
     entrance = patient.entrance
     if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
         return reply
@@ -537,11 +521,7 @@ async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
 
 
 class LogInProbe:
-    """The log-in of an examination; without an authorizer no user is asked.
-
-    Attributes:
-        open: Whether requests are sent with a token.
-    """
+    """The log-in of an examination; without an authorizer the user is not asked. `open`: a token is sent."""
 
     def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
         self._authorizer = logins.authorizer

@@ -43,13 +43,7 @@ __all__ = [
 
 
 class _Asked(NamedTuple):
-    """The outcome of a request.
-
-    Attributes:
-        problem: Why there is no result, or "".
-        code: The JSON-RPC error code, or None.
-        unread: The raw result that breaks the protocol, or None.
-    """
+    """The outcome of a request; `problem` is why there is no result, `unread` a result that breaks the protocol."""
 
     result: dict[str, Any] | None
     seconds: float
@@ -219,11 +213,8 @@ class Offer:
     """One list of a server.
 
     Attributes:
-        announced: Whether the server announces its capability.
         items: The raw items; also those of an answer that as a whole breaks the protocol.
-        parsed: The valid items as definitions.
         unread: The invalid items: which one, and what is wrong with it.
-        problem: Why the list could not be fetched, or "".
         odd: Problems of a list that could be fetched, each with what to do.
     """
 

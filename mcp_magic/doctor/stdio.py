@@ -43,14 +43,7 @@ __all__ = [
 
 @dataclass
 class Reply:
-    """The answer to a request.
-
-    Attributes:
-        failure: Why there is no answer: `"no answer in 5 s"`.
-        garbage: The output that arrived instead and is not a message.
-        headers: The HTTP headers, names in lower case.
-        body: The beginning of the HTTP body.
-    """
+    """The answer to a request, or the `failure` why there is none; headers have names in lower case."""
 
     message: dict[str, Any] | None = None
     seconds: float = 0.0
@@ -184,12 +177,9 @@ LOOK_SECONDS = 0.05
 
 @dataclass
 class Ending:
-    """How a process ended.
+    """How a process ended: after how many seconds, `"by itself"`, by `"SIGTERM"` or `"SIGKILL"`.
 
-    Attributes:
-        seconds: The time from the end of its input.
-        how: `"by itself"`, `"SIGTERM"` or `"SIGKILL"`.
-        children: Whether its child processes outlived it; they were killed.
+    `children`: its child processes outlived it, and were killed.
     """
 
     seconds: float
@@ -199,12 +189,7 @@ class Ending:
 
 
 class ServerProcess:
-    """A process that the doctor starts, queries and ends.
-
-    Attributes:
-        garbage: The first output lines that are not messages.
-        echoes: Whether it sends back its input.
-    """
+    """A process that the doctor starts, queries and ends; `garbage` is its output that is no message."""
 
     def __init__(self, spec: StdioSpec) -> None:
         self._spec = spec
@@ -393,11 +378,7 @@ SILENT_SECONDS = 3.0
 async def begin_by_hand(
     patient: ServerProcess, spec: StdioSpec, step: Step
 ) -> tuple[Reply | None, Reply | None] | None:
-    """Start a server and send it both opening requests, `initialize` to a second process if necessary.
-
-    Returns:
-        Their answers, or None if no process could answer.
-    """
+    """Start a server and send it both opening requests; return the answers, or None if no process could answer."""
     try:
         await patient.start()
     except NotImplementedError:

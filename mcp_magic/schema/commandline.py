@@ -75,13 +75,7 @@ REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
 
 @dataclass(frozen=True)
 class Item:
-    """One argument as the user wrote it.
-
-    Attributes:
-        parts: The name, split at its dots; empty for all arguments at once.
-        source: The kind of `text`.
-        text: The text, JSON, Python source or file name.
-    """
+    """One argument as the user wrote it: its name, split at its dots (empty for all arguments), and its value."""
 
     parts: tuple[str, ...]
     source: Source
@@ -94,21 +88,12 @@ class Item:
 
 
 def read_item(written: str, *, objects: bool = True) -> Item:
-    """Parse one argument.
-
-    Args:
-        written: The argument, for example `city=Oslo`.
-        objects: Whether `$variable` and `{expression}` stand for Python objects; if not, they are text.
-
-    Raises:
-        ArgumentsError: The argument has no `=` and is no object.
+    """Parse one argument; without `objects`, `$variable` and `{expression}` are text.
 
     >>> read_item("a.b:=[1]")
     Item(parts=('a', 'b'), source='json', text='[1]')
     >>> read_item("n={x + 1}")
     Item(parts=('n',), source='python', text='x + 1')
-    >>> read_item("$settings")
-    Item(parts=(), source='python', text='settings')
     """
     if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
         return whole
@@ -148,11 +133,7 @@ def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
 
 
 def is_stray(word: str) -> bool:
-    """Return whether a word is no argument, because it has no `=` and is no object.
-
-    >>> is_stray("Oslo"), is_stray("city=Oslo"), is_stray('{"city": "Oslo"}')
-    (True, False, False)
-    """
+    """Return whether a word is no argument, because it has no `=` and is no object."""
     if word[:1] in ("$", "{") and _whole(word, objects=True):
         return False
     try:
@@ -215,11 +196,7 @@ def _python(value: str) -> str | None:
 
 
 def python_source(value: str) -> str | None:
-    """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither.
-
-    >>> python_source("{x + 1}"), python_source("{'x': x, **more}"), python_source('{"x": 1}'), python_source("{x +}")
-    ('x + 1', "{'x': x, **more}", None, None)
-    """
+    """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither."""
     if not _in_braces(value) or _is_json(value):
         return None
     return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
@@ -275,11 +252,7 @@ def escape_word(text: str) -> str:
 
 
 def unescape_word(word: str) -> str:
-    r"""Return the text of an escaped word; the inverse of `escape_word`.
-
-    >>> unescape_word(r"\{x}"), unescape_word(r"\x")
-    ('{x}', '\\x')
-    """
+    """Return the text of an escaped word; the inverse of `escape_word`."""
     return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word
 
 
@@ -520,18 +493,9 @@ def call_line(
 ) -> str:
     r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
 
-    The names come from a server. If the name of an argument cannot be typed, one JSON object gives all arguments. If
-    the name of the tool cannot be typed, the line is a comment (see `line_or_comment`).
-
-    Args:
-        tool: The tool, as `server:tool`.
-        arguments: JSON values.
-        command: The magic and its subcommand.
-        schema: The tool's input schema. With it, each argument gets the simplest spelling that reads back. Without
-            it, only a text that cannot be mistaken for another type is written as text.
-
-    Raises:
-        ArgumentsError: A value is not JSON.
+    If the name of an argument cannot be typed, one JSON object gives all; if the tool's cannot, the line is a comment.
+    With a schema, each argument gets the simplest spelling that reads back. Without one, only a text that cannot be
+    mistaken for another type is written as text.
 
     >>> call_line("math:add", {"a": 1, "note": "it's"})
     '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
@@ -546,14 +510,10 @@ def call_line(
 
 
 def line_or_comment(line: str, *, typed: bool = True) -> str:
-    r"""Return the line, or a comment in its place if the line cannot be typed.
+    r"""Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
 
     A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
     make the line differ from what the user sees.
-
-    Args:
-        line: The line.
-        typed: Whether every word of it can be typed.
 
     >>> line_or_comment("%mcp read 'a\n!rm x'")
     "# cannot be typed: %mcp read 'a\\n!rm x'"
@@ -583,11 +543,7 @@ def as_command(words: Iterable[str]) -> str:
 
 
 def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:
-    """Return the line that gets a prompt.
-
-    >>> prompt_line("docs:review", {"code": "x = 1"})
-    "%mcp prompt docs:review 'code=x = 1'"
-    """
+    """Return the line that gets a prompt."""
     return call_line(prompt, arguments, command, schema={"additionalProperties": {"type": "string"}})
 
 
@@ -672,11 +628,7 @@ def parse_prompt_arguments(
     evaluate: Callable[[str], Any] | None = None,
     directory: Path | None = None,
 ) -> dict[str, str]:
-    """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`.
-
-    Raises:
-        ArgumentsError: A word is no argument of the prompt.
-    """
+    """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`."""
     schema = prompt_schema(arguments)
     return parse_arguments(items, schema, evaluate=evaluate, directory=directory, convert=_prompt_text)
 
@@ -688,9 +640,5 @@ def _prompt_text(value: Any, field: Field, path: str) -> Any:
 
 
 def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
-    """Raise unless the arguments fit the prompt.
-
-    Raises:
-        ArgumentsError: An argument is missing, unknown or not text.
-    """
+    """Raise an ArgumentsError if an argument of a prompt is missing, unknown or not text."""
     check_arguments(given, prompt_schema(arguments))

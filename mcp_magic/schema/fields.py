@@ -43,11 +43,7 @@ __all__ = [
 
 
 class Sentinel:
-    """A named singleton that is false and equals only itself.
-
-    >>> UNSET
-    unset
-    """
+    """A named singleton that is false and equals only itself."""
 
     __slots__ = ("_name",)
 
@@ -85,20 +81,12 @@ MAX_TEXT = 60
 
 
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
-    """Shorten a text for a message.
-
-    >>> shorten("abcdef", 4)
-    'abc…'
-    """
+    """Shorten a text for a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def label(value: Any) -> str:
-    """Return a choice as typed on the command line.
-
-    >>> label("a b"), label(None), label(3)
-    ('a b', 'null', '3')
-    """
+    """Return a choice as typed on the command line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
 
 
@@ -283,9 +271,6 @@ def says_base64(schema: Mapping[str, Any]) -> bool:
 
     Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
     most often, only in the words of the title or description.
-
-    >>> says_base64({"type": "string", "description": "The picture, base64-encoded"})
-    True
     """
     if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
         return True
@@ -309,15 +294,7 @@ _NAMES = ("patternProperties", "required", "minProperties")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """One value that a schema describes.
-
-    Attributes:
-        name: The property's name; "" for the root.
-        raw: The schema as the server wrote it.
-        required: Whether the object around it must have it.
-        resolver: Resolves the references of the schema's document, and holds its budget.
-        depth: The field's level in the schema, 0 for the root.
-    """
+    """One value that a schema describes: its name ("" for the root), the schema as written, and its document."""
 
     name: str
     raw: Any = field(repr=False)
@@ -542,12 +519,7 @@ class Field:
         return constraints_text(self.schema)
 
     def describe(self) -> str:
-        """Return a line of help: name, type, constraints, default and description.
-
-        >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
-        >>> root_field(schema).children[0].describe()
-        'n (integer, at least 1, optional, default 3): How many'
-        """
+        """Return a line of help: name, type, constraints, default and description."""
         facts = [expected(self)]
         if not self.required:
             facts.append("optional")
@@ -580,10 +552,6 @@ def kept_root(schema: Any) -> Field:
 
     The caller must not change the schema in place. A new root is made after a tenth of the budget is used, so that a
     call never finds fewer fields than the first one did, and the fields kept stay few.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}}}
-    >>> kept_root(schema) is kept_root(schema), kept_root(schema) is kept_root(dict(schema))
-    (True, False)
     """
     root = _kept.get(id(schema))
     if root is None or root.raw is not schema or not root.resolver.budget.is_fresh:

@@ -79,13 +79,7 @@ _noted: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", d
 
 @contextmanager
 def unchecked() -> Iterator[dict[str, None]]:
-    """Collect, as keys of a dict, the patterns that are not checked while the context is open.
-
-    >>> with unchecked() as patterns:
-    ...     _ = matches("^a$", "b"), matches("(", "b")
-    >>> list(patterns)
-    ['(']
-    """
+    """Collect, as keys of a dict, the patterns that are not checked while the context is open."""
     noted: dict[str, None] = {}
     token = _noted.set(noted)
     try:
@@ -177,13 +171,7 @@ CHECKS_PER_VALUE = 20
 
 
 class Budget:
-    """What remains of a schema's limits.
-
-    Attributes:
-        nodes: Fields that may still be made.
-        steps: References and `allOf` parts that may still be followed.
-        made: Fields made so far, also those found by name, which the budget does not limit.
-    """
+    """What remains of a schema's limits; `made` counts all fields, also those that the limits do not concern."""
 
     __slots__ = ("made", "nodes", "steps")
 
@@ -198,12 +186,7 @@ class Budget:
         return self.made < MAX_NODES // 10 and self.steps > MAX_STEPS * 9 // 10
 
     def take(self, wanted: int = 1) -> int:
-        """Return how many of the wanted nodes may be made, and subtract them.
-
-        >>> budget = Budget(nodes=5)
-        >>> budget.take(3), budget.take(3), budget.take(3)
-        (3, 2, 0)
-        """
+        """Return how many of the wanted nodes may be made, and subtract them."""
         taken = min(wanted, self.nodes)
         self.nodes -= taken
         return taken
@@ -227,11 +210,7 @@ def limited_steps(value: Any) -> Iterator[None]:
 
 
 def spend_step(steps: int = 1) -> None:
-    """Count steps of the running validation.
-
-    Raises:
-        StepsExceeded: No steps are left.
-    """
+    """Count steps of the running validation; `StepsExceeded` if none are left."""
     left = _steps_left.get()
     if left is not None:
         left[0] -= steps
@@ -240,11 +219,7 @@ def spend_step(steps: int = 1) -> None:
 
 
 def measure(value: Any) -> tuple[int, int]:
-    """Return how many values a value contains, itself included, and on how many levels.
-
-    >>> measure([1, {"a": 2}])
-    (4, 3)
-    """
+    """Return how many values a value contains, itself included, and on how many levels."""
     count, levels, level = 0, 0, [value]
     while level:
         count += len(level)

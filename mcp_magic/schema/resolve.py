@@ -75,11 +75,7 @@ def json_key(value: Any) -> Hashable:
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
-    """Return JSON values in order, without duplicates.
-
-    >>> distinct([1, True, 1.0, [2], [2]])
-    [1, True, [2]]
-    """
+    """Return JSON values in order, without duplicates."""
     found: dict[Hashable, Any] = {}
     for value in values:
         found.setdefault(json_key(value), value)
@@ -189,13 +185,7 @@ _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "cons
 
 
 class Plain(NamedTuple):
-    """A schema without references, `allOf` and null.
-
-    Attributes:
-        schema: The effective schema. With several alternatives: its annotations and `anyOf`.
-        alternatives: The alternatives, none of which has alternatives itself; empty unless there are two or more.
-        nullable: Whether null is allowed.
-    """
+    """A schema without references, `allOf` and null, and its alternatives, which have none themselves."""
 
     schema: Schema
     alternatives: list[Schema]
@@ -211,12 +201,7 @@ class _Walk:
 
 
 class Resolver:
-    """Makes the schemas of one document plain.
-
-    Attributes:
-        root: The document.
-        budget: The document's remaining limits.
-    """
+    """Makes the schemas of one document plain, within its budget."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -346,11 +331,7 @@ class Resolver:
 
 
 def index_in(place: list[Any], key: str) -> int | None:
-    """Return the list index that a part of a JSON pointer names, or None if the list has no such item.
-
-    >>> index_in(["a", "b"], "1"), index_in(["a", "b"], "2"), index_in(["a"], "9" * 5_000)
-    (1, None, None)
-    """
+    """Return the list index that a part of a JSON pointer names, or None if the list has no such item."""
     if not key.isdecimal() or len(key) > len(str(len(place))):
         return None
     return int(key) if int(key) < len(place) else None

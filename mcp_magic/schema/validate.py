@@ -157,13 +157,7 @@ MAX_VALUES = 10_000
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem in arguments.
-
-    Attributes:
-        path: The path of the value, also of one that is missing; () for the root.
-        text: The message.
-        missing: Whether the value is missing.
-    """
+    """One problem in arguments; `path` is () for the root, and also the place of a value that is missing."""
 
     path: tuple[str | int, ...]
     text: str
@@ -302,11 +296,7 @@ def _field_at(root: Field, path: Iterable[str | int]) -> Field:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """Return a path in the syntax of Python.
-
-    >>> path_text(["items", 0, "price"])
-    'items[0].price'
-    """
+    """Return a path in the syntax of Python: `items[0].price`."""
     text = ""
     for key in path:
         text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)
@@ -367,12 +357,7 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
     """Return the error of a schema by its metaschema; None if it is valid or too large to be checked.
 
-    Args:
-        schema: The schema.
-        cls: The draft to check by, instead of the one that the schema names (default 2020-12).
-
-    Raises:
-        RecursionError: The schema is nested too deeply.
+    `cls` is the draft to check by, instead of the one that the schema names. Deep nesting is a RecursionError.
     """
     from jsonschema.exceptions import best_match
 
@@ -596,11 +581,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
 
 
 def is_surely_valid(schema: Any) -> bool:
-    """Return whether a schema is surely valid; if False, only the metaschema can tell.
-
-    >>> is_surely_valid({"type": "object"}), is_surely_valid({"type": "int"})
-    (True, False)
-    """
+    """Return whether a schema is surely valid; if False, only the metaschema can tell."""
     return native_check(schema) is not _unsure
 
 
@@ -609,13 +590,7 @@ def _unsure(_: Any) -> bool:
 
 
 class _Reading:
-    """Prepares a schema for jsonschema-rs, and counts the steps of a validation by it.
-
-    Attributes:
-        root: The schema, which this class modifies.
-        ends: Whether the schema describes at most `MAX_LEVELS` levels.
-        keywords: The custom keywords that the schema needs, once `steps` has read it.
-    """
+    """Prepares a schema, which it modifies, for jsonschema-rs, and counts the steps of a validation by it."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -628,8 +603,7 @@ class _Reading:
     def steps(self, schema: Any, levels: int) -> list[int]:
         """Return, for each level from that of `schema` down, how many subschemas at most are tried for one value.
 
-        Raises:
-            ValueError: jsonschema-rs must not check some part of it.
+        A part that jsonschema-rs must not check is a ValueError.
         """
         self._parts += 1
         if isinstance(schema, bool):
@@ -753,15 +727,7 @@ MAX_ERRORS = 200
 
 @dataclass(slots=True)
 class _Compiled:
-    """A compiled schema. Holds the schema, so that no other object gets its `id`, the cache's key.
-
-    Attributes:
-        fits: Returns whether a value surely fits.
-        has_patterns: Whether the schema has patterns, of which some may not be checked.
-        names: All argument names; None if the schema takes others.
-        validator: Created on first use.
-        given_up: Whether a validation by jsonschema used up its steps. It is not tried again then.
-    """
+    """A compiled schema, which it holds so that no other object gets its `id`, the cache's key."""
 
     schema: Mapping[str, Any]
     fits: Callable[[Any], bool]
@@ -780,19 +746,11 @@ _compiled: dict[tuple[int, bool], _Compiled] = {}
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Raise unless the arguments are valid by the draft that the schema names (default 2020-12).
+    """Raise an ArgumentsError unless the arguments are valid by the draft that the schema names (default 2020-12).
 
     An unlisted name is a mistake too, unless the schema allows more names (`additionalProperties`,
     `patternProperties`) or lists none. An invalid schema or a reference to another document is left to the server:
-    nothing is fetched.
-
-    Args:
-        arguments: JSON values; see `to_json_value`.
-        schema: The tool's input schema. Its compiled form is cached by `id`, so pass the same object each time.
-
-    Raises:
-        ArgumentsError: The arguments are invalid. The message tells at most three problems, one on a line: the
-            argument, what was expected and what was given.
+    nothing is fetched. The compiled form of a schema is cached by `id`, so pass the same object each time.
 
     >>> check_arguments({"n": "x"}, {"properties": {"n": {"type": "integer"}}})
     Traceback (most recent call last):
@@ -803,19 +761,10 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arguments of a call as they are sent: valid JSON values, with defaults filled in.
+    """Return the arguments of a call as they are sent, and by path the defaults that were filled in.
 
-    Fills in a default only for a required name that is missing, also inside objects and lists.
-
-    Args:
-        arguments: Python objects by name; see `to_json_value`.
-        schema: As for `check_arguments`.
-
-    Returns:
-        The arguments, and the defaults that were filled in, by path.
-
-    Raises:
-        ArgumentsError: An argument has no JSON form, or the arguments are invalid.
+    A default is filled in only for a required name that is missing, also inside objects and lists. Arguments that have
+    no JSON form or are invalid are an ArgumentsError; see `check_arguments`.
 
     >>> schema = {"properties": {"scale": {"default": "css"}, "type": {}}, "required": ["scale"]}
     >>> prepare_arguments({"type": "png"}, schema)
@@ -846,10 +795,6 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
     """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
-
-    Args:
-        structured: JSON values.
-        schema: The output schema. Its compiled form is cached by `id`, so pass the same object each time.
 
     Returns:
         What was not checked and why, in words; "" if all of it was checked.
@@ -886,11 +831,7 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
 
 
 def unchecked_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Return what of checked arguments was not checked and why, in words; "" if all of it was checked.
-
-    >>> unchecked_arguments({"a": "x"}, {"properties": {"a": {"pattern": "("}}})
-    'the arguments were not checked against the pattern ('
-    """
+    """Return what of checked arguments was not checked and why, in words; "" if all of it was checked."""
     compiled = _compile(schema)
     if not (compiled.given_up or compiled.has_patterns):
         return ""
@@ -913,11 +854,7 @@ def _remark(subject: str, patterns: Mapping[str, None]) -> str:
 
 
 def is_bounded(schema: Mapping[str, Any]) -> bool:
-    """Return whether validation stays within its steps, tried with example values.
-
-    >>> is_bounded({"properties": {"n": {"type": "integer"}}, "required": ["n"]})
-    True
-    """
+    """Return whether validation stays within its steps, tried with example values."""
     argument_problems(example_arguments(schema), schema)
     argument_problems({child.name: {} for child in root_field(schema).children if child.required}, schema)
     return not _compile(schema).given_up
