@@ -415,9 +415,10 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NOT_IN_URI = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
-_NOT_IN_LITERAL = re.compile(r"[\x00-\x20\"<>\\^`{|}\x7f]|%(?![0-9A-Fa-f]{2})")
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
-_EXPRESSION = re.compile(rf"[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*")
+_TEMPLATE = re.compile(
+    rf"(?:[^\x00-\x20\"<>\\^`{{|}}%\x7f]|%[0-9A-Fa-f]{{2}}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
+)
 _MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[^\s;\"]+|\"[^\"]*\"))*")
 
 
@@ -435,19 +436,8 @@ def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
 
 def template_problem(template: str) -> str:
     """Return what is wrong with a URI template, or "" if it is valid."""
-    rest = template
-    while rest:
-        literal, opened, rest = rest.partition("{")
-        if odd := _NOT_IN_LITERAL.search(literal):
-            return "a } without its {" if odd[0] == "}" else f"{odd[0]!r} must be percent-encoded"
-        if not opened:
-            return ""
-        expression, closed, rest = rest.partition("}")
-        if not closed:
-            return "a { without its }"
-        if not _EXPRESSION.fullmatch(expression):
-            return f"{{{expression[:60]}}} is not an expression of it"
-    return ""
+    rest = _TEMPLATE.sub("", template, count=1)
+    return f"{rest[:60]!r} cannot be read" if rest else ""
 
 
 def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,11 +49,7 @@ MAX_NUMBER = 400
 """Characters of a pattern that may be a number; the largest double has 309 digits."""
 
 
-class _Absent:
-    pass
-
-
-_ABSENT = _Absent()
+_ABSENT: Any = object()
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,13 +228,12 @@ class Rule:
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
-        """The rule's arguments, secrets masked."""
+        """The rule's arguments, secrets masked; a pattern for any value reveals nothing."""
         from mcp_magic.display.arguments import hidden_arguments
 
         shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
-        return {
-            name: self.arguments[name] if _is_wild(self.arguments[name]) else value for name, value in shown.items()
-        }
+        anything = {name: wanted for name, wanted in self.arguments.items() if set(str(wanted)) <= {"*", "?"}}
+        return shown | anything
 
     @property
     def holds_secret(self) -> bool:
@@ -255,11 +249,6 @@ class Rule:
         if self.servers is not None and self.tool.partition(":")[0] not in self.servers:
             line += f" ({listed(self.servers)} only)" if self.servers else " (no server)"
         return f"{line} (this run only)" if self.run else line
-
-
-def _is_wild(wanted: Any) -> bool:
-    """Whether a pattern accepts any value, and so reveals nothing."""
-    return isinstance(wanted, str) and set(wanted) <= {"*", "?"}
 
 
 def _is_exactly(value: Any, wanted: Any) -> bool:
@@ -359,21 +348,17 @@ def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str
 
 
 def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
-    lines = ["[[consent]]", f"{rule.action} = {_toml(rule.tool)}"]
-    if rule.arguments:
-        pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
-        lines.append(f"arguments = {{ {pairs} }}")
-    if rule.exact:
-        lines.append("exact = true")
-    if rule.servers is not None:
-        lines.append(f"servers = {_toml(list(rule.servers))}")
-    if identities:
-        lines.append(f"identities = {_toml(dict(identities))}")
-    if definition:
-        lines.append(f"definition = {_toml(definition)}")
-    if rule.reason:
-        lines.append(f"reason = {_toml(rule.reason)}")
-    return "\n".join(lines) + "\n"
+    members = {
+        rule.action: rule.tool,
+        "arguments": dict(rule.arguments),
+        "exact": rule.exact,
+        "servers": None if rule.servers is None else list(rule.servers),
+        "identities": dict(identities),
+        "definition": definition,
+        "reason": rule.reason,
+    }
+    lines = [f"{name} = {_toml(value)}" for name, value in members.items() if value or value == []]
+    return "\n".join(["[[consent]]", *lines]) + "\n"
 
 
 def _key(name: str) -> str:
@@ -392,18 +377,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# Rules that never decide, because an earlier rule matches all their calls.
-#
-# Only certain cases are reported: a rule that several others cover together is not found.
-
-MAX_LENGTH = 2_000
-"""Largest total length of two patterns to compare: the cost is the product of their lengths."""
-
-_TOKENS = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-"""The tokens of a pattern, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
-
-_NUMBER = re.compile(r"\s*(?:[-+.\deE]+|NaN|-?Infinity)\s*")
-"""A pattern that is a number matches every spelling of it (`10`, `1e1`)."""
+# Rules that never decide, because an earlier rule matches all their calls. Only plain cases are reported.
 
 
 def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]:
@@ -417,19 +391,21 @@ def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]
 
 
 def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether a rule decides about every call that a later rule matches."""
-    if earlier.run not in (None, later.run) or not pattern_covers(earlier.tool, later.tool):
+    """Whether an earlier rule matches every call that a later one matches."""
+    if earlier.run not in (None, later.run) or earlier.servers not in (None, later.servers):
         return False
-    if not _servers_cover(earlier, later) or not _arguments_cover(earlier, later):
+    if not pattern_covers(earlier.tool, later.tool):
         return False
+    if earlier.arguments or earlier.exact:
+        # an allowing rule needs every reading of a call to fit; for a denying one, one reading is enough
+        stricter = earlier.action == "allow" and later.action != "allow" and not earlier.exact
+        if stricter or earlier.exact != later.exact or _written(earlier) != _written(later):
+            return False
     return not (earlier.action == later.action == "allow") or _allows_the_same(earlier, later, definitions)
 
 
-def _servers_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether the `servers` of a rule include those of a later rule."""
-    if earlier.servers is None:
-        return True
-    return set(later.servers or [later.tool.partition(":")[0]]) <= set(earlier.servers)
+def _written(rule: Rule) -> str:
+    return json.dumps(dict(rule.arguments), sort_keys=True)
 
 
 def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
@@ -443,82 +419,6 @@ def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bo
     )
 
 
-def _arguments_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether every call whose arguments match a later rule also matches an earlier one."""
-    if earlier.exact:
-        same = later.exact and earlier.arguments.keys() == later.arguments.keys()
-        return same and all(_exact_covers(earlier.arguments[name], later.arguments[name]) for name in later.arguments)
-    # an allowing rule needs every reading to fit; for a denying or exact rule one reading is enough
-    strict = earlier.action == "allow" and (later.action != "allow" or later.exact)
-    return all(
-        path in later.arguments
-        and (_takes_all(path, wanted) if strict else _reading_covers(wanted, later.arguments[path]))
-        for path, wanted in earlier.arguments.items()
-    )
-
-
-def _takes_all(path: str, wanted: Any) -> bool:
-    """Whether an argument only has to be present; a dotted path does not qualify, because one reading may lack it."""
-    return "." not in path and _is_star(wanted)
-
-
-def _is_star(wanted: Any) -> bool:
-    return isinstance(wanted, str) and set(wanted) == {"*"}
-
-
-def _exact_covers(wide: Any, narrow: Any) -> bool:
-    """Whether one pattern or value of an `exact` rule covers that of another."""
-    if isinstance(wide, str):
-        return pattern_covers(wide, narrow) if isinstance(narrow, str) else narrow is None and fnmatchcase("null", wide)
-    return not isinstance(narrow, str) and json.dumps(wide) == json.dumps(narrow)
-
-
-def _reading_covers(wide: Any, narrow: Any) -> bool:
-    """Whether a pattern or value, matched reading by reading, covers another; numbers have many spellings."""
-    if _is_star(wide) or (type(wide) is type(narrow) and json.dumps(wide) == json.dumps(narrow)):
-        return True
-    if isinstance(wide, str) and isinstance(narrow, str):
-        return not _NUMBER.fullmatch(narrow) and pattern_covers(wide, narrow)
-    return isinstance(wide, str) and isinstance(narrow, int | None) and fnmatchcase(json.dumps(narrow), wide)
-
-
 def pattern_covers(wide: str, narrow: str) -> bool:
-    """Whether one pattern matches every text that another matches; False if that is not certain.
-
-    >>> pattern_covers("math:*", "math:multiply"), pattern_covers("*", "math:*"), pattern_covers("fs:r*", "fs:*d")
-    (True, True, False)
-    """
-    if len(wide) + len(narrow) > MAX_LENGTH:
-        return wide in ("*", narrow)
-    tokens = [_plain(token) for token in _TOKENS.findall(narrow)]
-    if all((len(token) == 1 and token not in "*?") or token in _LITERAL for token in tokens):
-        return fnmatchcase("".join(_LITERAL.get(token, token) for token in tokens), wide)
-    # columns: how many tokens of `narrow` the tokens of `wide` read so far can match
-    reached = [True] + [False] * len(tokens)
-    for symbol in (_plain(token) for token in _TOKENS.findall(wide)):
-        after = [symbol == "*" and reached[0]]
-        for at, token in enumerate(tokens):
-            if symbol == "*":
-                after.append(reached[at + 1] or after[at])
-            else:
-                after.append(reached[at] and _one_covers(symbol, token))
-        reached = after
-    return reached[-1]
-
-
-_LITERAL = {"[*]": "*", "[?]": "?", "[[]": "["}
-"""How `Rule` writes characters that would otherwise be wildcards."""
-
-
-def _plain(token: str) -> str:
-    return token[1] if len(token) == 3 and token[1] not in "*?[!" else token
-
-
-def _one_covers(wide: str, narrow: str) -> bool:
-    """Whether a one-character token matches everything that another token matches."""
-    if narrow == "*":
-        return False
-    if wide in ("?", narrow):
-        return True
-    literal = _LITERAL.get(narrow, narrow)
-    return len(literal) == 1 and narrow != "?" and fnmatchcase(literal, wide)
+    """Whether one pattern surely matches every text that another matches; never sure with `?` or `[` in the first."""
+    return wide == narrow or (not set("?[") & set(wide) and "[" not in narrow and fnmatchcase(narrow, wide))
