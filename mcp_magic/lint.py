@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
     from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "ERROR",
-    "MAX_NAME",
-    "NOTE",
-    "WARNING",
-    "Finding",
-    "Findings",
-    "Hidden",
-    "hidden",
-    "lint_offers",
-    "lint_tool",
-    "schema_findings",
-    "suspicions",
-    "template_problem",
-    "unhidden",
-    "wrapped",
-]
-
 
 # The results: single findings, and a listing of all.
 

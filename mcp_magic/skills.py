@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ResourceResult
 
-__all__ = [
-    "EXTENSION",
-    "FrontMatterError",
-    "LoadedSkill",
-    "Skill",
-    "SkillFile",
-    "Skills",
-    "read_entry",
-    "same_front_matter",
-    "split_front_matter",
-]
-
 
 # The entries of skills: what a server says about a skill before it is read.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".

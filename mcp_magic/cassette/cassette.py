@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.session.wire import Wire
 
-__all__ = [
-    "MODES",
-    "Cassette",
-    "Deck",
-    "InProcess",
-    "SessionRecorder",
-    "deck",
-    "error_members",
-    "examining",
-    "http_error",
-    "masked",
-    "recorded_error",
-    "tenths",
-]
-
 
 # A cassette in use. Requests and turns of models are masked, and written as they happen.
 

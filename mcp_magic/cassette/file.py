@@ -41,8 +41,6 @@ from mcp_magic.schema.commandline import as_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FORMAT", "LARGEST", "CassetteFile"]
-
 FORMAT = 1
 """The format version that is written, and the newest that can be read."""
 

@@ -11,8 +11,6 @@ from typing import Annotated, Any, Required
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic supports the one of `typing` only from Python 3.12 on
 
-__all__ = ["problem_of"]
-
 Number = Annotated[int, Field(ge=0, le=10**9)]
 Seconds = Annotated[float, Field(ge=0, le=10**6, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=1000)]

@@ -13,25 +13,6 @@ from mcp_magic.schema.secrets import MASK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "COMPARED",
-    "LISTEN",
-    "MEMBERS",
-    "Content",
-    "Examined",
-    "Scene",
-    "Server",
-    "Session",
-    "Step",
-    "difference",
-    "key_of",
-    "read",
-    "session_of",
-    "shown",
-    "subscription_of",
-    "with_subscription",
-]
-
 
 # Scenes, the units of replay.
 #

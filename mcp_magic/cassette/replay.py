@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Wire
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["LiveFallback", "ReplayTransport", "open_through", "retell"]
-
 
 # The order of concurrent scenes: as recorded.
 

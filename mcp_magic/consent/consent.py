@@ -31,25 +31,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.consent.definitions import Change
 
-__all__ = [
-    "PERSON",
-    "POLICIES",
-    "Approver",
-    "Audit",
-    "Consent",
-    "Decision",
-    "Record",
-    "Request",
-    "another_server",
-    "as_it_is",
-    "because_changed",
-    "covers",
-    "masked",
-    "outgrown",
-    "record_of",
-    "ruling",
-]
-
 
 # Request and decision: the values passed between the caller, the approver and `Consent`.
 

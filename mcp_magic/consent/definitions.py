@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
-
 KEPT = 20
 """Definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept."""
 

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = [
-    "ACTIONS",
-    "Rule",
-    "all_fit",
-    "any_fits",
-    "exactly",
-    "flat",
-    "lasting_rule",
-    "parse_rules",
-    "pattern_covers",
-    "rule_of",
-    "unreached",
-    "write_rules",
-]
-
 
 # How a rule matches arguments.
 #

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from mcp_magic.doctor.stdio import Ending
     from mcp_magic.session.connection import Connection
 
-__all__ = ["STEPS", "examine"]
-
 
 # The step resolve: what a target means, and where that is written.
 

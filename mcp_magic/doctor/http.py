@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = ["HttpProbe", "LogInProbe", "host_and_port", "look_at_connection", "look_at_http", "look_at_tls", "proxy_of"]
-
 
 # The way to a URL: name, connection, TLS.
 

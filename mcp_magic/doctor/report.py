@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.lint import Findings
 
-__all__ = ["FAILED", "NOT_REACHED", "OK", "SKIPPED", "WARNING", "DoctorReport", "Remark", "Step", "Stop"]
-
 OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not needed", "not reached"
 
 _MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001

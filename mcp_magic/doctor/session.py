@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.lint import Findings
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "fetch_offers",
-    "judge_call",
-    "judge_capabilities",
-    "judge_findings",
-    "judge_lists",
-    "judge_ping",
-    "judge_version",
-]
-
 
 # Requests on an open session that do not change its counters, and messages for their failures.
 

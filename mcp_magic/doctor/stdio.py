@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = [
-    "Ending",
-    "Reply",
-    "ServerProcess",
-    "begin_by_hand",
-    "discover",
-    "initialize",
-    "is_message",
-    "judge_closing",
-    "judge_ending",
-    "judge_eras",
-]
-
 
 # The two requests that may open a session, as JSON-RPC messages, and what their answers mean.
 # Sources: specification 2026-07-28, "Discovery"; specification 2025-11-25, "Lifecycle".

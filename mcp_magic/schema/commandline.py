@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 
     from mcp_types import PromptArgument
 
-__all__ = [
-    "CELL",
-    "REFERENCE",
-    "Item",
-    "as_command",
-    "as_word",
-    "call_line",
-    "check_prompt_arguments",
-    "escape_name",
-    "escape_text",
-    "escape_word",
-    "is_stray",
-    "line_or_comment",
-    "parse_arguments",
-    "parse_prompt_arguments",
-    "prompt_line",
-    "prompt_schema",
-    "python_source",
-    "read_item",
-    "stray_error",
-    "unescape_word",
-]
-
 
 # The syntax of one argument, as in HTTPie: `name=text`, `name:=json`, `name=$variable`, `name={expression}`,
 # `name=@file`, `name:=@file`, where `@cell` is the cell below the line. Without a name, `$dict`, `{expression}` or a

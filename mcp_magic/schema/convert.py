@@ -26,17 +26,6 @@ from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import matches
 from mcp_magic.schema.resolve import is_number
 
-__all__ = [
-    "UnfitText",
-    "base64_text",
-    "check_text",
-    "from_text",
-    "json_arguments",
-    "read_json",
-    "to_json_value",
-]
-
-
 # Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts. This module imports none of these
 # libraries: an object of theirs can exist only after its library was imported.
 

@@ -14,8 +14,6 @@ from mcp_magic.schema.resolve import is_number, json_equal, json_key
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SchemaChange", "schema_changes"]
-
 Side = Literal["input", "output"]
 
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema.fields import Field
 
-__all__ = ["example_arguments", "example_value"]
-
 MAX_DEPTH = 6
 """Levels of objects in an example; a schema that requires itself has no instance."""
 

@@ -16,28 +16,6 @@ from mcp_magic.schema.resolve import Plain, Resolver, distinct, is_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MISSING",
-    "TYPES",
-    "UNSET",
-    "Field",
-    "Kind",
-    "Sentinel",
-    "choices_of",
-    "constraints_text",
-    "expected",
-    "inferred_kind",
-    "is_fixed",
-    "kept_root",
-    "label",
-    "name_matches",
-    "root_field",
-    "says_base64",
-    "shorten",
-    "text_of",
-    "type_text",
-]
-
 
 # Sentinels for what JSON cannot express.
 

@@ -12,20 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CHECKS_PER_VALUE",
-    "MAX_DEPTH",
-    "MAX_NODES",
-    "Budget",
-    "StepsExceeded",
-    "is_checked",
-    "limited_steps",
-    "matches",
-    "measure",
-    "spend_step",
-    "unchecked",
-]
-
 
 # A server's regular expressions. Python's `re` has no limits: a `pattern` of fifty characters can run for ever or fill
 # the memory, and an Interrupt does not end it. The engine of jsonschema-rs compiles at most `MAX_BYTES` and takes

@@ -11,21 +11,6 @@ from urllib.parse import unquote, urljoin
 
 from mcp_magic.schema.patterns import MAX_DEPTH, Budget
 
-__all__ = [
-    "ANNOTATIONS",
-    "REFERENCES",
-    "Plain",
-    "Resolver",
-    "distinct",
-    "index_in",
-    "is_number",
-    "is_type",
-    "json_equal",
-    "json_key",
-    "merge",
-]
-
-
 # Merging of two schemas, as `allOf` asks, for forms, messages, signatures and text. Validation uses the original.
 
 ANNOTATIONS = frozenset(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["EVERYDAY", "MASK", "STEMS", "is_declared_secret", "is_secret_name"]
-
 MASK = "***"
 """Replaces a secret in everything that is shown."""
 

@@ -17,8 +17,6 @@ from mcp_magic.schema.validate import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["annotation_of", "bind_arguments", "identifier", "make_docstring", "make_signature"]
-
 
 # Fields as type hints.
 

@@ -38,27 +38,6 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
-__all__ = [
-    "Problem",
-    "argument_problems",
-    "check_answer",
-    "check_arguments",
-    "import_jsonschema",
-    "is_bounded",
-    "is_secret",
-    "is_surely_valid",
-    "make_validator",
-    "native_check",
-    "path_text",
-    "prepare_arguments",
-    "schema_problem",
-    "shown",
-    "together",
-    "unchecked_arguments",
-    "unfit",
-    "unknown",
-]
-
 
 # Parts of messages about arguments. They never contain the value of an argument with a secret-looking name.
 
