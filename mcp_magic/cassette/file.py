@@ -39,7 +39,7 @@ from mcp_magic.errors import CassetteError
 from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 FORMAT = 1
 """The format version that is written, and the newest that can be read."""
@@ -79,7 +79,7 @@ class CassetteFile:
         self._place = _path(self._here) if folder.name else None
         self._blobs: set[str] = set()
         self._unpacked = 0
-        self._begun = False
+        self.begun = False
         self._size = path.stat().st_size if path.exists() else 0
         self._unlock: weakref.finalize[Any, Any] | None = None
 
@@ -91,7 +91,7 @@ class CassetteFile:
         """
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
-        self._begun = True
+        self.begun = True
         blobs: dict[str, str] = {}
         unpacking = _Unpacking(blobs, self._here, UNPACKED * self.largest)
         found: list[dict[str, Any]] = []
@@ -130,14 +130,11 @@ class CassetteFile:
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        problem = ""
-        text = ""
         try:
             text = read_bytes(self.path, self.largest).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
-        if problem:
-            raise CassetteError(problem)
+            why = getattr(error, "strerror", None) or "no UTF-8"
+            raise CassetteError(f"the cassette {self.path} cannot be read: {why}") from None
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -151,17 +148,12 @@ class CassetteFile:
 
     def begin(self, by: str) -> None:
         """Start a new file, with a header."""
-        self._begun, self._blobs, self._unpacked = True, set(), 0
+        self.begun, self._blobs, self._unpacked = True, set(), 0
         self._write(_line({"cassette": FORMAT, "by": by}), "wb")
-
-    @property
-    def begun(self) -> bool:
-        """Whether it has a header, because it was read or begun."""
-        return self._begun
 
     def append(self, entry: dict[str, Any]) -> bool:
         """Write a line, at once; return False if the file would become too large to be read, and write nothing."""
-        packing = _Packing(self._without_folder, len(self._here))
+        packing = _Packing(self._here, self._place)
         packed = {name: packing.packed(value) for name, value in entry.items()}
         new = [{"blob": name, "base64": body} for name, body in packing.blobs.items() if name not in self._blobs]
         data = b"".join(map(_line, [*new, packed]))
@@ -181,7 +173,6 @@ class CassetteFile:
             self._write(line, "ab")
 
     def _write(self, data: bytes, mode: str) -> None:
-        problem = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self._unlock is None:
@@ -192,9 +183,7 @@ class CassetteFile:
                 file.write(data)
                 self._size = file.tell()
         except OSError as error:
-            problem = f"the cassette {self.path} cannot be written: {error.strerror}"
-        if problem:
-            raise CassetteError(problem)
+            raise CassetteError(f"the cassette {self.path} cannot be written: {error.strerror}") from None
 
     def _lock(self) -> None:
         """Lock the file against other kernels, whose sessions would have the same numbers."""
@@ -215,9 +204,6 @@ class CassetteFile:
         if self._unlock is not None:
             self._unlock()
             self._unlock = None
-
-    def _without_folder(self, text: str) -> str:
-        return text if self._place is None or self._here not in text else self._place.sub(HERE, text)
 
 
 class _TooMuchError(Exception):
@@ -291,9 +277,9 @@ def _path(folder: str) -> re.Pattern[str]:
 class _Packing:
     """Replaces long base64 by references to blobs, and counts the characters that `_Unpacking` will make of a line."""
 
-    def __init__(self, plain: Callable[[str], str], here: int) -> None:
-        self._plain = plain
+    def __init__(self, here: str, place: re.Pattern[str] | None) -> None:
         self._here = here
+        self._place = place
         self.blobs: dict[str, str] = {}
         self.characters = 0
 
@@ -310,9 +296,10 @@ class _Packing:
     def _text(self, text: str) -> Any:
         found = _BASE64.fullmatch(text) if len(text) >= BLOB_CHARACTERS else None
         if found is None:
-            text = self._plain(text)
+            if self._place is not None and self._here in text:
+                text = self._place.sub(HERE, text)
             if HERE in text:
-                self.characters += len(text) + text.count(HERE) * self._here
+                self.characters += len(text) + text.count(HERE) * len(self._here)
             return text
         self.characters += len(text)
         name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]

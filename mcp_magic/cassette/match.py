@@ -324,7 +324,8 @@ class Server:
         found = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
         scene = next((scene for scene in found if not scene.used), None)
         if scene is None and method in _AGAIN:
-            scene = _last(found, session, self)
+            own_scenes = self.sessions[session].scenes if session < len(self.sessions) else []
+            scene = next(iter(([scene for scene in found if scene in own_scenes] or found)[-1:]), None)
         if scene is not None:
             scene.used += 1
         return scene
@@ -346,20 +347,15 @@ class Server:
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))
             return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
-        nearest = max(alike[:COMPARED], key=lambda scene: _likeness(key, params, scene))
+        target = params.get("name", params.get("uri"))
+
+        def likeness(scene: Scene) -> tuple[bool, float]:
+            same = target == scene.params.get("name", scene.params.get("uri"))
+            return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
+
+        nearest = max(alike[:COMPARED], key=likeness)
         differs = difference(_plain(params), _plain(nearest.params))
         return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
-
-
-def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
-    own = server.sessions[session].scenes if session < len(server.sessions) else []
-    mine = [scene for scene in found if any(scene is each for each in own)]
-    return next(iter((mine or found)[-1:]), None)
-
-
-def _likeness(key: str, params: dict[str, Any], scene: Scene) -> tuple[bool, float]:
-    same = params.get("name", params.get("uri")) == scene.params.get("name", scene.params.get("uri"))
-    return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:

@@ -510,10 +510,11 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
     name = wire.recorder.server
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         return await open_transport(spec, wire, stack)
-    if cassette.replays and cassette.has(name) and examining.get() is None:
+    if cassette.replays and name in cassette.content.servers and examining.get() is None:
         return await _replayed(cassette, spec, wire, stack)
     if cassette.records:
-        recording = stack.enter_context(_Recording(cassette, spec, wire))
+        recording = _Recording(cassette, spec, wire)
+        stack.callback(recording.stop)
         transport = await open_transport(spec, wire, stack)
         stack.push(recording.left)
         return Transport(lambda: recording.transport(transport), transport.prepare)
@@ -522,7 +523,7 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
 
 
 class _Recording:
-    """Records the sessions over a wire, each separately, while its context is active."""
+    """Records the sessions over a wire, each separately, until `stop`."""
 
     def __init__(self, cassette: Cassette, spec: Spec, wire: Wire) -> None:
         self._cassette = cassette
@@ -532,10 +533,8 @@ class _Recording:
         self._marks = {"doctor": number} if number is not None else {}
         self._session: SessionRecorder | None = None
 
-    def __enter__(self) -> _Recording:
-        return self
-
-    def __exit__(self, *details: object) -> None:
+    def stop(self) -> None:
+        """End the record of the session."""
         if self._session is not None:
             self._wire.recorder.remove(self._session)
 
@@ -545,7 +544,7 @@ class _Recording:
         return transport.make()
 
     def _begin(self) -> SessionRecorder:
-        self.__exit__()
+        self.stop()
         recorder = self._wire.recorder
         self._session = SessionRecorder(
             self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
@@ -569,31 +568,29 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
     wire.replays(errlog)
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
-    make: Callable[[], Any] | None = None
-    if cassette.records:
-        make = _real(spec, (await open_transport(spec, wire, stack)).make)
+    real = await open_transport(spec, wire, stack) if cassette.records else None
 
     def replayed() -> Any:
-        server, session = cassette.session_of(wire.recorder.server, in_process=isinstance(spec, InProcessSpec))
+        server = cassette.content.servers[wire.recorder.server]
+        session = server.begin(in_process=isinstance(spec, InProcessSpec))
         recorded = server.sessions[session]
         if recorded.failed is not None:
             cassette.played += 1
             retell(recorded, wire.recorder, wire.errlog)
             raise recorded_error(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
-        live = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
+        live = None
+        if real is not None:
+            live = LiveFallback(lambda: _real(spec, real), cassette, spec, Place(server.name, spec, wire))
         return Watched(ReplayTransport(cassette, server, session, wire, live), wire)
 
     return Transport(replayed)
 
 
-def _real(spec: Spec, make: Callable[[], Any]) -> Callable[[], Any]:
+def _real(spec: Spec, transport: Transport) -> Any:
+    """Return the real server's transport, without what watches it."""
     if not isinstance(spec, InProcessSpec):
-        return lambda: make().transport
+        return transport.make().transport
+    from mcp.client._memory import InMemoryTransport
 
-    def in_memory() -> Any:
-        from mcp.client._memory import InMemoryTransport
-
-        return InMemoryTransport(spec.server)
-
-    return in_memory
+    return InMemoryTransport(spec.server)

@@ -362,7 +362,7 @@ class _Recording:
 
     def _found(self, cassette: Cassette) -> Examined | None:
         """Return the report of the same examination: the first one not used yet, else the last one."""
-        equal = [entry for entry in cassette.examined if entry.report.get("call") == self._call]
+        equal = [entry for entry in cassette.content.examined if entry.report.get("call") == self._call]
         same = [entry for entry in equal if entry.report.get("title") in self._titles]
         same = same or [entry for entry in equal if entry.report.get("target") == self._target]
         found = next((entry for entry in same if not entry.used), next(iter(same[-1:]), None))
@@ -379,7 +379,7 @@ class _Recording:
         if self._known is None:
             if cassette.records:
                 return None
-            known = listed(dict.fromkeys(str(entry.report.get("title")) for entry in cassette.examined))
+            known = listed(dict.fromkeys(str(entry.report.get("title")) for entry in cassette.content.examined))
             has = f"it has those of {known}" if known else "it has none"
             missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
             raise CassetteError(f"{missing}; {cassette.adds('it')}.")
@@ -395,7 +395,8 @@ class _Recording:
     def examining(self) -> Iterator[None]:
         """Record the sessions opened in this context as those of this examination."""
         if self._cassette is not None and self._cassette.records and self._known is None:
-            self._number = self._cassette.next_examination()
+            self._cassette.content.examinations += 1
+            self._number = self._cassette.content.examinations
         token = examining.set(self._number)
         try:
             yield
