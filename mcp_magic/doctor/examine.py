@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -27,9 +28,9 @@ from mcp_magic.doctor.http import (
     look_at_connection,
     look_at_http,
     look_at_tls,
-    proxy_of,
+    why_hidden,
 )
-from mcp_magic.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.report import DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
     judge_call,
@@ -72,8 +73,8 @@ def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
     return resolve_target(None if command else target, command=command, **options)
 
 
-async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
-    """Note what a target means; return its spec and a session name, or None if it cannot be used."""
+async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str]:
+    """Note what a target means; return its spec and a session name."""
     found: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
 
@@ -86,11 +87,10 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
         spec, name = _meant(target, {**options, "find_entry": find_entry})
     except MCPMagicError as error:
         first, _, rest = str(error).partition(". ")
-        step.fail(first, " ".join(rest.split()))
-        return None
+        raise step.stop(first, " ".join(rest.split())) from None
     step.ok(_meaning(target, spec, found))
     if isinstance(spec, StdioSpec):
-        return (spec, name) if await _command(spec, step) else None
+        await _command(spec, step)
     if isinstance(spec, UrlSpec):
         host, port = host_and_port(spec)
         path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
@@ -111,41 +111,33 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
     return what
 
 
-async def _command(spec: StdioSpec, step: Step) -> bool:
+async def _command(spec: StdioSpec, step: Step) -> None:
     """Find the program, its folder and its version."""
     if IN_BROWSER:
-        step.fail(
-            "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
-        )
-        return False
+        what = "this Python runs in a browser and starts no programs"
+        raise step.stop(what, "connect to a URL or to a server in this kernel")
     program = shutil.which(spec.command, path=spec.env.get("PATH") or os.environ.get("PATH"))
     if program is None and spec.cwd is not None:
         program = shutil.which(str(Path(spec.cwd) / spec.command))
     if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
         refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        step.fail(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
-        return False
-    version = await _version(program)
+        raise step.stop(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
+    version = await asyncio.to_thread(_version, program)
     named = program if program == spec.command else f"{spec.command} is {program}"
     step.ok(f"{named}, {version}" if version else named)
-    return True
 
 
-async def _version(program: str) -> str:
+def _version(program: str) -> str:
     """Return the version that a known program prints, or "" if it is not known or prints nothing in time."""
     if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
         return ""
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = None
+    nothing = subprocess.DEVNULL
     try:
-        process = await asyncio.create_subprocess_exec(program, "--version", stdin=nothing, stdout=pipe, stderr=nothing)
-        async with asyncio.timeout(VERSION_SECONDS):
-            printed, _ = await process.communicate()
-    except (OSError, TimeoutError, NotImplementedError):
+        printed = subprocess.check_output(
+            [program, "--version"], stdin=nothing, stderr=nothing, timeout=VERSION_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
         return ""
-    finally:
-        if process is not None and process.returncode is None:
-            process.kill()
     return " ".join(printed.decode("utf-8", "replace").split())[:80]
 
 
@@ -166,7 +158,7 @@ class _Examination:
         self.steps = {name: Step(name) for name in STEPS}
         self._host = host
         self._call = call
-        self._patient: ServerProcess | None = None
+        self._server: ServerProcess | None = None
         self._ending: Ending | None = None
         self._connection: Connection | None = None
         self._findings: Findings | None = None
@@ -206,8 +198,8 @@ class _Examination:
             await self._look(spec)
             await self._close()
         except Stop:
-            if self._patient is not None:
-                await self._patient.put_down()
+            if self._server is not None:
+                await self._server.put_down()
             raise
         finally:
             self._clear_up()
@@ -224,46 +216,42 @@ class _Examination:
         return spec
 
     async def _process(self, spec: StdioSpec) -> None:
-        self._patient = ServerProcess(spec)
+        self._server = ServerProcess(spec)
         with self.step("connect") as step:
-            begun = await begin_by_hand(self._patient, spec, step)
-        if begun is None:
-            self._host.note_failed(self.title, self._patient.stderr)
-            raise Stop
+            try:
+                begun = await begin_by_hand(self._server, spec, step)
+            except Stop:
+                self._host.note_failed(self.title, self._server.stderr)
+                raise
         with self.step("handshake") as step:
             step.seconds = sum(reply.seconds for reply in begun if reply is not None)
-            works = judge_eras(step, *begun)
-        if not works:
-            raise Stop
-        self._ending, self._patient = await self._patient.end(), None
+            judge_eras(step, *begun)
+        self._ending, self._server = await self._server.end(), None
 
     async def _url(self, spec: UrlSpec) -> UrlSpec:
         secure = spec.url.startswith(("https:", "wss:"))
-        proxy = proxy_of(spec)
+        hidden = why_hidden(spec)
         with self.step("connect") as step:
-            if proxy:
-                step.ok(f"it goes over the proxy {proxy}, so nothing of the way can be seen from here")
-            elif not await look_at_connection(spec, step):
-                raise Stop
+            if hidden:
+                step.skip(hidden)
+            else:
+                await look_at_connection(spec, step)
         with self.step("TLS") as step:
-            if not secure or proxy:
-                step.skip("not encrypted" if not secure else "seen by the proxy only")
-            elif not await look_at_tls(spec, step):
-                raise Stop
+            if hidden or not secure:
+                step.skip(hidden or "not encrypted")
+            else:
+                await look_at_tls(spec, step)
         if not isinstance(spec, HttpSpec):
             self._skip("HTTP", why=f"the session itself tries it ({spec.transport})")
             return spec
-        entrance = LogInProbe(self._logins, self.title, spec)
-        self._masked = lambda text: entrance.hide(spec.masked(text))
+        log_in = LogInProbe(self._logins, self.title, spec)
+        self._masked = lambda text: log_in.hide(spec.masked(text))
         with self.step("HTTP") as step:
-            answers = await look_at_http(spec, HttpProbe(spec, spec.timeout, entrance), step)
-        if answers is None:  # the server has the old transport, which a session falls back to, or does not answer
-            if step.status == FAILED:
-                raise Stop
+            answers = await look_at_http(spec, HttpProbe(spec, spec.timeout, log_in), step)
+        if answers is None:
             return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
         with self.step("handshake") as step:
-            if not judge_eras(step, *answers):
-                raise Stop
+            judge_eras(step, *answers)
         return spec
 
     async def _open(self, spec: Spec, name: str) -> None:
@@ -290,8 +278,8 @@ class _Examination:
 
     def _clear_up(self) -> None:
         """End what still runs, without waiting, so that an interrupt takes effect at once."""
-        if self._patient is not None:
-            self._patient.kill()
+        if self._server is not None:
+            self._server.kill()
         connection = self._connection
         if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
             closing = asyncio.ensure_future(connection.close())
@@ -308,10 +296,13 @@ class _Examination:
             since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at or time.time()))
             step.ok(f"open since {since}; {connection.calls:,} requests, {connection.failures:,} failed")
         with self.step("TLS") as step:
-            if isinstance(spec, UrlSpec) and spec.url.startswith(("https:", "wss:")) and not proxy_of(spec):
-                await look_at_tls(spec, step)
+            if not isinstance(spec, UrlSpec):
+                step.skip("no network between")
+            elif not spec.url.startswith(("https:", "wss:")) or why_hidden(spec):
+                step.skip(why_hidden(spec) or "not encrypted")
             else:
-                step.skip("not encrypted" if isinstance(spec, UrlSpec) else "no network between")
+                with suppress(Stop):  # the session works all the same
+                    await look_at_tls(spec, step)
         self._skip("HTTP", why="the session is open" if isinstance(spec, UrlSpec) else "no network between")
         with self.step("handshake") as step:
             step.ok(f"done when it was opened, in {duration(connection.connect_seconds)}")
@@ -499,11 +490,9 @@ async def _examine(
         with examination.step("resolve") as step:
             if known is not None:
                 step.warn(f"the session {known.name!r} is {known.state}", f"%mcp reconnect {known.name}")
-            found = await _resolve(known.spec if known is not None else target, options, step)
-        if found is not None:
-            spec, default = found
-            examination.title = name or (known.name if known is not None else default)
-            await examination.of_spec(spec, examination.title)
+            spec, default = await _resolve(known.spec if known is not None else target, options, step)
+        examination.title = name or (known.name if known is not None else default)
+        await examination.of_spec(spec, examination.title)
     return examination.report()
 
 

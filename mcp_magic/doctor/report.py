@@ -77,6 +77,11 @@ class Step:
         """Note that something does not work."""
         self.remarks.append(Remark(FAILED, text, todo))
 
+    def stop(self, text: str, todo: str = "") -> Stop:
+        """Note that something does not work, and return the exception that ends the examination."""
+        self.fail(text, todo)
+        return Stop()
+
     def __repr__(self) -> str:
         return f"<Step {self.name}: {self.status}>"
 
