@@ -166,19 +166,14 @@ class Audit:
             ConfigError: The file cannot be written. The caller must not make the call then.
         """
         if self.file is not None:
-            self._write(record, self.file)
-        self.records.append(record)
-
-    def _write(self, record: Record, path: Path) -> None:
-        problem = ""
-        try:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
-            with path.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            problem = f"the audit file {str(path)!r} cannot be written: {error.strerror}; nothing was called"
-        if problem:
-            raise ConfigError(problem)
+            try:
+                with self.file.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                problem = f"the audit file {str(self.file)!r} cannot be written: {error.strerror}; nothing was called"
+                raise ConfigError(problem) from None
+        self.records.append(record)
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:

@@ -289,22 +289,15 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
 
 def parse_rules(text: str, *, source: str) -> list[Rule]:
     """Read the `[[consent]]` tables of a TOML text; ConfigError if it is no TOML, or a table is no rule."""
-    problem = ""
-    rules: list[Rule] = []
     try:
         tables = parse_toml(text).get("consent", [])
         if not isinstance(tables, list):
             raise FieldError(f"expected [[consent]] rules, got {kind_of(tables)}.", "consent")
         for number, table in enumerate(tables, 1):
             check_consent(table, number)
-            rules.append(rule_of(table, source=source))
-    except tomllib.TOMLDecodeError as error:
-        problem = f"{source}: {error}"
-    except FieldError as error:
-        problem = f"{source}: {error}"
-    if problem:
-        raise ConfigError(problem)
-    return rules
+    except (tomllib.TOMLDecodeError, FieldError) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    return [rule_of(table, source=source) for table in tables]
 
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:

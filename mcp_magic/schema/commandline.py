@@ -7,8 +7,8 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -240,19 +240,11 @@ Convert = Callable[[Any, Field, str], Any]
 Path_ = tuple[str, ...]
 
 
-@dataclass
-class _Given:
-    """The items that a line gives for one property."""
-
-    where: Field
-    items: list[Item] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class _Reader:
     """The context in which the values of a line are read."""
 
-    evaluate: Evaluate
+    evaluate: Evaluate | None
     directory: Path
     convert: Convert
     cell: str | None
@@ -289,24 +281,23 @@ def parse_arguments(
     {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
     """
     root = kept_root(schema)
-    reader = _Reader(evaluate or _nothing, directory or Path(), convert, cell)
-    given: dict[Path_, _Given] = {}
+    reader = _Reader(evaluate, directory or Path(), convert, cell)
+    given: dict[Path_, tuple[Field, list[Item]]] = {}
     result: dict[str, Any] = {}
     for index, written in enumerate(items):
         try:
             item = read_item(written, objects=evaluate is not None)
         except ArgumentsError:
-            if is_stray(written):
-                raise stray_error(items, index) from None
-            raise
+            raise stray_error(items, index) from None
         if not item.parts:
             result |= _all(item, written, root, reader)
             continue
         path, where = _locate(root, item.parts)
-        given.setdefault(path, _Given(where)).items.append(item)
-    _refuse_overlap(given)
-    for path, each in given.items():
-        _place(result, path, _value(each, reader))
+        given.setdefault(path, (where, []))[1].append(item)
+    for path, (where, named) in given.items():
+        if any(path[:size] in given for size in range(1, len(path))):
+            raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
+        _place(result, path, _value(where, named, reader))
     return result
 
 
@@ -344,18 +335,14 @@ def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
     return unknown([".".join(parts)], field, where)
 
 
-def _value(given: _Given, reader: _Reader) -> Any:
-    path = given.items[0].name
-    if len(given.items) == 1:
-        return _read(given.items[0], given.where, reader, path)
-    lists = [each for each in (given.where, *given.where.variants) if each.kind in ("array", "any")]
+def _value(where: Field, items: list[Item], reader: _Reader) -> Any:
+    path = items[0].name
+    if len(items) == 1:
+        return _read(items[0], where, reader, path)
+    lists = [each for each in (where, *where.variants) if each.kind in ("array", "any")]
     if not lists:
-        message = f"{path} is given {len(given.items)} times; it takes one value ({given.where.type_text})"
-        raise ArgumentsError(message)
-    return [
-        _read(item, lists[0].at(index) or given.where, reader, f"{path}[{index}]")
-        for index, item in enumerate(given.items)
-    ]
+        raise ArgumentsError(f"{path} is given {len(items)} times; it takes one value ({where.type_text})")
+    return [_read(item, lists[0].at(at) or where, reader, f"{path}[{at}]") for at, item in enumerate(items)]
 
 
 def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
@@ -363,7 +350,11 @@ def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
         case "json":
             return _json(item.text, path)
         case "json file":
-            return _json(_decoded(_file(item.text, reader, path), path), path)
+            data = _file(item.text, reader, path)
+            try:
+                return _json(data.decode("utf-8-sig"), path)
+            except UnicodeDecodeError:
+                raise ArgumentsError(f"{path}: the file is not UTF-8 text, so it is not JSON") from None
         case "file":
             return _from_file(_file(item.text, reader, path), field, path)
         case "python":
@@ -387,11 +378,8 @@ def _json(text: str, path: str) -> Any:
         raise ArgumentsError(f"{path}: what follows := is not JSON: {error}; for text write {path}=text") from None
 
 
-def _nothing(source: str) -> Any:
-    raise NameError("there is no Python scope here")
-
-
 def _evaluated(source: str, reader: _Reader, path: str) -> Any:
+    assert reader.evaluate is not None  # else `read_item` takes it as text
     try:
         return reader.evaluate(source)
     except Exception as error:
@@ -426,22 +414,8 @@ def _from_file(data: bytes, field: Field, path: str) -> Any:
     return text if _takes_text(field) else _text(text.strip(), field, path)
 
 
-def _decoded(data: bytes, path: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ArgumentsError(f"{path}: the file is not UTF-8 text, so it is not JSON") from None
-
-
 def _takes_text(field: Field) -> bool:
     return any(each.kind in ("string", "any") for each in (field, *field.variants))
-
-
-def _refuse_overlap(paths: Collection[Path_]) -> None:
-    for path in paths:
-        for size in range(1, len(path)):
-            if path[:size] in paths:
-                raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
 
 
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:

@@ -30,17 +30,9 @@ from mcp_magic.schema.resolve import is_number
 # libraries: an object of theirs can exist only after its library was imported.
 
 
-def _unpacked(value: Any, field: Field, path: str) -> tuple[bool, Any]:
-    """Return (True, the plain value) for an array, table or scalar of these libraries, else (False, None).
-
-    Missing values of a table (NaN, NaT, NA) become None. Values inside may still need conversion.
-    """
-    convert = _converter(type(value))  # type: ignore[arg-type]  # mypy #11469: classes are hashable
-    return (False, None) if convert is None else (True, convert(value, field, path))
-
-
 @functools.lru_cache(maxsize=256)
 def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
+    """Return what makes objects of a class plain, or None; values inside may still need conversion."""
     for each in kind.__mro__:
         library = each.__module__.partition(".")[0]
         convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
@@ -277,9 +269,9 @@ def _scalar(value: Any, field: Field, path: str) -> Any:
         return _text(str.__str__(value), path)
     if isinstance(value, float):
         return _finite(float(value), field, path)
-    known, plain = _unpacked(value, field, path)  # before integers, because numpy's timedelta64 counts as one
-    if known:
-        return to_json_value(plain, field, path)
+    unpack = _converter(type(value))  # type: ignore[arg-type]  # mypy #11469: classes are hashable
+    if unpack is not None:  # before integers, because numpy's timedelta64 counts as one
+        return to_json_value(unpack(value, field, path), field, path)
     if isinstance(value, numbers.Integral):
         return int(value)
     for types, convert in _SCALARS:
@@ -555,11 +547,6 @@ def _read_boolean(text: str, field: Field) -> bool:
     return value
 
 
-def _read_null(text: str, field: Field) -> None:
-    if text != "null":
-        raise UnfitText
-
-
 def _read_choice(text: str, field: Field) -> Any:
     """Return the choice that a text names: by value, else by label, else by the value's JSON."""
     for value, _ in field.choices:
@@ -646,7 +633,6 @@ _READERS: dict[str, Callable[[str, Field], Any]] = {
     "integer": _read_integer,
     "number": _read_number,
     "boolean": _read_boolean,
-    "null": _read_null,
     "enum": _read_choice,
     "const": _read_choice,
     "array": _read_array,

@@ -181,18 +181,9 @@ def _digits(number: float) -> str:
 
 
 def _count(schema: Mapping[str, Any], keyword: str, noun: str) -> str:
-    low, high = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
-    low = low if is_number(low) and low else None
-    if low is not None and is_number(high):
-        least = _digits(low)
-        return f"exactly {least} {_plural(noun, low)}" if low == high else f"{least} to {_digits(high)} {noun}s"
-    if low is not None:
-        return f"at least {_digits(low)} {_plural(noun, low)}"
-    return f"at most {_digits(high)} {_plural(noun, high)}" if is_number(high) else ""
-
-
-def _plural(noun: str, count: Any) -> str:
-    return noun if count == 1 else f"{noun}s"
+    bounds = {"minimum": schema.get(f"min{keyword}") or None, "maximum": schema.get(f"max{keyword}")}
+    [text] = _range(bounds) or [""]
+    return f"{text} {noun}{'' if text.endswith(' 1') else 's'}" if text else ""
 
 
 def expected(field: Field) -> str:
@@ -288,9 +279,6 @@ class Field:
         self.resolver.budget.made += 1
         return Field(name, raw, required, resolver=self.resolver, depth=self.depth + 1)
 
-    def _within_budget(self, count: int) -> int:
-        return self.resolver.budget.take(count)
-
     @property
     def schema(self) -> Mapping[str, Any]:
         """The effective schema: references followed, `allOf` merged, null removed (see `nullable`)."""
@@ -358,7 +346,8 @@ class Field:
         if self.kind != "union":
             return ()
         leaves = self._plain.alternatives
-        return tuple(self._inner(self.name, leaf, self.required) for leaf in leaves[: self._within_budget(len(leaves))])
+        kept = leaves[: self.resolver.budget.take(len(leaves))]
+        return tuple(self._inner(self.name, leaf, self.required) for leaf in kept)
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
@@ -368,7 +357,7 @@ class Field:
         """
         if self.kind == "union":
             return _merged_children(self)
-        listed = itertools.islice(self._raws.items(), self._within_budget(len(self._raws)))
+        listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
         return tuple(self._inner(str(name), raw, name in self._required_names) for name, raw in listed)
 
     @property
@@ -399,7 +388,7 @@ class Field:
         listed = self.schema.get("prefixItems", self.schema.get("items"))
         if self.kind != "array" or not isinstance(listed, list):
             return ()
-        kept = listed[: self._within_budget(len(listed))]
+        kept = listed[: self.resolver.budget.take(len(listed))]
         return tuple(self._inner(f"{self.name}[{i}]", raw, True) for i, raw in enumerate(kept))
 
     @functools.cached_property
@@ -415,14 +404,14 @@ class Field:
             rest = self.schema.get("additionalItems", True)
         if self.prefix and isinstance(rest, bool):
             rest = {"anyOf": [each.raw for each in self.prefix]}
-        return self._inner(f"{self.name}[]", rest if self._within_budget(1) else True)
+        return self._inner(f"{self.name}[]", rest if self.resolver.budget.take(1) else True)
 
     @functools.cached_property
     def additional(self) -> Field | bool:
         """What JSON Schema allows for unlisted properties: a field, True (anything) or False (none)."""
         rest = self.schema.get("additionalProperties", True)
         if isinstance(rest, Mapping) and rest:
-            return self._inner("", rest if self._within_budget(1) else True)
+            return self._inner("", rest if self.resolver.budget.take(1) else True)
         return rest is not False
 
     @functools.cached_property
@@ -437,24 +426,20 @@ class Field:
             return any(variant.is_open for variant in self.variants if variant.kind in ("object", "any"))
         if self.kind != "object":
             return self.kind == "any"
-        said = self.schema.get("additionalProperties")
-        if said is False or (said is None and self.schema.get("unevaluatedProperties") is False):
+        unlisted = self.schema.get("additionalProperties")
+        if unlisted is False or (unlisted is None and self.schema.get("unevaluatedProperties") is False):
             return bool(self.schema.get("patternProperties"))
-        return said is not None or not self._is_complete or bool(_ELSEWHERE & self.schema.keys())
-
-    @property
-    def _is_complete(self) -> bool:
-        """Whether the listed names are meant to be all names of the object."""
-        if self.children or self.raw is not self.resolver.root:
-            return bool(self.children)
-        return "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
+        is_complete = bool(self.children)
+        if not is_complete and self.raw is self.resolver.root:
+            is_complete = "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
+        return unlisted is not None or not is_complete or bool(_ELSEWHERE & self.schema.keys())
 
     def at(self, key: str | int) -> Field | None:
         """Return the field of a property or an item, or None if it is not allowed."""
         if isinstance(key, int):
             arrays = [each for each in (self, *self.variants) if each.kind == "array"]
             if not arrays:
-                return self._anything("") if self.kind == "any" else None
+                return self._inner("", True) if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
         return self.listed(key) or self.allowed(key)
 
@@ -481,10 +466,7 @@ class Field:
                 return self._inner(name, raw)
         if isinstance(self.additional, Field):
             return self._inner(name, self.additional.raw)
-        return self._anything(name) if self.is_open and self.additional else None
-
-    def _anything(self, name: str) -> Field:
-        return self._inner(name, True)
+        return self._inner(name, True) if self.is_open and self.additional else None
 
     @functools.cached_property
     def type_text(self) -> str:

@@ -146,19 +146,16 @@ class Problem:
 def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
     """Return all problems of arguments, each with its place; see `check_arguments`."""
     compiled = _compile(schema)
-    return [] if compiled.takes(arguments) else _problems(compiled, dict(arguments))
+    return [] if compiled.takes(arguments) else list(_problems(compiled, dict(arguments)))
 
 
-def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> list[Problem]:
-    return list(_located(_errors(compiled, arguments), arguments, root_field(compiled.schema)))
-
-
-def _located(errors: Iterable[ValidationError], arguments: Mapping[str, Any], root: Field) -> Iterator[Problem]:
+def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> Iterator[Problem]:
+    root = root_field(compiled.schema)
     extra = [name for name in arguments if not root.is_open and root.at(name) is None]
     if extra:
         yield Problem((), unknown(extra, root))
     lacking: set[tuple[str | int, ...]] = set()
-    for error in (told for found in errors for told in _told_of(found)):
+    for error in (part for whole in _errors(compiled, arguments) for part in _told_of(whole)):
         path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
@@ -754,7 +751,7 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     # what `takes` does, without a call more on the way of each `%mcp call`
     if not ((compiled.names is None or compiled.names.issuperset(sent)) and compiled.fits(sent)):
         sent = _completed(sent, root_field(schema), (), filled)
-        if not (filled and compiled.takes(sent)) and (problems := _problems(compiled, sent)):
+        if not (filled and compiled.takes(sent)) and (problems := list(_problems(compiled, sent))):
             raise together(_joined(problems))
     return sent, filled
 
