@@ -407,59 +407,55 @@ class LiveFallback:
         self._cassette = cassette
         self._spec = spec
         self._place = place
-        self._shaken: list[tuple[Any, dict[str, Any]]] = []
+        self._handshake: list[tuple[Any, dict[str, Any]]] = []
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._quiet: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[Any] | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._recorder: SessionRecorder | None = None
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
         """Keep the messages of the handshake, to send them to the server later."""
-        if self._owner is None and message.get("method") in _HANDSHAKE:
-            self._shaken.append((item, message))
+        if self._opening is None and message.get("method") in _HANDSHAKE:
+            self._handshake.append((item, message))
 
     async def send(self, item: Any, message: dict[str, Any]) -> None:
         """Pass on a notification or an answer, if the server is connected."""
-        if self._recorder is not None and self._ready is not None and self._ready.done():
+        if self._opening is not None and self._opening.done() and self._recorder is not None:
             await self._pass(item, message)
 
     async def ask(self, item: Any, message: dict[str, Any]) -> None:
         """Pass on a request; return when its answer was delivered to the client."""
-        if self._owner is None:
-            await self._open()
-        assert self._ready is not None
-        await asyncio.shield(self._ready)
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
         await self._asked(item, message)
 
     async def close(self) -> None:
         """End the session with the server."""
-        if self._owner is not None and not self._owner.done():
-            self._owner.cancel()
-            await asyncio.wait({self._owner}, timeout=10.0)
+        tasks = {task for task in (self._opening, self._owner) if task is not None and not task.done()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10.0)
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         connected: asyncio.Future[Any] = loop.create_future()
-        self._ready = loop.create_future()
         self._owner = loop.create_task(self._own(connected), name=f"mcp_magic cassette {self._place.name}")
-        problem: Exception | None = None
         try:
             self._write = await connected
             self._recorder = SessionRecorder(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
-            for item, message in self._shaken:
+            for item, message in self._handshake:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))
                     await self._asked(item, message)
                 else:
                     await self._pass(item, message)
-            self._ready.set_result(None)
         except Exception as error:
             problem = connect_error(error, self._place)
-        if problem is not None:
-            failed = CassetteError(f"it is not in the cassette, and the server cannot be asked: {problem}")
-            self._ready.set_exception(failed)
+            raise CassetteError(f"it is not in the cassette, and the server cannot be asked: {problem}") from None
 
     async def _own(self, connected: asyncio.Future[Any]) -> None:
         """Hold the transport in its own task, because the task that enters it must leave it."""
