@@ -124,8 +124,7 @@ def counted(findings: Iterable[Finding]) -> str:
 # that need them, flags, variation selectors after a character that has variants.
 # Sources: Unicode Technical Report 36 (security) and Standard Annex 9 (bidirectional text); CVE-2021-42574.
 
-_SHOWN = 4
-"""Most code points that a message names, with their positions."""
+_SHOWN = 4  # most code points that a message names, with their positions
 
 _ZERO_WIDTH = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufeff\uffa0"
@@ -224,11 +223,8 @@ def _named(text: str, places: list[int]) -> str:
 # alarms on honest servers: a person must read each match, and no match proves nothing. Sources: the published attacks
 # "tool poisoning", "tool shadowing" and "full-schema poisoning".
 
-MAX_INSTRUCTIONS = 100_000
-"""Most characters of a text that are checked."""
-
-Suspicion = tuple[str, str]
-"""What the text seems to do, and its words."""
+MAX_INSTRUCTIONS = 100_000  # most characters of a text that are checked
+Suspicion = tuple[str, str]  # what the text seems to do, and its words
 
 _ORDERS = "instructions?|prompts?|rules|guidelines|directives|directions|constraints|training"
 _KEEP = "tell|mention|inform|reveal|disclose|notify|show|alert|warn"
@@ -301,17 +297,10 @@ def suspicions(text: str) -> list[Suspicion]:
 
 # Descriptions and texts: missing, too long, hidden, or meant for the model alone.
 
-CHARACTERS_A_TOKEN = 4
-"""Rule of thumb of the providers; JSON may need a few more tokens."""
-
-MANY_TOKENS = 2000
-"""Tokens from which a definition counts as large; a model reads it at each turn."""
-
-LONG_DESCRIPTION = 4000
-"""Characters from which a description counts as long."""
-
-_INNOCENT = "private use characters"
-"""Icon fonts use these: odd, but seldom an attack."""
+CHARACTERS_A_TOKEN = 4  # rule of thumb of the providers; JSON may need a few more tokens
+MANY_TOKENS = 2000  # tokens from which a definition counts as large; a model reads it at each turn
+LONG_DESCRIPTION = 4000  # characters from which a description counts as long
+_INNOCENT = "private use characters"  # icon fonts use these: odd, but seldom an attack
 
 
 def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterator[Finding]:
@@ -343,8 +332,7 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
 
 # Names.
 
-MAX_NAME = 64
-"""Most characters that OpenAI and Anthropic accept in a tool's name (`^[a-zA-Z0-9_-]{1,64}$`)."""
+MAX_NAME = 64  # most characters that OpenAI and Anthropic accept in a tool's name (`^[a-zA-Z0-9_-]{1,64}$`)
 
 _PROVIDERS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _SPECIFIED = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -430,8 +418,7 @@ def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
 
 # All texts of a definition, and the parts of a schema, each with its place.
 
-MAX_TEXTS = 20_000
-"""Most texts of one definition that are checked."""
+MAX_TEXTS = 20_000  # most texts of one definition that are checked
 
 _ONE = ("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems")
 _MANY = ("allOf", "anyOf", "oneOf", "prefixItems")

@@ -127,11 +127,8 @@ def _problem_of(uri: str, files: list[SkillFile]) -> str:
 
 # The YAML at the head of a Markdown file, and its comparison with a JSON object.
 
-MAX_CHARACTERS = 20_000
-"""Most characters of front matter; the parser takes seconds for a megabyte."""
-
-MAX_BRACKETS = 400
-"""Most brackets of front matter; the parser takes quadratic time in the open ones."""
+MAX_CHARACTERS = 20_000  # most characters of front matter; the parser takes seconds for a megabyte
+MAX_BRACKETS = 400  # most brackets of front matter; the parser takes quadratic time in the open ones
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
@@ -215,8 +212,7 @@ def _same(read: Any, said: Any) -> bool:
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
-MAX_PAGES = 1000
-"""Most pages of a listing; a longer listing counts as endless."""
+MAX_PAGES = 1000  # most pages of a listing; a longer listing counts as endless
 
 
 class SkillServer(Protocol):

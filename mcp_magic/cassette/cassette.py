@@ -47,8 +47,7 @@ TYPED = (
 )
 """What to type to make a cassette, to add what is missing, and to allow more bytes."""
 
-LIKE_KEYS = 8
-"""Minimum length of a secret-looking environment variable's value for it to be masked."""
+LIKE_KEYS = 8  # minimum length of a secret-looking environment variable's value for it to be masked
 
 
 class Cassette:
@@ -258,8 +257,7 @@ class Deck:
         return self._opened(path, options.pop("mode", "once"), **options)
 
 
-deck = Deck()
-"""The deck of this process."""
+deck = Deck()  # the deck of this process
 
 
 # Errors as lines of a cassette store them: `{"failed": "ServerExitedError", "message": "..."}`.
@@ -309,8 +307,7 @@ def http_error(http: dict[str, Any]) -> Exception | None:
 SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages contain JSON Schemas, where "password" is the name of a property and no secret follows."""
 
-GARBAGE = 4000
-"""Maximum number of characters to keep of a line that is no message."""
+GARBAGE = 4000  # maximum number of characters to keep of a line that is no message
 
 _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"

@@ -41,28 +41,19 @@ from mcp_magic.schema.commandline import as_word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMAT = 1
-"""The format version that is written, and the newest that can be read."""
+FORMAT = 1  # the format version that is written, and the newest that can be read
 
 BLOB, PLAIN = "$blob", "$plain"
 
-BLOB_CHARACTERS = 1000
-"""Minimum length of base64 that gets a line of its own."""
+BLOB_CHARACTERS = 1000  # minimum length of base64 that gets a line of its own
 
 LARGEST = 64_000_000
 """Maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there."""
 
-UNPACKED = 4
-"""Characters that unpacking blobs and folders may produce, for each byte that the file may have."""
-
-RESERVED = 100
-"""Bytes that are left for the line that says that the recording ended."""
-
-DEEPEST = 250
-"""Maximum depth of nesting; the SDK reads about 200 levels of a message."""
-
-HERE = "«here»"
-"""Stands for the folder in texts."""
+UNPACKED = 4  # characters that unpacking blobs and folders may produce, for each byte that the file may have
+RESERVED = 100  # bytes that are left for the line that says that the recording ended
+DEEPEST = 250  # maximum depth of nesting; the SDK reads about 200 levels of a message
+HERE = "«here»"  # stands for the folder in texts
 
 _BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0-9+/_-]{{{BLOB_CHARACTERS},}}={{0,2}})")
 

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 LISTEN = "subscriptions/listen"
 
-MEMBERS = ("id", "method", "params", "result", "error")
-"""The members of a message that are recorded."""
+MEMBERS = ("id", "method", "params", "result", "error")  # the members of a message that are recorded
 
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -249,11 +248,8 @@ _AGAIN = frozenset(
 _BY_METHOD = ("initialize", "server/discover", LISTEN)
 """Methods whose parameters describe the client and do not identify the request."""
 
-COMPARED = 100
-"""Maximum number of requests to compare for the nearest one."""
-
-LONGEST = 80
-"""Maximum number of characters of a value in a message."""
+COMPARED = 100  # maximum number of requests to compare for the nearest one
+LONGEST = 80  # maximum number of characters of a value in a message
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:

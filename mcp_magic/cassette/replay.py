@@ -83,8 +83,7 @@ def message_of(members: dict[str, Any]) -> Any:
     return SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **members}, by_name=False))
 
 
-ACCEPTED = 202
-"""The HTTP status of messages without an answer."""
+ACCEPTED = 202  # the HTTP status of messages without an answer
 
 _WITHOUT: dict[str, dict[str, Any]] = {
     "ping": {},

@@ -114,8 +114,7 @@ Approver = Callable[[Request], Awaitable[Decision]]
 
 # The audit: a record of every decision.
 
-MAX_RECORDS = 10_000
-"""Records kept in memory; the file, if set, keeps all of them."""
+MAX_RECORDS = 10_000  # records kept in memory; the file, if set, keeps all of them
 
 MAX_TEXT = 2000
 """Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
@@ -272,11 +271,8 @@ def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
-VARIABLE = "MCP_MAGIC_APPROVAL"
-"""The environment variable that sets the policy, in programs as in notebooks."""
-
-ASK_SECONDS = 300.0
-"""Seconds the user has to decide; after that the user counts as absent."""
+VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
+ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 
 
 def policy_of_environment() -> str:

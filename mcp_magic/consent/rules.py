@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 # `opts`; a path may also be given as a list of paths. Which reading the server uses is unknown. So a rule that denies
 # or asks matches if any reading fits, and a rule that allows only if all do.
 
-MAX_NUMBER = 400
-"""Characters of a pattern that may be a number; the largest double has 309 digits."""
+MAX_NUMBER = 400  # characters of a pattern that may be a number; the largest double has 309 digits
 
 
 _ABSENT: Any = object()

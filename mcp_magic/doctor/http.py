@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 # The way to a URL: name, connection, TLS.
 
-FEW_DAYS = 14
-"""A certificate that expires within so many days gets a warning."""
+FEW_DAYS = 14  # a certificate that expires within so many days gets a warning
 
 
 def host_and_port(spec: UrlSpec) -> tuple[str, int]:
@@ -154,8 +153,7 @@ def _is_local(spec: UrlSpec) -> bool:
 
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
 
-BODY_BYTES = 4 * 1024 * 1024
-"""Bytes of an answer that are read."""
+BODY_BYTES = 4 * 1024 * 1024  # bytes of an answer that are read
 
 MAX_REDIRECTS = 5
 
@@ -286,8 +284,7 @@ def _event(data: bytes, number: int) -> dict[str, Any] | None:
 
 _PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
-MAX_DOCUMENTS = 6
-"""Most documents that are fetched; the specification has up to five places for them."""
+MAX_DOCUMENTS = 6  # most documents that are fetched; the specification has up to five places for them
 
 
 async def read_challenge(reply: Reply, probe: HttpProbe, url: str, step: Step) -> bool:

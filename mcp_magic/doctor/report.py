@@ -32,8 +32,7 @@ OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not need
 _MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
 _WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
 
-MAX_TEXT = 600
-"""Most characters of a remark that are shown."""
+MAX_TEXT = 600  # most characters of a remark that are shown
 
 
 class Stop(Exception):

@@ -74,8 +74,7 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
 
 PINGS = 3
 
-MAX_SHOWN = 6
-"""Most lint findings that the step shows; the report has them all."""
+MAX_SHOWN = 6  # most lint findings that the step shows; the report has them all
 
 
 def judge_version(connection: Connection, step: Step) -> None:
@@ -191,11 +190,8 @@ def _kinds(result: Any) -> str:
 
 METHOD_NOT_FOUND = -32601
 
-LIST_SECONDS = 30.0
-"""Deadline of all pages of a list, in seconds."""
-
-PAGE_SECONDS = 15.0
-"""Deadline of one page, in seconds."""
+LIST_SECONDS = 30.0  # deadline of all pages of a list, in seconds
+PAGE_SECONDS = 15.0  # deadline of one page, in seconds
 
 
 @dataclass

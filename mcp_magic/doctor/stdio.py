@@ -149,19 +149,16 @@ def refused(reply: Reply) -> str:
 # A stdio server as a process of the doctor. The SDK hides the process. Here the doctor sees whether it starts, what it
 # writes besides messages, how it ends when its input ends, and which processes it leaves behind.
 
-LINE_BYTES = 32 * 1024 * 1024
-"""Most bytes of one output line; a longer message is a fault of the server."""
+LINE_BYTES = 32 * 1024 * 1024  # most bytes of one output line; a longer message is a fault of the server
 
 GRACE_SECONDS = 2.0
 """Seconds that hosts give a server after the end of its input, and after SIGTERM (specification, "Shutdown"; SDK)."""
 
-CHILD_SECONDS = 0.5
-"""Seconds that the server's child processes have to end after it."""
+CHILD_SECONDS = 0.5  # seconds that the server's child processes have to end after it
 
 GARBAGE_LINES = 5
 
-LOOK_SECONDS = 0.05
-"""Interval in seconds at which the doctor checks whether a process has read its input."""
+LOOK_SECONDS = 0.05  # interval in seconds at which the doctor checks whether a process has read its input
 
 
 @dataclass
@@ -360,8 +357,7 @@ SLOW_CLOSE_SECONDS = 2.0
 DISCOVER_SECONDS = 10.0
 """Deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does."""
 
-SILENT_SECONDS = 3.0
-"""The same deadline, from the moment the server has read the request."""
+SILENT_SECONDS = 3.0  # the same deadline, from the moment the server has read the request
 
 
 async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None]:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 Source = Literal["text", "json", "python", "file", "json file"]
 
-CELL = "cell"
-"""The word after `@` that stands for the cell below the line."""
+CELL = "cell"  # the word after `@` that stands for the cell below the line
 
 MAX_SUGGESTED = 200
 """Characters of the longest text that a message repeats in quotes; for a longer one it shows only the syntax."""

@@ -204,8 +204,7 @@ def _picture(value: Any, field: Field) -> bytes | None:
 # as records, rows or an object of columns. An object without a JSON form is an error, never a guess.
 
 _ANYTHING = root_field(True)
-MAX_DIGITS = 4_300
-"""Digits of the longest integer that Python's json writes (`sys.set_int_max_str_digits`)."""
+MAX_DIGITS = 4_300  # digits of the longest integer that Python's json writes (`sys.set_int_max_str_digits`)
 
 
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:

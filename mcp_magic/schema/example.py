@@ -16,11 +16,8 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema.fields import Field
 
-MAX_DEPTH = 6
-"""Levels of objects in an example; a schema that requires itself has no instance."""
-
-MAX_REQUIRED_DEPTH = 20
-"""Levels of lists that get an item because their `minItems` asks for one."""
+MAX_DEPTH = 6  # levels of objects in an example; a schema that requires itself has no instance
+MAX_REQUIRED_DEPTH = 20  # levels of lists that get an item because their `minItems` asks for one
 
 MAX_VALUES = 200
 """Values in an example. A larger one is cut even if that makes it invalid, because it would be of no use."""

@@ -39,23 +39,18 @@ class Sentinel:
         return self._name.upper()
 
 
-MISSING: Final = Sentinel("missing")
-"""The schema states no default (`None` would be the default null)."""
-
-UNSET: Final = Sentinel("unset")
-"""The argument is left out (`None` would be sent as null)."""
+MISSING: Final = Sentinel("missing")  # the schema states no default (`None` would be the default null)
+UNSET: Final = Sentinel("unset")  # the argument is left out (`None` would be sent as null)
 
 
 # Fields in words.
 
-MAX_CHOICES = 8
-"""Choices that a message names; it only counts the others."""
+MAX_CHOICES = 8  # choices that a message names; it only counts the others
 
 MAX_DESCRIBED_DEPTH = 3
 """Levels of nested lists that a message describes; a recursive schema has no last level."""
 
-MAX_TEXT = 60
-"""Characters of one value that a message shows."""
+MAX_TEXT = 60  # characters of one value that a message shows
 
 
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
@@ -500,8 +495,7 @@ def root_field(schema: Any) -> Field:
     return Field("", schema, resolver=Resolver(schema))
 
 
-MAX_KEPT = 64
-"""Schemas whose fields `kept_root` keeps."""
+MAX_KEPT = 64  # schemas whose fields `kept_root` keeps
 
 _kept: dict[int, Field] = {}
 """Roots by the id of their schema, which each root holds, so that no other object gets that id."""

@@ -18,32 +18,21 @@ if TYPE_CHECKING:
 # linear time. For lookaheads and back references it backtracks, and gives up after `MAX_PATTERN_STEPS`. Without
 # jsonschema-rs (in a browser) no pattern is checked.
 
-MAX_PATTERN = 4_000
-"""Characters of the longest pattern that is compiled."""
-
-MAX_BYTES = 6_000_000
-"""Bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB."""
-
-MAX_CACHE = 1_000_000
-"""Bytes of the engine's cache for a pattern."""
+MAX_PATTERN = 4_000  # characters of the longest pattern that is compiled
+MAX_BYTES = 6_000_000  # bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB
+MAX_CACHE = 1_000_000  # bytes of the engine's cache for a pattern
 
 MAX_PATTERN_STEPS = 100_000
 """Backtracking steps that a pattern with lookaheads or back references may take in one text."""
 
-MAX_TEXT = 1_000_000
-"""Characters of the longest text that is checked against a pattern."""
+MAX_TEXT = 1_000_000  # characters of the longest text that is checked against a pattern
 
 MAX_STEPPED_TEXT = 10_000
 """As `MAX_TEXT`, for a pattern with lookaheads or back references: each step may read the whole text."""
 
-MAX_SECONDS = 0.25
-"""Seconds of CPU time for one text. A pattern that takes longer is not tried again."""
-
-MAX_GIVEN_UP = 10
-"""Texts in which a pattern may exceed its steps. After more of them it is not tried again."""
-
-KEPT = 64
-"""Compiled patterns in the cache."""
+MAX_SECONDS = 0.25  # seconds of CPU time for one text. A pattern that takes longer is not tried again
+MAX_GIVEN_UP = 10  # texts in which a pattern may exceed its steps. After more of them it is not tried again
+KEPT = 64  # compiled patterns in the cache
 
 
 def matches(pattern: object, text: str) -> bool | None:
@@ -143,17 +132,13 @@ def _compiled(pattern: str) -> _Pattern:
 MAX_NODES = 5_000
 """Fields made from one schema. Real tools have one or two hundred; OpenAI accepts at most this many properties."""
 
-MAX_STEPS = 50_000
-"""References and `allOf` parts that are followed to make those fields."""
+MAX_STEPS = 50_000  # references and `allOf` parts that are followed to make those fields
 
 MAX_DEPTH = 64
 """Levels of a schema that are read. JSON over the wire has at most 200, and each level of properties takes two."""
 
-MAX_CHECKS = 20_000
-"""Subschemas that one validation may try: at most half a second of work."""
-
-CHECKS_PER_VALUE = 20
-"""Further subschemas that a validation may try for each value inside the validated one."""
+MAX_CHECKS = 20_000  # subschemas that one validation may try: at most half a second of work
+CHECKS_PER_VALUE = 20  # further subschemas that a validation may try for each value inside the validated one
 
 
 class Budget:

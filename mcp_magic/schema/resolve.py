@@ -18,8 +18,7 @@ ANNOTATIONS = frozenset(
 )
 """Keywords that describe a value without constraining it."""
 
-MAX_PRODUCT = 64
-"""Alternatives kept of the product of two `anyOf`; more would not help the user."""
+MAX_PRODUCT = 64  # alternatives kept of the product of two `anyOf`; more would not help the user
 
 Schema = dict[str, Any]
 
@@ -156,14 +155,9 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 MAX_STEPS = 2_000
 """References and `allOf` parts followed for one plain schema. Real ones need a dozen; a hostile one doubles at each."""
 
-NAMES_A_STEP = 100
-"""Names of a merged object that count as one step, because each merge copies them."""
-
-MAX_ALTERNATIVES = 100
-"""Alternatives kept of a union."""
-
-MAX_NODES = 50_000
-"""Nodes of a document that the search for anchors visits."""
+NAMES_A_STEP = 100  # names of a merged object that count as one step, because each merge copies them
+MAX_ALTERNATIVES = 100  # alternatives kept of a union
+MAX_NODES = 50_000  # nodes of a document that the search for anchors visits
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "format"))

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 # Fields as type hints.
 
-MAX_DEPTH = 4
-"""Levels of containers in a type hint; a recursive schema has no last level."""
+MAX_DEPTH = 4  # levels of containers in a type hint; a recursive schema has no last level
 
 _PLAIN: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "null": None, "any": Any}
 
@@ -70,8 +69,7 @@ def _union(hints: Iterable[Any]) -> Any:
 
 # A tool as a Python function: signature, documentation, arguments of a call.
 
-MAX_MISSING = 20
-"""Missing arguments that a message names."""
+MAX_MISSING = 20  # missing arguments that a message names
 
 
 def identifier(name: str) -> str:

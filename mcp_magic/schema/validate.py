@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 # Parts of messages about arguments. They never contain the value of an argument with a secret-looking name.
 
-MAX_PROBLEMS = 3
-"""Problems in one error message; a longer list would not be read."""
+MAX_PROBLEMS = 3  # problems in one error message; a longer list would not be read
 
 
 def is_secret(path: str, field: Field | None = None) -> bool:
@@ -124,11 +123,8 @@ _TOLD_BY_TYPE = frozenset(
 )
 """Keywords that `expected ...` covers; for the others the message of jsonschema is used."""
 
-MAX_NAME = 120
-"""Characters of a name that a message shows."""
-
-MAX_MISSING = 20
-"""Missing names that a message lists."""
+MAX_NAME = 120  # characters of a name that a message shows
+MAX_MISSING = 20  # missing names that a message lists
 
 MAX_VALUES = 10_000
 """Values inside a list or object that are searched for a secret; a larger one is not quoted."""
@@ -286,11 +282,8 @@ def path_text(path: Iterable[str | int]) -> str:
 
 _GRAMMAR = "rfc3987_syntax"
 
-NAMES_A_STEP = 4
-"""Names in a list that take as long as one step."""
-
-MAX_KEPT = 256
-"""`enum` lists whose values are cached."""
+NAMES_A_STEP = 4  # names in a list that take as long as one step
+MAX_KEPT = 256  # `enum` lists whose values are cached
 
 
 def import_jsonschema() -> ModuleType:
@@ -494,14 +487,9 @@ def _has_keyword(schema: Any, *keywords: str) -> bool:
 # not fit or cannot be tried here, jsonschema decides. An Interrupt cannot end native code, so the schema is read first,
 # and a value is tried only if its steps are limited. jsonschema-rs is missing in a browser: there jsonschema decides.
 
-MAX_STEPS = 10_000_000
-"""Subschemas that one native validation may try: about one second."""
-
-MAX_LEVELS = 32
-"""Levels of a value for which the steps of a recursive schema are counted."""
-
-MAX_PARTS = 50_000
-"""Parts of a schema that are read to count its steps."""
+MAX_STEPS = 10_000_000  # subschemas that one native validation may try: about one second
+MAX_LEVELS = 32  # levels of a value for which the steps of a recursive schema are counted
+MAX_PARTS = 50_000  # parts of a schema that are read to count its steps
 
 _HERE = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "then", "else"))
 _NAMED = frozenset(("properties", "$defs", "definitions"))
@@ -694,11 +682,8 @@ _FORMAT = _keyword(fits_format)
 
 # Validation of arguments before they are sent, and of results.
 
-MAX_COMPILED = 512
-"""Schemas whose compiled form is cached."""
-
-MAX_ERRORS = 200
-"""Errors taken from jsonschema in one validation; each row of a long table may have one."""
+MAX_COMPILED = 512  # schemas whose compiled form is cached
+MAX_ERRORS = 200  # errors taken from jsonschema in one validation; each row of a long table may have one
 
 
 @dataclass(slots=True)
