@@ -224,8 +224,6 @@ def _named(text: str, places: list[int]) -> str:
 # "tool poisoning", "tool shadowing" and "full-schema poisoning".
 
 MAX_INSTRUCTIONS = 100_000  # most characters of a text that are checked
-Suspicion = tuple[str, str]  # what the text seems to do, and its words
-
 _ORDERS = "instructions?|prompts?|rules|guidelines|directives|directions|constraints|training"
 _KEEP = "tell|mention|inform|reveal|disclose|notify|show|alert|warn"
 _SECRETS = (
@@ -284,8 +282,8 @@ _WORTH = re.compile(
 )
 
 
-def suspicions(text: str) -> list[Suspicion]:
-    """Return the parts of a text that look like instructions unrelated to its tool."""
+def suspicions(text: str) -> list[tuple[str, str]]:
+    """Return what parts of a text, which look like instructions unrelated to its tool, seem to do, and their words."""
     text = text[:MAX_INSTRUCTIONS]
     if not text.isascii():
         text = unhidden(text)
@@ -300,7 +298,6 @@ def suspicions(text: str) -> list[Suspicion]:
 CHARACTERS_A_TOKEN = 4  # rule of thumb of the providers; JSON may need a few more tokens
 MANY_TOKENS = 2000  # tokens from which a definition counts as large; a model reads it at each turn
 LONG_DESCRIPTION = 4000  # characters from which a description counts as long
-_INNOCENT = "private use characters"  # icon fonts use these: odd, but seldom an attack
 
 
 def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterator[Finding]:
@@ -322,7 +319,7 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
         seen.add((where, text))
         for found in hidden(text):
             says = f"; as letters they say {found.says!r}" if found.says else ""
-            severity = WARNING if found.kind == _INNOCENT else ERROR
+            severity = WARNING if found.kind == "private use characters" else ERROR  # icon fonts use these
             what = f"invisible {found.kind}: {found.points}{says}"
             yield Finding("hidden-unicode", severity, where, what, "take them out; do not trust the text before")
         for seems, words in suspicions(text):
@@ -668,8 +665,6 @@ _CHANGES = re.compile(
     r"(?i)(?:^|[_.-])(?:delete|remove|drop|write|update|insert|rename|overwrite|erase|destroy)(?:[_.-]|$)"
 )
 
-Lister = Callable[[Any, str], Iterator[Finding]]
-
 
 async def lint_offers(
     server: str,
@@ -799,7 +794,7 @@ def _common(item: Any, owner: str) -> Iterator[Finding]:
             yield Finding("icon-unsafe", ERROR, owner, what, "https: or data:")
 
 
-_KINDS: dict[str, tuple[str, Callable[[Any], str], Lister]] = {
+_KINDS: dict[str, tuple[str, Callable[[Any], str], Callable[[Any, str], Iterator[Finding]]]] = {
     "tools": ("tool", lambda tool: str(tool.name), lint_tool),
     "resources": ("resource", lambda resource: str(resource.uri), _lint_resource),
     "templates": ("template", lambda template: str(template.uri_template), _lint_template),

@@ -342,67 +342,27 @@ class _Examination:
 # Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
-class _Recording:
-    """One examination and its record on the inserted cassette; `titles` are possible titles of the report."""
+def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> Examined | None:
+    """Return the record of the same examination: the first one not used yet, else the last one."""
+    equal = [record for record in cassette.content.examined if record.report.get("call") == call]
+    same = [record for record in equal if record.report.get("title") == title]
+    same = same or [record for record in equal if record.report.get("target") == target]
+    found = next((record for record in same if not record.used), next(iter(same[-1:]), None))
+    if found is not None:
+        found.used += 1
+        cassette.played += 1
+    return found
 
-    def __init__(self, titles: list[str], target: str, call: str | None) -> None:
-        self._titles, self._target, self._call = titles, target, call
-        self._cassette = deck.cassette
-        self._known = self._found(self._cassette) if self._cassette is not None and self._cassette.replays else None
-        self._number: int | None = None
 
-    def _found(self, cassette: Cassette) -> Examined | None:
-        """Return the report of the same examination: the first one not used yet, else the last one."""
-        equal = [entry for entry in cassette.content.examined if entry.report.get("call") == self._call]
-        same = [entry for entry in equal if entry.report.get("title") in self._titles]
-        same = same or [entry for entry in equal if entry.report.get("target") == self._target]
-        found = next((entry for entry in same if not entry.used), next(iter(same[-1:]), None))
-        if found is not None:
-            found.used += 1
-            cassette.played += 1
-        return found
-
-    def replayed(self, host: Host) -> DoctorReport | None:
-        """Return the recorded report, and add the recorded messages to the trace; None to examine the server."""
-        cassette = self._cassette
-        if cassette is None or not cassette.replays:
-            return None
-        if self._known is None:
-            if cassette.records:
-                return None
-            known = listed(dict.fromkeys(str(entry.report.get("title")) for entry in cassette.content.examined))
-            has = f"it has those of {known}" if known else "it has none"
-            missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
-            raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-        for session in self._known.sessions:
-            recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
-            with ErrorLog() as errlog:
-                recorder.follow(errlog)
-                retell(session, recorder, errlog)
-                recorder.follow(None)
-        return _report(self._known.report)
-
-    @contextmanager
-    def examining(self) -> Iterator[None]:
-        """Record the sessions opened in this context as those of this examination."""
-        if self._cassette is not None and self._cassette.records and self._known is None:
-            self._cassette.content.examinations += 1
-            self._number = self._cassette.content.examinations
-        token = examining.set(self._number)
-        try:
-            yield
-        finally:
-            examining.reset(token)
-
-    def keep(self, report: DoctorReport) -> DoctorReport:
-        """Write a report to the cassette, or return the recorded report in its place."""
-        if self._known is not None:
-            return _report(self._known.report)
-        cassette = self._cassette
-        if cassette is not None and self._number is not None and cassette.recording:
-            head = {"doctor": self._number, "title": report.target, "target": self._target, "call": self._call}
-            cassette.write(cassette.masker.whole({**head, **_plain(report)}))
-        return report
+def _replayed(recorded: Examined, host: Host) -> DoctorReport:
+    """Return a recorded report, and add the recorded messages to the trace."""
+    for session in recorded.sessions:
+        recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
+        with ErrorLog() as errlog:
+            recorder.follow(errlog)
+            retell(session, recorder, errlog)
+            recorder.follow(None)
+    return _report(recorded.report)
 
 
 def _plain(report: DoctorReport) -> dict[str, Any]:
@@ -442,32 +402,41 @@ async def examine(
 ) -> DoctorReport:
     """Examine a server: resolve, connect, TLS, HTTP, handshake, version, capabilities, lists, schemas, ping, close.
 
-    Args:
-        host: Provides the rules and the trace. An open session of that name is examined and left unchanged; for any
-            other target a session is opened, and closed afterwards.
-        target: Anything that `Host.connect` takes, or a `Connection`.
-        name: The session's name in the trace.
-        call: The tool to call, "" for a read-only one without required arguments, None for none.
-        login: Whether the user may be asked to log in; a stored token is used in any case.
-        **options: The options of `Host.connect`.
+    An open session of that name is examined and left unchanged; for any other target (see `Host.connect`, whose
+    options it takes) a session is opened, and closed afterwards. While a cassette is replayed, the recorded report is
+    returned, or a CassetteError raised if there is none. A failing server raises nothing.
 
-    Returns:
-        The report; a failing server raises nothing. While a cassette is replayed, the recorded report.
-
-    Raises:
-        CassetteError: The inserted cassette has no examination of this server.
+    `call` is the tool to call, "" for a read-only one without required arguments, None for none. `login`: whether the
+    user may be asked to log in; a stored token is used in any case.
     """
     quiet_sdk_logging()
     known = _session(host, target)
-    if deck.cassette is None:
+    cassette = deck.cassette
+    if cassette is None:
         return await _examine(host, known, target, name, call, login, options)
-    titles, live = _called_by(known, target, name, options)
-    recording = _Recording(titles, _called(target), call)
-    if not live and (kept := recording.replayed(host)) is not None:
-        return kept
-    with recording.examining():
+    (title, live), where = _called_by(known, target, name, options), _called(target)
+    recorded = _recorded(cassette, title, where, call) if cassette.replays else None
+    if recorded is not None and not live:
+        return _replayed(recorded, host)
+    if recorded is None and not (live or cassette.records):
+        titles = listed(dict.fromkeys(str(record.report.get("title")) for record in cassette.content.examined))
+        has = f"it has those of {titles}" if titles else "it has none"
+        missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
+        raise CassetteError(f"{missing}; {cassette.adds('it')}.")
+    number = None
+    if recorded is None and cassette.records:
+        number = cassette.content.examinations = cassette.content.examinations + 1
+    token = examining.set(number)
+    try:
         report = await _examine(host, known, target, name, call, login, options)
-    return recording.keep(report)
+    finally:
+        examining.reset(token)
+    if recorded is not None:
+        return _report(recorded.report)
+    if number is not None:
+        head = {"doctor": number, "title": report.target, "target": where, "call": call}
+        cassette.write(cassette.masker.whole({**head, **_plain(report)}))
+    return report
 
 
 async def _examine(
@@ -502,18 +471,16 @@ def _session(host: Host, target: Any) -> Connection | None:
     return next((known for known in host.connections.values() if known is target), None)
 
 
-def _called_by(
-    known: Connection | None, target: Any, name: str | None, options: dict[str, Any]
-) -> tuple[list[str], bool]:
-    """Return the possible titles of a report, and whether the server is examined although a cassette is replayed."""
+def _called_by(known: Connection | None, target: Any, name: str | None, options: dict[str, Any]) -> tuple[str, bool]:
+    """Return the title of a report, and whether the server is examined although a cassette is replayed."""
     if known is not None and (known.state == "open" or not name):
-        return [name or known.name], known.state == "open"
+        return name or known.name, known.state == "open"
     try:
         spec, default = _meant(target, options)
     except MCPMagicError:
-        return [name or _called(target)], False
+        return name or _called(target), False
     assert deck.cassette is not None
-    return [name or default], isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
+    return name or default, isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
 
 
 def _called(target: Any) -> str:

@@ -96,10 +96,15 @@ def _both(near: Any, far: Any) -> Any:
     return near if far is True else {"allOf": [near, far]}
 
 
-def _union(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
+def _lists(combine: Callable[[list[Any], list[Any]], Any]) -> Callable[[Any, Any], Any]:
+    """Return a function that combines two lists, and ignores what is none."""
+
+    def combined(near: Any, far: Any) -> Any:
+        if isinstance(near, list) and isinstance(far, list):
+            return combine(near, far)
         return near if isinstance(near, list) else far
-    return distinct([*near, *far])
+
+    return combined
 
 
 def _types(near: Any, far: Any) -> Any:
@@ -113,16 +118,12 @@ def _types(near: Any, far: Any) -> Any:
     return common if len(common) > 1 else common[0]
 
 
-def _enums(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
-        return near if isinstance(near, list) else far
+def _enums(near: list[Any], far: list[Any]) -> list[Any]:
     keys = set(map(json_key, far))
     return [value for value in near if json_key(value) in keys] or near
 
 
-def _alternatives(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
-        return near if isinstance(near, list) else far
+def _alternatives(near: list[Any], far: list[Any]) -> list[Any]:
     return [{"allOf": pair} for pair in itertools.islice(map(list, itertools.product(near, far)), MAX_PRODUCT)]
 
 
@@ -136,13 +137,12 @@ def _bound(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "properties": _named,
     "patternProperties": _named,
-    "required": _union,
+    "required": _lists(lambda near, far: distinct([*near, *far])),
     "type": _types,
-    "enum": _enums,
+    "enum": _lists(_enums),
     "items": _both,
     "additionalProperties": _both,
-    "anyOf": _alternatives,
-    "oneOf": _alternatives,
+    **dict.fromkeys(("anyOf", "oneOf"), _lists(_alternatives)),
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _bound(max)),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _bound(min)),
 }
@@ -352,14 +352,6 @@ def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:
 
 def is_type(value: Any, kind: str) -> bool:
     """Return whether a value is of a scalar type; True for any other type."""
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return is_number(value) and value % 1 == 0
-        case "number":
-            return is_number(value)
-        case _:
-            return True
+    if kind in ("integer", "number"):
+        return is_number(value) and (kind == "number" or value % 1 == 0)
+    return isinstance(value, {"string": str, "boolean": bool}.get(kind, object))
