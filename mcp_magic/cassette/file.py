@@ -66,8 +66,9 @@ class CassetteFile:
         self.largest = largest
         folder = (here or Path.cwd()).absolute()
         self._here = str(folder)
-        # The root folder would gain nothing.
-        self._place = _path(self._here) if folder.name else None
+        # The folder's path, also at the beginning of a path or in a `file://` URI. The root folder would gain nothing.
+        here_path = rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(self._here)}(?![\w.-])"
+        self._place = re.compile(here_path) if folder.name else None
         self._blobs: set[str] = set()
         self._unpacked = 0
         self.begun = False
@@ -258,11 +259,6 @@ def _object(line: str) -> dict[str, Any] | str:
     except RecursionError:
         return f"nested deeper than {DEEPEST} levels"
     return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
-
-
-def _path(folder: str) -> re.Pattern[str]:
-    """Return a pattern that finds a folder's path in a text, also as the beginning of a path or in `file://` URIs."""
-    return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
 
 
 class _Packing:

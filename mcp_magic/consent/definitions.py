@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic.display.diff import Line, json_diff, text_diff
@@ -48,7 +49,8 @@ def digest(tool: Tool) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class Version(NamedTuple):
+@dataclass(frozen=True)
+class Version:
     """A definition: its number, when it was seen (`time.time()`), its digest, and the tool if it is kept."""
 
     number: int
@@ -171,7 +173,7 @@ class Definitions:
             name = next(iter(self._gone))
             size -= self._gone.pop(name)
             self._sign(self._versions[name])
-            self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
+            self._versions[name] = [replace(version, tool=None) for version in self._versions[name]]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
         """Note tools as a server lists them."""
@@ -188,15 +190,15 @@ class Definitions:
         self._sign(versions)
         seen = digest(tool)
         if versions[-1].digest == seen:
-            versions[-1] = versions[-1]._replace(tool=tool)
+            versions[-1] = replace(versions[-1], tool=tool)
             return
         versions.append(self._version(tool, seen))
         if len(versions) > KEPT + 1:
-            versions[-KEPT - 1] = versions[-KEPT - 1]._replace(tool=None)
+            versions[-KEPT - 1] = replace(versions[-KEPT - 1], tool=None)
 
     def _sign(self, versions: list[Version]) -> None:
         if not versions[0].digest and versions[0].tool is not None:
-            versions[0] = versions[0]._replace(digest=digest(versions[0].tool))
+            versions[0] = replace(versions[0], digest=digest(versions[0].tool))
 
     def _version(self, tool: Tool, of: str) -> Version:
         self.count += 1

@@ -95,7 +95,9 @@ def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -
         return False
     if isinstance(value, list) and json_equal(value, wanted):
         return True
-    whole = _is_like(value, wanted) or (how_many is any and _is_written(value, wanted))
+    whole = _is_like(value, wanted)
+    if how_many is any and isinstance(value, str) and not isinstance(wanted, str):
+        whole = whole or value == _text(wanted)  # a server may convert the text
     inside = [_fits(item, wanted, how_many) for item in _items(value)]
     if isinstance(value, list) and inside and how_many is all:
         return all(inside)  # the text of a list may have anything in it
@@ -118,11 +120,6 @@ def _is_like(value: Any, wanted: Any) -> bool:
         return json_equal(value, wanted)
     number = _number(wanted) if isinstance(value, int | float) and not isinstance(value, bool) else None
     return fnmatchcase(_text(value), wanted) or (number is not None and number == value)
-
-
-def _is_written(value: Any, wanted: Any) -> bool:
-    """Whether a text spells the wanted value: a server may convert it."""
-    return isinstance(value, str) and not isinstance(wanted, str) and value == _text(wanted)
 
 
 def _text(value: Any) -> str:

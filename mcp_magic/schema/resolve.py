@@ -253,7 +253,8 @@ class Resolver:
                 schema = base
                 continue
             parts = [self._expand(option, trail, walk) for option in options if not _seen(option, trail)]
-            if _only_constrain(base, [part for part, _ in parts]):
+            is_shaped = isinstance(base.get("type"), str) or "properties" in base
+            if is_shaped and not any(_SHAPES & part.keys() for part, _ in parts):  # such as `anyOf` of `required`
                 schema = base
                 continue
             base = {name: value for name, value in base.items() if name not in ANNOTATIONS}
@@ -326,12 +327,6 @@ def _seen(option: Any, trail: frozenset[str]) -> bool:
     """Return whether an alternative refers to the union that it belongs to."""
     references = (option.get(key) for key in REFERENCES) if isinstance(option, Mapping) else ()
     return any(isinstance(ref, str) and ref in trail for ref in references)
-
-
-def _only_constrain(base: Schema, parts: list[Schema]) -> bool:
-    """Return whether alternatives only constrain a shape that `base` already has, such as `anyOf` of `required`."""
-    shaped = isinstance(base.get("type"), str) or "properties" in base
-    return shaped and not any(_SHAPES & part.keys() for part in parts)
 
 
 def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:

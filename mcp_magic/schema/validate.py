@@ -277,17 +277,12 @@ def import_jsonschema() -> ModuleType:
     if "jsonschema" in sys.modules or _GRAMMAR in sys.modules or importlib.util.find_spec(_GRAMMAR) is None:
         return importlib.import_module("jsonschema")
     instead: Any = ModuleType(_GRAMMAR)
-    instead.is_valid_syntax = _is_valid_syntax
+    instead.is_valid_syntax = lambda term, value: importlib.import_module(_GRAMMAR).is_valid_syntax(term, value)
     sys.modules[_GRAMMAR] = instead
     try:
         return importlib.import_module("jsonschema")
     finally:
         sys.modules.pop(_GRAMMAR, None)
-
-
-def _is_valid_syntax(term: str, value: str) -> bool:
-    grammar: Any = importlib.import_module(_GRAMMAR)
-    return bool(grammar.is_valid_syntax(term, value))
 
 
 def make_validator(schema: Any, *, formats: bool = False) -> Validator:
