@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ResourceResult
 
-__all__ = [
-    "EXTENSION",
-    "FrontMatterError",
-    "LoadedSkill",
-    "Skill",
-    "SkillFile",
-    "Skills",
-    "read_entry",
-    "same_front_matter",
-    "split_front_matter",
-]
-
 
 # The entries of skills: what a server says about a skill before it is read.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".
@@ -139,11 +127,8 @@ def _problem_of(uri: str, files: list[SkillFile]) -> str:
 
 # The YAML at the head of a Markdown file, and its comparison with a JSON object.
 
-MAX_CHARACTERS = 20_000
-"""Most characters of front matter; the parser takes seconds for a megabyte."""
-
-MAX_BRACKETS = 400
-"""Most brackets of front matter; the parser takes quadratic time in the open ones."""
+MAX_CHARACTERS = 20_000  # most characters of front matter; the parser takes seconds for a megabyte
+MAX_BRACKETS = 400  # most brackets of front matter; the parser takes quadratic time in the open ones
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
@@ -154,14 +139,7 @@ class FrontMatterError(ValueError):
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    r"""Return the front matter of a Markdown text, as YAML, and the rest.
-
-    Raises:
-        FrontMatterError: The text has no front matter.
-
-    >>> split_front_matter("---\nname: a\n---\nBody")
-    ('name: a\n', 'Body')
-    """
+    """Return the front matter of a Markdown text, as YAML, and the rest; FrontMatterError if it has none."""
     found = _HEAD.match(text)
     if found is None:
         raise FrontMatterError("it does not begin with front matter (--- YAML ---)")
@@ -169,18 +147,10 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
-    r"""Whether YAML and a JSON object have the same fields and values.
+    """Whether YAML and a JSON object have the same fields and values; FrontMatterError if it cannot be read.
 
     JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
     may have read either.
-
-    Raises:
-        FrontMatterError: The YAML cannot be read, or is not a mapping.
-
-    >>> same_front_matter("released: 2026-07-28\nbeta: yes\n", {"released": "2026-07-28", "beta": True})
-    True
-    >>> same_front_matter("name: a\n", {"name": "b"}), same_front_matter("a: 1\n", {"a": True})
-    (False, False)
     """
     import yaml
 
@@ -242,8 +212,7 @@ def _same(read: Any, said: Any) -> bool:
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
-MAX_PAGES = 1000
-"""Most pages of a listing; a longer listing counts as endless."""
+MAX_PAGES = 1000  # most pages of a listing; a longer listing counts as endless
 
 
 class SkillServer(Protocol):
@@ -384,11 +353,7 @@ class LoadedSkill:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Resolve a path within a skill, for any URI scheme.
-
-    >>> _resolved("skill://acme/refunds/", "examples/email.md")
-    'skill://acme/refunds/examples/email.md'
-    """
+    """Resolve a path within a skill, for any URI scheme."""
     scheme, _, rest = root.partition("://")
     return f"{scheme}://{urljoin('http://' + rest, path)[len('http://') :]}"
 

@@ -145,7 +145,7 @@ class Turns:
         self._turns: dict[int, Turn] = {}
         self._messages = self._characters = 0
         self._sizes: dict[int, int] = {}
-        for entry in cassette.turns:
+        for entry in cassette.content.turns:
             self._read(entry)
 
     def asked(self, model: str, messages: Sequence[BaseMessage], stop: Any, kwargs: Mapping[str, Any]) -> Asked:

@@ -31,25 +31,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.consent.definitions import Change
 
-__all__ = [
-    "PERSON",
-    "POLICIES",
-    "Approver",
-    "Audit",
-    "Consent",
-    "Decision",
-    "Record",
-    "Request",
-    "another_server",
-    "as_it_is",
-    "because_changed",
-    "covers",
-    "masked",
-    "outgrown",
-    "record_of",
-    "ruling",
-]
-
 
 # Request and decision: the values passed between the caller, the approver and `Consent`.
 
@@ -133,8 +114,7 @@ Approver = Callable[[Request], Awaitable[Decision]]
 
 # The audit: a record of every decision.
 
-MAX_RECORDS = 10_000
-"""Records kept in memory; the file, if set, keeps all of them."""
+MAX_RECORDS = 10_000  # records kept in memory; the file, if set, keeps all of them
 
 MAX_TEXT = 2000
 """Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
@@ -172,12 +152,7 @@ class Record:
 
 
 class Audit:
-    """Keeps records, and appends them to a JSON Lines file if one is set.
-
-    Attributes:
-        records: The latest records, oldest first.
-        file: The JSON Lines file, or None.
-    """
+    """Keeps the latest records, oldest first, and appends all to a JSON Lines file if one is set."""
 
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=MAX_RECORDS)
@@ -190,29 +165,18 @@ class Audit:
             ConfigError: The file cannot be written. The caller must not make the call then.
         """
         if self.file is not None:
-            self._write(record, self.file)
-        self.records.append(record)
-
-    def _write(self, record: Record, path: Path) -> None:
-        problem = ""
-        try:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
-            with path.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            problem = f"the audit file {str(path)!r} cannot be written: {error.strerror}; nothing was called"
-        if problem:
-            raise ConfigError(problem)
+            try:
+                with self.file.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                problem = f"the audit file {str(self.file)!r} cannot be written: {error.strerror}; nothing was called"
+                raise ConfigError(problem) from None
+        self.records.append(record)
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
-    """Return a copy of arguments for a record: secrets masked, by name and by the tool's schema.
-
-    Long texts lose their middle.
-
-    >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
-    {'password': '***'}
-    """
+    """Return a copy of arguments for a record: secrets masked, long texts without their middle."""
     shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
     return shown
 
@@ -276,13 +240,7 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
 
 
 def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that a rule was given for another server of this name; "" if it was not.
-
-    Args:
-        rule: A rule with the action `"allow"`.
-        server: The server's name.
-        definitions: The servers seen so far.
-    """
+    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
     if _is_same_server(rule, server, definitions):
         return ""
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
@@ -313,19 +271,12 @@ def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
-VARIABLE = "MCP_MAGIC_APPROVAL"
-"""The environment variable that sets the policy, in programs as in notebooks."""
-
-ASK_SECONDS = 300.0
-"""Seconds the user has to decide; after that the user counts as absent."""
+VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
+ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 
 
 def policy_of_environment() -> str:
-    """Return the policy set in the environment, else `"ask"`.
-
-    Raises:
-        ConfigError: The value is no policy.
-    """
+    """Return the policy set in the environment, else `"ask"`."""
     policy = os.environ.get(VARIABLE) or "ask"
     if policy not in POLICIES:
         raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic.display.diff import Line, json_diff, text_diff
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.config.specs import Spec
-
-__all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
 
 KEPT = 20
 """Definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept."""
@@ -50,7 +49,8 @@ def digest(tool: Tool) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-class Version(NamedTuple):
+@dataclass(frozen=True)
+class Version:
     """A definition: its number, when it was seen (`time.time()`), its digest, and the tool if it is kept."""
 
     number: int
@@ -68,25 +68,14 @@ class Server(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Another server has taken over a name.
-
-    Attributes:
-        before: The command line or URL of the former server.
-        now: The command line or URL of the present server.
-    """
+    """Another server has taken over a name: the command lines or URLs of both."""
 
     before: str
     now: str
 
 
 class Change(NamedTuple):
-    """A change of a tool's definition.
-
-    Attributes:
-        before: The former definition.
-        after: The present definition.
-        time: When the present definition was first seen (`time.time()`).
-    """
+    """A change of a tool's definition; `time` is when the present one was first seen (`time.time()`)."""
 
     before: Tool
     after: Tool
@@ -156,12 +145,7 @@ class Definitions:
         return (servers[-1] if since is None else _at(servers, since)).identity
 
     def replacement(self, server: str, since: int = 0) -> Replacement | None:
-        """Return how the server of a name was replaced since a time; None if it is the same server.
-
-        Args:
-            server: The server's name.
-            since: The `count` at that time, as for `change`.
-        """
+        """Return how the server of a name was replaced since a `count`; None if it is the same server."""
         servers = self._servers.get(server)
         if not servers:
             return None
@@ -189,7 +173,7 @@ class Definitions:
             name = next(iter(self._gone))
             size -= self._gone.pop(name)
             self._sign(self._versions[name])
-            self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
+            self._versions[name] = [replace(version, tool=None) for version in self._versions[name]]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
         """Note tools as a server lists them."""
@@ -206,15 +190,15 @@ class Definitions:
         self._sign(versions)
         seen = digest(tool)
         if versions[-1].digest == seen:
-            versions[-1] = versions[-1]._replace(tool=tool)
+            versions[-1] = replace(versions[-1], tool=tool)
             return
         versions.append(self._version(tool, seen))
         if len(versions) > KEPT + 1:
-            versions[-KEPT - 1] = versions[-KEPT - 1]._replace(tool=None)
+            versions[-KEPT - 1] = replace(versions[-KEPT - 1], tool=None)
 
     def _sign(self, versions: list[Version]) -> None:
         if not versions[0].digest and versions[0].tool is not None:
-            versions[0] = versions[0]._replace(digest=digest(versions[0].tool))
+            versions[0] = replace(versions[0], digest=digest(versions[0].tool))
 
     def _version(self, tool: Tool, of: str) -> Version:
         self.count += 1
@@ -239,11 +223,9 @@ class Definitions:
         return found and f"{found} {self.identity(name.partition(':')[0])}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
-        """Return how a tool has changed since a time; None if it has not.
+        """Return how a tool (`"server:tool"`) has changed since a `count`; None if it has not.
 
-        Args:
-            name: `"server:tool"`.
-            since: The `count` at that time; 0, or a count before the tool was first seen, means when it was first seen.
+        A count before the tool was first seen means when it was first seen.
         """
         versions = self._versions.get(name)
         if versions is None or len(versions) == 1:

@@ -72,8 +72,9 @@ def play(path: Path) -> None:
     turns.find(asked)
     turns.explain(asked)
     for name in cassette.servers:
-        if cassette.has(name):
-            server, number = cassette.session_of(name, in_process=False)
+        if name in cassette.content.servers:
+            server = cassette.content.servers[name]
+            number = server.begin(in_process=False)
             server.find(number, "tools/call", {"name": "t"})
             server.explain("tools/call", {"name": "u"})
 
