@@ -27,6 +27,12 @@ def process() -> int:
 
 
 @server.tool
+def where() -> str:
+    """Say where it runs, and which token it was given."""
+    return f"{Path.cwd()} {os.environ.get('PLAIN_TOKEN')}"
+
+
+@server.tool
 def die(message: str = "dying as asked") -> None:
     """End at once."""
     print(message, file=sys.stderr, flush=True)
