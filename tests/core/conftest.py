@@ -25,7 +25,7 @@ async def host() -> AsyncIterator[Host]:
     # sse_starlette, in servers that run on the test's own loop, keeps one task a loop for ever
     left = {task for task in left if "_shutdown_watcher" not in repr(task)}
     if left:
-        await asyncio.wait(left, timeout=5.0)
+        await asyncio.wait(left, timeout=30.0)
     assert not [task for task in left if not task.done()]
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]
 
@@ -34,5 +34,5 @@ async def host() -> AsyncIterator[Host]:
 def quick(host: Host) -> Host:
     """A host that does quickly what it does."""
     plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 20.0, 2.0
+    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
     return host

@@ -11,8 +11,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from tests.core.asgi import serving
-from tests.core.test_sessions import children, until
-from tests.servers.bundled import command
+from tests.core.test_sessions import PLAIN, children, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +115,7 @@ async def test_a_tool_that_ends_its_server_is_named_with_the_exit_code_and_no_wo
 
 
 async def test_a_server_that_was_killed_between_calls_says_by_what(host: Host) -> None:
-    connection = await host.connect(command("showcase_server"), name="show")
+    connection = await host.connect(PLAIN, name="show")
     children()[0].kill()
     await until(lambda: connection.state == "lost")
     await until(lambda: "has ended (SIGKILL);" in connection.problem)

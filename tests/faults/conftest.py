@@ -16,7 +16,7 @@ from mcp_magic._host import Host
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-LEFT_SECONDS = 5.0
+LEFT_SECONDS = 30.0
 """Seconds in which everything must be gone after a host is closed."""
 
 
@@ -69,7 +69,7 @@ async def host(soon: None) -> AsyncIterator[Host]:
     left = Left()
     host = Host()
     plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 5.0
+    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 60.0
     yield host
     await host.close()
     await left.nothing()

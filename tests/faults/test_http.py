@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 BREAKS = "the server's answer breaks the protocol: "
 LOST = "the connection was lost before the answer came"
-SHORT = 0.3
-LONG_SECONDS = 30.0
+SHORT = 1.0
+LONG_SECONDS = 100.0
 SECRET = "Bearer canary-4711"
 
 ROWS = [
@@ -80,8 +80,8 @@ ROWS = [
     Row("sse_flood", "right"),
     # the connection
     Row("reset", SessionClosedError, LOST),
-    Row("hang", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
-    Row("hang_in_stream", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("hang", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
+    Row("hang_in_stream", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
 ]
 IN_BOTH = (
     *(
@@ -118,7 +118,7 @@ async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(host: Host, v
             assert "canary" not in str(found)
             assert "<script" not in str(found)
         assert rogue.calls[row.tool] == 1, "nothing is sent twice"
-        assert await outcome(connection, "right", row.timeout) == row.then
+        assert await outcome(connection, "right") == row.then
         assert connection.state == "open"
         await host.disconnect("rogue")
         assert other.requests == [], "nobody else is asked, with or without credentials"

@@ -29,9 +29,10 @@ SERVER = Path(__file__).with_name("rogue_server.py")
 ENDED = "`%mcp reconnect rogue` opens it again"
 BREAKS = "the server's answer breaks the protocol: "
 NEVER = "the answer to "
-SHORT = 0.3
-LONG_SECONDS = 30.0
-"""Seconds for 100 MB on a busy machine; a fifth of that is usual for half of them."""
+SHORT = 1.0
+"""Seconds in which a server says on a busy machine what it says instead of an answer."""
+LONG_SECONDS = 100.0
+"""Seconds for 100 MB on a busy machine; six are usual."""
 
 ROWS = [
     # it ends
@@ -41,9 +42,9 @@ ROWS = [
     Row("half_and_die", SessionClosedError, ENDED, SessionClosedError),
     Row("close_stdout", SessionClosedError, ENDED, SessionClosedError),
     # it does not answer
-    Row("half_and_hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
-    Row("hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
-    Row("silent", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("half_and_hang", RequestTimeoutError, "no answer within 1 s", RequestTimeoutError, SHORT),
+    Row("hang", RequestTimeoutError, "no answer within 1 s", RequestTimeoutError, SHORT),
+    Row("silent", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
     # what is no message does not disturb
     Row("garbage", "right"),
     Row("bad_utf8_line", "right"),
@@ -123,7 +124,7 @@ async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(
             assert found == row.comes_to
         else:
             assert_clear(found, row.comes_to, row.says)
-        after = await outcome(connection, "right", row.timeout)
+        after = await outcome(connection, "right", row.timeout if row.then is RequestTimeoutError else None)
         assert after == row.then or isinstance(after, row.then), after  # type: ignore[arg-type]
     assert calls(log)[row.tool] == 1, "nothing is sent twice"
 
@@ -208,7 +209,7 @@ async def test_a_server_that_is_stopped_and_goes_on_is_used_again(host: Host, tm
     connection = await connected(host, version, tmp_path / "log")
     server = process()
     server.send_signal(signal.SIGSTOP)
-    assert_clear(await outcome(connection, "right", SHORT), RequestTimeoutError, "no answer within 0.3 s")
+    assert_clear(await outcome(connection, "right", SHORT), RequestTimeoutError, "no answer within 1 s")
     server.send_signal(signal.SIGCONT)
     assert await outcome(connection, "right") == "right"
     assert connection.state == "open"
@@ -235,7 +236,7 @@ async def test_a_server_that_hangs_does_not_hold_up_the_end(host: Host, tmp_path
     connection = await connected(host, LEGACY, tmp_path / "log")
     waiting = asyncio.create_task(connection.call("hang"))
     await until(lambda: calls(tmp_path / "log")["hang"] == 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await host.close()
         with pytest.raises(errors.SessionClosedError):
             await waiting
