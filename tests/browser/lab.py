@@ -212,8 +212,11 @@ class Lab:
         page.on("pageerror", self._failure)
 
     def _dialog(self, dialog: Any) -> None:
-        self.dialogs.append(dialog.message)
-        dialog.dismiss()
+        if dialog.type == "beforeunload":  # the page is loaded again, saved or not
+            dialog.accept()
+        else:
+            self.dialogs.append(dialog.message)
+            dialog.dismiss()
 
     def _failure(self, error: Any) -> None:
         self.failures.append(str(error))
@@ -221,7 +224,8 @@ class Lab:
     def close(self) -> None:
         """Shut the kernel down and close the notebook without saving it; the page stays."""
         self.command("kernelmenu:shutdown")
-        self.page.evaluate(f"() => {_NOTEBOOK}.dispose()")
+        # What fails while it closes is told at once; the next notebook in this page is not to hear of it.
+        self.page.evaluate(f"async () => {{ {_NOTEBOOK}.dispose(); await new Promise(done => setTimeout(done)); }}")
         self.page.remove_listener("dialog", self._dialog)
         self.page.remove_listener("pageerror", self._failure)
 
@@ -235,6 +239,13 @@ class Lab:
         """Run one of JupyterLab's commands and wait until it is done."""
         script = "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }"
         return self.page.evaluate(script, [name, arguments])
+
+    def clear(self) -> None:
+        """End the cell that runs, if one does, and delete all."""
+        if self.page.evaluate(f"{_NOTEBOOK}.sessionContext.session.kernel.status") != "idle":
+            self.command("notebook:interrupt-kernel")
+        self.command("notebook:select-all")
+        self.command("notebook:delete-cell")
 
     def run_all(self) -> None:
         """Run all cells; done when the last one is, or when one fails that is not expected to."""

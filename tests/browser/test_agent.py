@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, field, finished, output, press, run, saved, start
-from tests.browser.notebooks import write_notebook
-from tests.browser.test_look import CONTRASTS
+from tests.browser.living import (
+    asked,
+    assert_readable,
+    expect,
+    field,
+    finished,
+    output,
+    press,
+    run,
+    saved,
+    start,
+    themes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -27,28 +33,21 @@ from langchain_core.messages import AIMessage
 usage = {"input_tokens": 40, "output_tokens": 20, "total_tokens": 60}
 first = AIMessage(words, tool_calls=[call], usage_metadata=usage)
 agent_model = ScriptedModel([first, "It says **ho ho**.\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |"], pause=0.05)"""
+CELLS = (MODEL,)
 
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    write_notebook(jupyterlab.folder / "agent.ipynb", [*SETUP, MODEL])
-    with jupyterlab.open(live_browser, "agent.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")
-        yield lab
+# Asked of each frame that the page draws: the words come within two seconds, which a busy machine may need to ask once.
+PART_OF_THE_WORDS = """() => {
+    const text = [...document.querySelectorAll('.jp-Cell-outputArea')].at(-1).innerText;
+    return text.includes('I shall have one text') && !/(say what came of it. I shall.*){2}/s.test(text);
+}"""
 
 
 def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab) -> None:
     cell = start(lab, "%%mcp_agent --model $agent_model --thread browser -o done\nHave one text made.")
     shown = output(cell)
-    expect(shown).to_contain_text("I shall have one text")
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
-    assert "say what came of it. I shall have one text made for you, and then say what came of it. I shall" not in (
-        shown.inner_text()
-    ), "the words come one after the other"
+    lab.page.wait_for_function(PART_OF_THE_WORDS)
 
-    expect(button(cell, "Approve")).to_be_visible()
+    asked(cell)
     expect(shown).to_contain_text("waiting")
     lab.shoot("agent-asked", first=lab.cells.count() - 1)
     press(shown, "Edit")
@@ -63,7 +62,7 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab) -> None:
     expect(shown).to_contain_text("approved by you")
     expect(shown.locator("button")).to_have_count(0)
     lab.shoot("agent-done", first=lab.cells.count() - 1)
-    assert "hi" not in run(lab, "done.calls.arguments[0]['text']").inner_text()
+    expect(run(lab, "done.calls.arguments[0]['text']")).to_contain_text("'ho ho'")
 
 
 def test_the_saved_notebook_reads_well_without_a_kernel(lab: Lab) -> None:
@@ -75,14 +74,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(lab: Lab) -> None:
     assert not any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_transcript_can_be_read_in_both_themes(lab: Lab, theme: str) -> None:
-    lab.theme(theme)
-    try:
-        found = lab.page.evaluate(CONTRASTS)
+def test_a_transcript_can_be_read_in_both_themes(lab: Lab) -> None:
+    for theme in themes(lab):
+        assert len(assert_readable(lab.page)) > 10
         lab.shoot(f"agent-{theme}", first=lab.cells.count() - 2)
-    finally:
-        lab.theme("light")
-
-    assert len(found) > 10
-    assert [weak for weak in found if weak[0] < 4.5] == []

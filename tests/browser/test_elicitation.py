@@ -6,29 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, field, finished, output, press, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import button, expect, field, finished, output, press, start
 from tests.kernel.test_elicitation import PAY, PLAN, SERVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = [*SETUP, SERVER, "%mcp connect trips", "%mcp connect bank"]
-    write_notebook(jupyterlab.folder / "elicitation.ipynb", cells)
-    with jupyterlab.open(live_browser, "elicitation.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
+CELLS = (SERVER, "%mcp connect trips", "%mcp connect bank")
 
 
 def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:

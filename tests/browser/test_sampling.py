@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, finished, output, press, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import button, expect, finished, output, press, start
 from tests.kernel.test_sampling import SERVER, SUMMARISE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -30,17 +25,7 @@ params = CreateMessageRequestParams(
 )
 eyes = asking_server(params)
 """
-
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = [*SETUP, SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes"]
-    write_notebook(jupyterlab.folder / "sampling.ipynb", cells)
-    with jupyterlab.open(live_browser, "sampling.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
+CELLS = (SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes")
 
 
 def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
