@@ -244,17 +244,12 @@ def page(parts: Iterable[Markup]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A block of an output, as text and as markup.
-
-    Attributes:
-        native: A richer form by its own MIME type, used when this is the only part.
-        media: Whether it is media, which count against their own limit.
-    """
+    """A block of an output, as text and as markup."""
 
     plain: str
     html: Markup
-    native: Mapping[str, Any] | None = None
-    media: bool = False
+    native: Mapping[str, Any] | None = None  # a richer form by its own MIME type, used when this is the only part
+    media: bool = False  # whether it is media, which count against their own limit
 
     @classmethod
     def line(cls, *pieces: object) -> Part:
@@ -318,8 +313,7 @@ def bundle(
 
     A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
     """
-    # The parts are clean, except for names and titles; cleaning twice changes nothing.
-    plain = clean("\n\n".join(part.plain for part in parts if part.plain))
+    plain = _text(parts)
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
     return only({"text/plain": plain, "text/html": page(part.html for part in parts)}, include, exclude)
@@ -341,7 +335,12 @@ def show_parts(
 
 def parts_text(value: Displayed) -> str:
     """Return the text of a value's parts."""
-    return clean("\n\n".join(part.plain for part in value.parts() if part.plain))
+    return _text(value.parts())
+
+
+def _text(parts: Sequence[Part]) -> str:
+    # The parts are clean, except for names and titles; cleaning twice changes nothing.
+    return clean("\n\n".join(part.plain for part in parts if part.plain))
 
 
 def mimebundle(
@@ -631,28 +630,19 @@ class Display:
     """The limits of one display; the extension's settings change the module's `display`.
 
     Attributes:
-        rows: Rows of a table in a result.
-        columns: Columns of a table in a result.
-        cell: Characters of one cell.
-        characters: Characters of text.
-        bytes: Bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB.
-        json_nodes: Nodes of a JSON tree.
-        media: Bytes of all images, audio and documents together, before base64.
         parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
-        listing_rows: Rows of a listing.
-        blocks: Content blocks of one result.
     """
 
-    rows: int = 20
-    columns: int = 20
-    cell: int = 100
-    characters: int = 10_000
-    bytes: int = 95_000
-    json_nodes: int = 400
-    media: int = 2_000_000
+    rows: int = 20  # rows of a table in a result
+    columns: int = 20  # columns of a table in a result
+    cell: int = 100  # characters of one cell
+    characters: int = 10_000  # characters of text
+    bytes: int = 95_000  # bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB
+    json_nodes: int = 400  # nodes of a JSON tree
+    media: int = 2_000_000  # bytes of all images, audio and documents together, before base64
     parse: int = 1_500_000
-    listing_rows: int = 200
-    blocks: int = 50
+    listing_rows: int = 200  # rows of a listing
+    blocks: int = 50  # content blocks of one result
 
 
 display = Display()  # the current limits
@@ -682,18 +672,12 @@ class Budget:
         """Whether nothing more should be shown."""
         return self.blocks <= 0 or self.bytes < 500
 
-    def take_parse(self, length: int) -> bool:
-        """Return whether `length` characters may still be parsed, and subtract them if so."""
-        if length > self.parse:
+    def take(self, limit: Literal["parse", "media"], size: int) -> bool:
+        """Return whether `size` still fits into a limit, and subtract it if so."""
+        left: int = getattr(self, limit)
+        if size > left:
             return False
-        self.parse -= length
-        return True
-
-    def take_media(self, size: int) -> bool:
-        """Return whether `size` bytes of media still fit, and subtract them if so."""
-        if size > self.media:
-            return False
-        self.media -= size
+        setattr(self, limit, left - size)
         return True
 
 

@@ -48,6 +48,8 @@ class Listing(Sequence[Mapping[str, Any]]):
     """A sequence of rows, as the listing subcommands return, that displays itself as a table.
 
     Attributes:
+        title: A heading, or "".
+        columns: The names of the columns, in order.
         empty: The text shown when there are no rows.
         note: A line below the table, or "".
         kind: The plural noun for the rows ("tools"), or "".

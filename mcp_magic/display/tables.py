@@ -58,20 +58,15 @@ class Rows(ABC):
     """A table found in a value.
 
     Attributes:
-        values: What holds the rows; each subclass has a layout of its own.
-        names: The names of the columns, if they stand beside the values.
-        path: Names of the members that lead from the value to the rows.
         single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
-        keyed: Whether the rows are members of an object, whose names are the first column.
-        weak: Whether a list of objects beside these rows is preferred as the table.
     """
 
-    values: Any
-    names: list[str] | None = None
-    path: tuple[str, ...] = ()
+    values: Any  # what holds the rows; each subclass has a layout of its own
+    names: list[str] | None = None  # the names of the columns, if they stand beside the values
+    path: tuple[str, ...] = ()  # names of the members that lead from the value to the rows
     single: bool = False
-    keyed: bool = False
-    weak: bool = False
+    keyed: bool = False  # whether the rows are members of an object, whose names are the first column
+    weak: bool = False  # whether a list of objects beside these rows is preferred as the table
 
     def count(self) -> int | None:
         """Return the number of rows, or None if counting is too slow for display."""
@@ -218,19 +213,12 @@ def _in_list(values: list[Any]) -> Rows | None:
         return Records(values=values)
     if types <= _SCALARS:
         return Columns(values={"value": values})
-    if types <= {list, tuple} and len(set(map(len, values))) == 1:
-        return _matrix(values) if values[0] else None
-    return None
-
-
-def _matrix(values: list[list[Any]]) -> Matrix:
+    if not (types <= {list, tuple} and len(set(map(len, values))) == 1 and values[0]):
+        return None
     first = values[0]
-    is_header = (
-        len(values) > 1
-        and all(isinstance(name, str) and name for name in first)
-        and len(set(first)) == len(first)
-        and any(not isinstance(value, str) for value in values[1])
-    )
+    if len(values) == 1 or len(set(map(str, first))) < len(first) or not all(isinstance(n, str) and n for n in first):
+        return Matrix(values=values)
+    is_header = any(not isinstance(value, str) for value in values[1])
     return Matrix(values=values[1:], names=list(first)) if is_header else Matrix(values=values)
 
 
@@ -587,11 +575,6 @@ class Delimited(Rows):
         tight = re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
         return tight or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
 
-    def names_columns(self) -> bool:
-        """Whether the first row looks like names, not code; a table amid prose must pass this test too."""
-        rows = self._sampled()
-        return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
-
     def _reader(self, text: str) -> Any:
         start = 1 if text.startswith("\ufeff") else 0  # the byte order mark that Excel writes
         return csv.reader(io.StringIO(text[start:], newline=""), delimiter=self.delimiter, skipinitialspace=True)
@@ -645,19 +628,12 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a text that holds tables.
+    """A part of a text that holds tables."""
 
-    Attributes:
-        start: Index of its first character.
-        end: Index after its last character.
-        tables: Its tables; only JSON can have several.
-        value: The value of the JSON, or `NOT_JSON`.
-    """
-
-    start: int
-    end: int
-    tables: Sequence[Rows]
-    value: Any = NOT_JSON
+    start: int  # index of its first character
+    end: int  # index after its last character
+    tables: Sequence[Rows]  # its tables; only JSON can have several
+    value: Any = NOT_JSON  # the value of the JSON, or `NOT_JSON`
 
 
 def passages(text: str) -> list[Passage]:
@@ -835,21 +811,23 @@ class _Scan:
     def _paragraph(self, number: int) -> tuple[int, Passage | None]:
         """Find delimited rows in a paragraph, from its first line or after one or two lines of prose."""
         last = number + 1
-        while last < len(self._lines) and not self._begins_anew(last):
+        while last < len(self._lines):
+            line = self._lines[last]
+            start = line.lstrip()
+            if not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(last):
+                break
             last += 1
         for first in range(number, min(number + 3, last - 1)):
             lines = self._lines[first:last]
             for delimiter in DELIMITERS:
                 count = _rows_alike(lines, delimiter) if delimiter in lines[0] else 0
                 rows = Delimited(values="\n".join(lines[:count]), delimiter=delimiter)
-                if count > 1 and rows.names_columns() and rows.looks_like_rows():
+                if count < 2 or not rows.looks_like_rows():
+                    continue
+                # amid prose, the first row must not look like code
+                if not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows.head(0)[0]):
                     return last, self._passage(self._starts[first], self._starts[first + count] - 1, [rows])
         return last, None
-
-    def _begins_anew(self, number: int) -> bool:
-        line = self._lines[number]
-        start = line.lstrip()
-        return not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(number)
 
 
 def _json_begins(line: str) -> int:
@@ -900,7 +878,7 @@ def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     """Return text as JSON, as a table or as text; text longer than the budget's `parse` is not parsed."""
-    if not budget.take_parse(len(text)):
+    if not budget.take("parse", len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
     if isinstance(value, (dict, list)):

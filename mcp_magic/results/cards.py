@@ -276,22 +276,19 @@ class ConnectionInfo:
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        known = [(self.spec.transport, one_line(self.spec.where, 200))]
-        if self.server is not None:
-            known.append(("server", one_line(f"{self.server.title or self.server.name} {self.server.version}", 200)))
-        if self.protocol_version:
-            known.append(("protocol", self.protocol_version))
-        if since := self._since():
-            known.append(("since", since))
-        if offers := [counted(count, kind) for kind, count in self.counts.items() if count]:
-            known.append(("offers", ", ".join(offers)))
-        for kind, problem in self.unlisted.items():
-            known.append((kind, one_line(f"could not be listed: {problem}", 400)))
-        if self.problem:
-            known.append(("why", one_line(self.problem, 400)))
-        if self.last_seen is not None:
-            known.append(("health", self._health()))
-        return known
+        server = self.server
+        offers = [counted(count, kind) for kind, count in self.counts.items() if count]
+        known = [
+            (self.spec.transport, one_line(self.spec.where, 200)),
+            ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
+            ("protocol", self.protocol_version or ""),
+            ("since", self._since()),
+            ("offers", ", ".join(offers)),
+            *((kind, one_line(f"could not be listed: {why}", 400)) for kind, why in self.unlisted.items()),
+            ("why", one_line(self.problem, 400)),
+            ("health", self._health() if self.last_seen is not None else ""),
+        ]
+        return [(label, value) for label, value in known if value]
 
     def _since(self) -> str:
         """Return a line if the session was open before `connect`, or its program has changed since; else ""."""
@@ -305,10 +302,9 @@ class ConnectionInfo:
         return "; ".join(parts)
 
     def _health(self) -> str:
-        parts = [
-            f"seen {ago(self.last_seen)}",
-            f"latency {duration(self.latency) if self.latency is not None else None}",
-        ]
+        parts = [f"seen {ago(self.last_seen)}"]
+        if self.latency is not None:
+            parts.append(f"latency {duration(self.latency)}")
         if self.failures:
             parts.append(f"{self.failures} of {self.calls} requests failed")
         if self.reconnects:

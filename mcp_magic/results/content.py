@@ -108,7 +108,7 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
     family = media.mime_type.partition("/")[0]
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
         return _line(f"{media.summary}: {how}")
-    if not budget.take_media(media.size):
+    if not budget.take("media", media.size):
         return too_large(media.summary, how)
     if not is_base64(media.base64):
         return _line(f"{media.summary}, but not base64: nothing to show")
@@ -197,12 +197,11 @@ class Content:
 
     Attributes:
         part: Returns the display of a block, given the block, the budget and the server's name.
-        message: Returns a block as a content block of a LangChain message.
         media: Returns a block's image, audio or document, or None if it has none.
     """
 
     part: Callable[[Any, Budget, str], Part]
-    message: Callable[[Any], dict[str, Any]]
+    message: Callable[[Any], dict[str, Any]]  # returns a block as a content block of a LangChain message
     media: Callable[[Any], Media | None] = lambda block: None
 
 

@@ -149,21 +149,13 @@ _SHOWN = 4  # most tables that a message names
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A part of a result, and the tables in it.
+    """A part of a result, and the tables in it."""
 
-    Attributes:
-        name: The key in `.frames` for a table without its own name.
-        tables: The tables of this part.
-        rank: 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table.
-        schema: The output schema if it describes this part, else None.
-        boxed: Whether this part was unwrapped from `{"result": ...}`, which the schema still describes.
-    """
-
-    name: str
-    tables: Sequence[Rows]
-    rank: int = 1
-    schema: dict[str, Any] | None = None
-    boxed: bool = False
+    name: str  # the key in `.frames` for a table without its own name
+    tables: Sequence[Rows]  # the tables of this part
+    rank: int = 1  # 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table
+    schema: dict[str, Any] | None = None  # the output schema if it describes this part, else None
+    boxed: bool = False  # whether this part was unwrapped from `{"result": ...}`, which the schema still describes
 
 
 def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = False) -> Source:
@@ -171,15 +163,6 @@ def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = Fa
     if isinstance(data, str):
         return Source("text", _in_text(data), rank=0)
     return Source("data", find_tables(data), rank=0, schema=schema, boxed=boxed)
-
-
-def in_texts(texts: Sequence[str]) -> list[Source]:
-    """Return the tables in text blocks; several blocks that are all JSON objects are the rows of one table."""
-    if len(texts) > 1:
-        values = [loads(text) for text in texts]
-        if all(isinstance(value, dict) for value in values):
-            return [Source("text", [Records(values=values)])]
-    return [Source("text", _in_text(text)) for text in texts]
 
 
 def _in_text(text: str) -> list[Rows]:
@@ -409,14 +392,8 @@ class _Result(ABC):
     _kind: ClassVar[str]
     _forms: ClassVar[str]
 
-    @property
-    @abstractmethod
-    def _items(self) -> list[Any]:
-        """The content blocks of a tool's result, or the contents of a resource."""
-
-    @abstractmethod
-    def _media_of(self, item: Any) -> Media | None:
-        """Return the media of one of the items, or None."""
+    _items_of: ClassVar[str]  # the member of `raw` that holds the content blocks, or the contents of a resource
+    _to_media: ClassVar[Any]  # returns the image, audio or document of one of those, or None
 
     @abstractmethod
     def _sources(self) -> list[Source]:
@@ -436,7 +413,8 @@ class _Result(ABC):
     @property
     def texts(self) -> list[str]:
         """All texts, in order."""
-        return [text for text in (getattr(item, "text", None) for item in self._items) if text is not None]
+        texts = (getattr(item, "text", None) for item in getattr(self.raw, self._items_of))
+        return [text for text in texts if text is not None]
 
     @property
     def text(self) -> str | list[str]:
@@ -485,7 +463,7 @@ class _Result(ABC):
         return made
 
     def _media(self, family: str) -> list[Media]:
-        found = (self._media_of(item) for item in self._items)
+        found = (self._to_media(item) for item in getattr(self.raw, self._items_of))
         return [media for media in found if media is not None and media.mime_type.startswith(family)]
 
     @property
@@ -550,12 +528,8 @@ class ToolResult(_Result):
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
 
-    @property
-    def _items(self) -> list[ContentBlock]:
-        return self.raw.content
-
-    def _media_of(self, item: Any) -> Media | None:
-        return to_media(item)
+    _items_of = "content"
+    _to_media = staticmethod(to_media)
 
     @property
     def artifacts(self) -> list[ContentBlock] | None:
@@ -584,7 +558,11 @@ class ToolResult(_Result):
         if self.raw.structured_content is None and self.data is not None:
             return [in_data(self.data), *resources]
         data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
-        return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
+        texts = [block.text for block in self._blocks if block.type == "text"]
+        values = [loads(text) for text in texts] if len(texts) > 1 else []
+        if values and all(isinstance(value, dict) for value in values):  # the rows of one table
+            return [*data, Source("text", [Records(values=values)]), *resources]
+        return [*data, *(Source("text", _in_text(text)) for text in texts), *resources]
 
     @cached_property
     def _shows_data(self) -> bool:
@@ -592,16 +570,14 @@ class ToolResult(_Result):
         structured = self.raw.structured_content
         return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
 
-    @property
+    @cached_property
     def _blocks(self) -> list[ContentBlock]:
         """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
-        return (self.artifacts or []) if self._repeated else self.raw.content
-
-    @cached_property
-    def _repeated(self) -> bool:
-        return repeats(self.texts, self.raw.structured_content, self.data)
+        if repeats(self.texts, self.raw.structured_content, self.data):
+            return self.artifacts or []
+        return self.raw.content
 
     def _found(self) -> list[str]:
         found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
@@ -717,16 +693,13 @@ class ResourceResult(_Result):
 
     _kind = "resource"
     _forms = "its contents are .text, .data, .df or .bytes"
+    _items_of = "contents"
+    _to_media = staticmethod(resource_media)
 
     @property
     def contents(self) -> list[TextResourceContents | BlobResourceContents]:
         """The contents as SDK objects."""
         return self.raw.contents
-
-    _items = contents
-
-    def _media_of(self, item: Any) -> Media | None:
-        return resource_media(item)
 
     @property
     def bytes(self) -> bytes | list[bytes]:
@@ -763,7 +736,11 @@ class ResourceResult(_Result):
         target.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for content in self.contents:
-            file = _unused(target / _file_name(str(content.uri), content.mime_type))
+            path = file = target / _file_name(str(content.uri), content.mime_type)
+            number = 1
+            while file.exists():  # two contents may have the same file name
+                number += 1
+                file = path.with_stem(f"{path.stem}-{number}")
             file.write_bytes(_bytes(content))
             written.append(file)
         return written if len(written) != 1 else written[0]
@@ -803,16 +780,6 @@ def _file_name(uri: str, mime_type: str | None) -> str:
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"
     return name if "." in name else name + (mimetypes.guess_extension(mime(mime_type)) or "")
-
-
-def _unused(path: Path) -> Path:
-    """Return `path`, numbered if it exists: two contents may have the same file name."""
-    number = 1
-    free = path
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
-    return free
 
 
 # Results of getting prompts.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic.schema.convert import read_json
 from mcp_magic.schema.fields import UNSET, root_field
 from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.ui.inputs import Entry, Path
 
-__all__ = ["Form", "JsonEditor"]
+__all__ = ["Form"]
 
 
 def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: list[Problem]) -> list[Problem]:
@@ -34,44 +33,6 @@ def find_problems(arguments: Mapping[str, Any], of: Mapping[str, Any], unread: l
     problems += [problem for problem in argument_problems(arguments, of) if problem.path not in unreadable]
     return sorted(dict.fromkeys(problems), key=lambda problem: not problem.missing)
 
-
-# The form's JSON view: all arguments as one JSON object, to read, paste and edit.
-
-
-class JsonEditor:
-    """A text area with the arguments as JSON; calls `on_change` whenever the user changes the text."""
-
-    def __init__(self, scope: WidgetScope, on_change: Callable[[], None]) -> None:
-        self.widget = scope.make(ipywidgets.Textarea, "page", tooltip="the arguments as a JSON object", rows=12)
-        self.widget.observe(self._edited, "value")
-        self._on_change = on_change
-        self._quiet = False
-
-    def write(self, arguments: dict[str, Any]) -> None:
-        """Show arguments as JSON."""
-        self._quiet = True
-        self.widget.value = write_json(arguments)
-        self._quiet = False
-
-    def read(self, unread: list[Problem]) -> dict[str, Any]:
-        """Return the arguments in the text; if it is no JSON object, add the problem to `unread`."""
-        text = self.widget.value
-        try:
-            value = read_json(text) if text.strip() else {}
-        except ValueError as error:
-            unread.append(Problem((), f"expected JSON, got other text: {error}"))
-            return {}
-        if isinstance(value, dict):
-            return value
-        unread.append(Problem((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
-        return {}
-
-    def _edited(self, _: Any) -> None:
-        if not self._quiet:
-            self._on_change()
-
-
-# The form itself.
 
 _TO_JSON = "Edit as JSON", "all arguments as JSON"
 _TO_FIELDS = "Back to the fields", "each argument in its own field"
@@ -93,7 +54,7 @@ class Form:
         self._turned_back = False
         self._marked: list[Entry] = []
         self.root = inputs.root_input(root_field(schema), self._scope, self._changed)
-        self._json = JsonEditor(self._scope, self._changed)
+        self._json = inputs.JsonInput(root_field(True), inputs.Place(self._scope, self._changed, "the arguments"))
         text, tooltip = _TO_JSON
         self.toggle = self._scope.make(
             ipywidgets.ToggleButton, "button", description=text, icon="code", tooltip=tooltip
@@ -134,7 +95,7 @@ class Form:
         """Show arguments, valid or not; fields without an argument become empty."""
         value = dict(arguments)
         self.root.set(value)
-        self._json.write(value)
+        self._json.set(value)
         self._show_face()
         self._shows_missing = True
         self._check()
@@ -154,9 +115,10 @@ class Form:
 
     def _read(self) -> tuple[dict[str, Any], list[Problem]]:
         unread: list[Problem] = []
-        value = self._json.read(unread) if self.toggle.value else self.root.read((), unread)
+        value = self._json.read((), unread) if self.toggle.value else self.root.read((), unread)
         if not isinstance(value, dict):
-            unread += [] if value is UNSET or unread else [Problem((), "expected a JSON object")]
+            if value is not UNSET and not unread:
+                unread.append(Problem((), f"expected a JSON object, got {write_json(value, None)[:60]}"))
             value = {}
         if any(not each.path for each in unread):
             return value, find_problems({}, {}, unread)
@@ -172,11 +134,12 @@ class Form:
         if change["new"]:
             if self._turned_back:
                 return
-            self._json.write(self._from_fields())
+            self._json.set(self._from_fields())
         else:
-            unread: list[Problem] = []
-            value = self._json.read(unread)
-            if unread:
+            value = self._json.get()
+            if value is UNSET:
+                value = {}
+            if not isinstance(value, dict):
                 self._turned_back = True
                 self.toggle.value = True
                 self._turned_back = False

@@ -57,6 +57,10 @@ class Place:
     required: bool = False
     depth: int = 0
 
+    def inside(self, scope: WidgetScope, name: str, *, required: bool = True) -> Place:
+        """Return the position of a value in this one."""
+        return Place(scope, self.on_change, name, required, self.depth + 1)
+
 
 class Input(ABC):
     """One value that the user enters. Subclasses make `self.widget`, and read and write it.
@@ -119,6 +123,10 @@ class Input(ABC):
         """The tooltip: screen readers need it, because they do not connect an input with its label, another widget."""
         required = self.place.required and self.place.name == self.field.name
         return tooltip(self.field, self.place.name, required=required)
+
+    @property
+    def _within(self) -> Place:
+        return replace(self.place, on_change=self._changed)
 
     @contextmanager
     def _silently(self) -> Iterator[None]:
@@ -218,7 +226,6 @@ class ChoiceInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether a menu can hold all the values."""
         return len(field.choices) <= MAX_OPTIONS
 
     @classmethod
@@ -228,7 +235,6 @@ class ChoiceInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the schema lists the value."""
         choices = [choice for choice, _ in cls._choices(field)]
         found = _find(choices, value)
         # a merely equal number (1.0 for 1) would come back as the other one
@@ -312,34 +318,26 @@ _VALUE = object()
 class Entry:
     """One value of a form: its label, its input and its problem.
 
-    `spoken` is the name for tooltips if there is no label, `depth` the number of objects and arrays around the value.
-    Items of a list and values of a map are `required`. `touched` says whether the user has changed anything in it.
+    The name is its label unless it gets none. Items of a list and values of a map are required. `touched` says whether
+    the user has changed anything in it.
     """
 
-    def __init__(
-        self,
-        field: Field,
-        scope: WidgetScope,
-        on_change: Listener,
-        name: str = "",
-        *,
-        spoken: str = "",
-        required: bool = False,
-        depth: int = 0,
-    ) -> None:
+    def __init__(self, field: Field, place: Place, *, has_label: bool = True) -> None:
         self.field = field
         self.touched = False
-        self._scope = scope.part()
-        self._on_change = on_change
-        self._place = Place(self._scope, self._edited, name or spoken, required, depth)
+        self._scope = place.scope.part()
+        self._on_change = place.on_change
+        self._place = replace(place, scope=self._scope, on_change=self._edited)
         self._state: Any = UNSET
         self._problem: Any = None
         self._ticking = False
         self._send: Any = None
         self._null: Any = None
         self._head: Any = None
-        label = label_markup(field, name, required=required)
-        self._label = self._scope.make(ipywidgets.HTML, "label", value=label) if name else None
+        self._label: Any = None
+        if has_label and place.name:
+            label = label_markup(field, place.name, required=place.required)
+            self._label = self._scope.make(ipywidgets.HTML, "label", value=label)
         self.widget = self._scope.make(ipywidgets.VBox, "row")
         self.input = self._fill(choose(field))
         self.restore()
@@ -432,14 +430,11 @@ class Entry:
         if len(head) > 1:
             if self._head is None:
                 self._head = self._scope.make(ipywidgets.HBox, "line")
-            if self._head.children != tuple(head):
-                self._head.children = tuple(head)
+            self._head.children = tuple(head)
             head = [self._head]
         body = [] if self._state is None else [self.input.widget]
         problem = [self._problem] if self._problem is not None and self._problem.value else []
-        children = (*head, *body, *problem)
-        if self.widget.children != children:
-            self.widget.children = children
+        self.widget.children = (*head, *body, *problem)
 
     def _boxes(self) -> list[Any]:
         """Return the checkboxes: "send", if an empty input does not mean "unset", and "null", if allowed."""
@@ -452,7 +447,7 @@ class Entry:
             self._null = self._box(f"{name} is null", "send null", self._nulled)
         self._ticking = True
         for box, value in ((self._send, self._state is not UNSET), (self._null, self._state is None)):
-            if box is not None and box.value != value:
+            if box is not None:
                 box.value = value
         self._ticking = False
         return [self._send if self.input.blank is not UNSET else None, self._null]
@@ -505,13 +500,10 @@ _ANYTHING = root_field(True)
 class Names:
     """Additional names with a value each, to add and to remove; `taken` are the names that the schema lists."""
 
-    def __init__(
-        self, field: Field, scope: WidgetScope, on_change: Listener, depth: int, taken: Collection[str]
-    ) -> None:
+    def __init__(self, field: Field, place: Place, taken: Collection[str]) -> None:
         self.field = field
-        self._tell = on_change
-        self._scope = scope
-        self._depth = depth
+        self._place = place
+        self._scope = scope = place.scope
         self._taken = taken
         self._rows: dict[str, tuple[Entry, Any]] = {}
         self._parts: dict[str, WidgetScope] = {}
@@ -545,7 +537,7 @@ class Names:
         self._put(name).give()
         self._name.value = ""
         self._arrange()
-        self._tell()
+        self._place.on_change()
 
     def _complain(self, text: str) -> None:
         self._problem.value = problem_markup(text)
@@ -553,7 +545,7 @@ class Names:
     def _put(self, name: str) -> Entry:
         field = self.field.at(name) or Field(name, True, resolver=_ANYTHING.resolver)
         scope = self._scope.part()
-        entry = Entry(field, scope, self._tell, name or '""', required=True, depth=self._depth + 1)
+        entry = Entry(field, self._place.inside(scope, name or '""'))
         tooltip = f"remove {one_line(name, 60)}"
         remove = scope.button("", tooltip, lambda: self._removed(name), "small", icon="trash")
         row = scope.make(ipywidgets.HBox, "", children=(remove, entry.widget))
@@ -563,7 +555,7 @@ class Names:
 
     def _removed(self, name: str) -> None:
         self._drop(name)
-        self._tell()
+        self._place.on_change()
 
     def _drop(self, name: str) -> None:
         del self._rows[name]
@@ -650,7 +642,6 @@ class ArrayInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is a list: every item gets an entry."""
         return isinstance(value, list)
 
     # Value
@@ -714,7 +705,7 @@ class ArrayInput(Input):
     def _make(self, index: int) -> _Row:
         field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
         scope = self.scope.part()
-        entry = Entry(field, scope, self._changed, spoken=self._item, required=True, depth=self.place.depth + 1)
+        entry = Entry(field, self._within.inside(scope, self._item), has_label=False)
         number = scope.make(ipywidgets.HTML, "label")
         row: _Row
         acts = (lambda: self._moved(row, -1), lambda: self._moved(row, 1), lambda: self._removed(row))
@@ -785,7 +776,6 @@ class AreaInput(TextInput):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is a text."""
         return isinstance(value, str)
 
 
@@ -859,7 +849,10 @@ class JsonInput(Input):
         super().__init__(field, place)
         hint = placeholder(field) if field.kind != "any" else ""
         example = f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}'
-        self.widget = self._control(ipywidgets.Textarea, "area", placeholder=example, rows=3)
+        layout = "area" if self.place.depth else "page"
+        self.widget = self._control(
+            ipywidgets.Textarea, layout, placeholder=example, rows=3 if self.place.depth else 12
+        )
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value; text that is no JSON is returned as it is and added to `unread`."""
@@ -896,7 +889,6 @@ class CompletingInput(TextInput):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the schema has our keyword."""
         return COMPLETES in field.schema
 
     def _ask(self, *_: Any) -> None:
@@ -933,7 +925,6 @@ class FileInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the schema asks for base64."""
         return field.is_base64
 
     @classmethod
@@ -1007,12 +998,10 @@ class ObjectInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether there are few enough properties to show each."""
         return len(field.children) <= MAX_NODES
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is an object: every name gets an entry."""
         return isinstance(value, dict)
 
     def _summary(self) -> str:
@@ -1037,9 +1026,8 @@ class ObjectInput(Input):
         if self._built is not None:
             return self._built
         for child in self.field.children:
-            self._entries[child.name] = Entry(
-                child, self.scope, self._changed, child.name, required=child.required, depth=self.place.depth + 1
-            )
+            place = self._within.inside(self.scope, child.name, required=child.required)
+            self._entries[child.name] = Entry(child, place)
         widgets = [entry.widget for entry in self._entries.values()]
         # The user can add names to the arguments themselves only if the schema explicitly allows it.
         allows = self.field.schema.get("additionalProperties") or self.field.schema.get("patternProperties")
@@ -1054,7 +1042,7 @@ class ObjectInput(Input):
 
     def _others(self) -> Names:
         if self._names is None:
-            self._names = Names(self.field, self.scope, self._changed, self.place.depth, taken=self._entries)
+            self._names = Names(self.field, self._within, self._entries)
         return self._names
 
     # Value
@@ -1115,7 +1103,6 @@ class UnionInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether a variant holds the value."""
         return (value is None and field.nullable) or _variant(field, value) is not None
 
     def _chosen(self, change: Any) -> None:
@@ -1145,10 +1132,8 @@ class UnionInput(Input):
         old, self._inner = self._inner, None
         if 0 < number <= len(self.field.variants):
             variant = self.field.variants[number - 1]
-            place = self.place
-            self._inner = Entry(
-                variant, self.scope, self._changed, spoken=place.name, required=True, depth=place.depth + 1
-            )
+            place = self._within.inside(self.scope, self.place.name)
+            self._inner = Entry(variant, place, has_label=False)
         self.widget.children = (self._menu, *([self._inner.widget] if self._inner else []))
         if old is not None:
             old.close()
@@ -1238,7 +1223,6 @@ class DateInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether there is a picker for the format."""
         return field.format in _PICKERS
 
     @classmethod

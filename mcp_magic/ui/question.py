@@ -39,19 +39,12 @@ __all__ = ["Panel", "Replace", "Show"]
 
 
 class Editor(NamedTuple):
-    """Widgets to change values with.
+    """Widgets to change values with."""
 
-    Attributes:
-        widget: All of them.
-        scope: Made them.
-        read: Returns the present values, or raises ArgumentsError if they cannot be sent.
-        form: The fields of a JSON Schema; None for text.
-    """
-
-    widget: Any
-    scope: WidgetScope
-    read: Callable[[], Any]
-    form: forms.Form | None = None
+    widget: Any  # all of them
+    scope: WidgetScope  # made them
+    read: Callable[[], Any]  # returns the present values, or raises ArgumentsError if they cannot be sent
+    form: forms.Form | None = None  # the fields of a JSON Schema; None for text
 
 
 def editor_for(form: Form, scope: WidgetScope, on_change: Listener) -> Editor:

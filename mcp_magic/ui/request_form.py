@@ -82,7 +82,7 @@ class Runner:
         self.result: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
-        self._asked = False
+        self._is_scheduled = False
         self._task: asyncio.Task[None] | None = None
         self._work: asyncio.Future[Any] | None = None
         self._report = Report("", "")
@@ -95,7 +95,7 @@ class Runner:
     @property
     def running(self) -> bool:
         """Whether a request is running, or scheduled."""
-        return self._asked or (self._task is not None and not self._task.done())
+        return self._is_scheduled or (self._task is not None and not self._task.done())
 
     def start(self, work: Work, done: Callable[[], None]) -> None:
         """Start a request, from any thread; it waits while the event loop is busy with a cell.
@@ -104,11 +104,11 @@ class Runner:
         """
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
-        self._asked = True
+        self._is_scheduled = True
         try:
-            self.loop.call_soon_threadsafe(self._start_asked, work, done)
+            self.loop.call_soon_threadsafe(self._start, work, done)
         except RuntimeError:  # the loop is closed
-            self._asked = False
+            self._is_scheduled = False
             raise
 
     def cancel(self) -> None:
@@ -127,11 +127,8 @@ class Runner:
             await asyncio.wait({self._task})
             raise
 
-    def _start_asked(self, work: Work, done: Callable[[], None]) -> None:
-        self._asked = False
-        self._start(work, done)
-
     def _start(self, work: Work, done: Callable[[], None]) -> None:
+        self._is_scheduled = False
         if self.running:
             return
         self.result = self.error = None
@@ -152,7 +149,8 @@ class Runner:
                 self._show_progress()
                 await asyncio.wait({work}, timeout=TICK_SECONDS)
             self.seconds = time.perf_counter() - started
-            self._keep(work)
+            self.error = asyncio.CancelledError() if work.cancelled() else work.exception()
+            self.result = work.result() if self.error is None else None
         finally:
             work.cancel()
         try:
@@ -163,14 +161,6 @@ class Runner:
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self._report.meter.note(progress, total, message, time.perf_counter())
 
-    def _keep(self, work: asyncio.Future[Any]) -> None:
-        if work.cancelled():
-            self.error = asyncio.CancelledError()
-        elif work.exception() is not None:
-            self.error = work.exception()
-        else:
-            self.result = work.result()
-
     # Display
 
     def _show_progress(self) -> None:
@@ -179,11 +169,11 @@ class Runner:
         self._bar.value = share if share is not None else (self.seconds / 2) % 1
         self._bar.bar_style = "info" if share is not None else ""
         self._note.value = note_markup(self._report.words())
-        self._put(self._line, (self._bar, self._note))
+        self._line.children = (self._bar, self._note)
 
     def _show_outcome(self) -> None:
         self._note.value = note_markup(self.outcome)
-        self._put(self._line, (self._note,))
+        self._line.children = (self._note,)
         if isinstance(self.error, asyncio.CancelledError):
             return
         self.output.outputs = (_error_output(self.error) if self.error else result_output(self.result),)
@@ -196,11 +186,6 @@ class Runner:
         if isinstance(self.error, asyncio.CancelledError):
             return f"cancelled after {duration(self.seconds)}"
         return f"{'failed' if self.error else 'done'} in {duration(self.seconds)}"
-
-    @staticmethod
-    def _put(box: Any, children: tuple[Any, ...]) -> None:
-        if box.children != children:
-            box.children = children
 
 
 def _error_output(error: BaseException) -> dict[str, Any]:
@@ -218,24 +203,18 @@ class Request:
     """A tool, prompt or resource template of a server, as a form shows it and sends it.
 
     Attributes:
-        verb: The label of the Run button.
-        name: The item as the user types it.
-        schema: The schema of the arguments.
-        heading: Name, title and description as markup.
         send: Sends the arguments, given a timeout in seconds and a callback for progress; returns the result.
         line: Returns the equivalent line of code; each of the names given second is a secret, given by a variable.
-        reference: The item as `completion/complete` identifies it; None if the server completes nothing of it.
-        tool: The tool whose schema marks secret arguments; without it only their names do.
     """
 
-    verb: str
-    name: str
-    schema: Mapping[str, Any]
-    heading: str
+    verb: str  # the label of the Run button
+    name: str  # the item as the user types it
+    schema: Mapping[str, Any]  # the schema of the arguments
+    heading: str  # name, title and description as markup
     send: Callable[[dict[str, Any], float | None, ProgressFnT], Awaitable[Any]]
     line: Callable[[Mapping[str, Any], Sequence[str]], str]
-    reference: Any = None
-    tool: Tool | None = None
+    reference: Any = None  # the item as `completion/complete` identifies it; None if the server completes nothing of it
+    tool: Tool | None = None  # the tool whose schema marks secret arguments; without it only their names do
 
 
 def _tool_request(connection: Connection, tool: Tool) -> Request:

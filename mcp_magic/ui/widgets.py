@@ -36,16 +36,6 @@ ROUTE = "_reply_subshell_for"
 """The method of ipykernel's comms that chooses the shell. It is private: if it is absent, nothing is changed."""
 
 
-def answer_in_order(widget: ipywidgets.Widget) -> None:
-    """Make the main shell handle a widget's messages, as it does for widgets that have sent nothing yet."""
-    if hasattr(widget.comm, ROUTE):
-        setattr(widget.comm, ROUTE, _main_shell)
-
-
-def _main_shell(data: Any, default: str | None) -> None:
-    """Return the id of the main shell, which is None."""
-
-
 # Making widgets, and closing them.
 #
 # A widget is a comm that lives until it is closed, and so are its layout and its style: three comms for one text field.
@@ -140,7 +130,8 @@ class WidgetScope:
         if style is not None:
             traits["style"] = style
         widget = kind(**traits)
-        answer_in_order(widget)
+        if hasattr(widget.comm, ROUTE):
+            setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
         self._made[id(widget)] = widget
