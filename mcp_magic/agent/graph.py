@@ -675,13 +675,7 @@ async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run:
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Return the calls of the last turn without an answer; a provider refuses a thread that has any.
-
-    >>> from langchain_core.messages import AIMessage, ToolMessage
-    >>> turn = AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}, {"name": "b", "args": {}, "id": "2"}])
-    >>> [call["name"] for call in unanswered([turn, ToolMessage("x", tool_call_id="1")])]
-    ['b']
-    """
+    """Return the calls of the last turn without an answer; a provider refuses a thread that has any."""
     answered: set[str] = set()
     for message in reversed(messages):
         if message.type == "tool":

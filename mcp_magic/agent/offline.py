@@ -816,11 +816,7 @@ _TWO_SENTENCES = re.compile(r"(?:.+?[.!?](?=\s|$)){1,2}", re.DOTALL)
 
 
 def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return an answer without tools: the results of tools, else the beginning of the text of the last request.
-
-    >>> quoted([HumanMessage("Summarise this: Cats sleep. They purr. They eat.")]).text
-    'Cats sleep. They purr. (offline, a model without weights, which quotes)'
-    """
+    """Return an answer without tools: the results of tools, else the beginning of the text of the last request."""
     results: list[str] = []
     for message in messages:
         results = [*results, _short(message.text)] if isinstance(message, ToolMessage) else []

@@ -124,11 +124,7 @@ def _tool_row(tool: Any) -> dict[str, Any]:
 
 
 def _arguments_text(parameters: dict[str, Any]) -> str:
-    """Return arguments in the form of a signature.
-
-    >>> _arguments_text({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]})
-    'a: integer, [b: string]'
-    """
+    """Return arguments in the form of a signature."""
     parts = []
     for argument in schema.root_field(parameters).children:
         text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"

@@ -55,11 +55,6 @@ def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent input schema that every provider package of LangChain takes.
 
     The result always has `type` and `properties`, which providers require.
-
-    >>> portable({"required": ["a"]})
-    {'type': 'object', 'properties': {}, 'required': ['a']}
-    >>> portable({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}})
-    {'type': 'object', 'properties': {'a': {'type': 'string'}}}
     """
     plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
     return {"type": "object", "properties": {}, **plain}
