@@ -86,13 +86,13 @@ def whole(turn: Turn) -> ChatResult:
 def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
     """Yield a turn's chunks, each with the pause before it."""
     for part in turn.parts:
-        chunk = AIMessageChunk(**part["chunk"]) if "chunk" in part else _one_chunk(AIMessage(**part["answer"]))
+        if "chunk" in part:
+            chunk = AIMessageChunk(**part["chunk"])
+        else:
+            message = AIMessage(**part["answer"])
+            stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+            chunk = AIMessageChunk(**stored | {"tool_call_chunks": call_chunks(message), "chunk_position": "last"})
         yield float(part.get("pause", 0.0)), ChatGenerationChunk(message=chunk)
-
-
-def _one_chunk(message: AIMessage) -> AIMessageChunk:
-    stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
-    return AIMessageChunk(**{**stored, "tool_call_chunks": call_chunks(message), "chunk_position": "last"})
 
 
 # The turns on a cassette: writing them, and finding the one that a request matches.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -128,7 +129,10 @@ def _origin(error: BaseException) -> BaseException:
 
 def _unreached(error: Exception) -> str:
     """Return the kind of a failure without HTTP status, or "" if unknown."""
-    origin, where = _origin(error), _place(error)
+    origin, where = _origin(error), ""
+    with suppress(AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request
+        parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
+        where = f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
     names = type(error).__name__, type(origin).__name__
     if "Illegal header value" in str(origin):
         return "the key is empty or has a line end or another character that no key has"
@@ -137,15 +141,6 @@ def _unreached(error: Exception) -> str:
     if any("RemoteProtocol" in name or "ReadError" in name for name in names):
         return f"the connection to the provider{where} broke off"
     return f"the provider cannot be reached{where}" if any("Connect" in name for name in names) else ""
-
-
-def _place(error: Exception) -> str:
-    """Return " at http://127.0.0.1:8000" for the address of the failed request, or ""."""
-    try:
-        parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request
-        return ""
-    return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
 
 
 def _secrets_of(model: Any) -> Iterator[str]:

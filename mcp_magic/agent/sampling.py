@@ -406,7 +406,10 @@ def to_sampled(
         for call in message.tool_calls:
             name, arguments = own(call["name"], call["args"])
             calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
-    text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
+    text = str(message.text)
+    stops = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0 and not calls]
+    if stopped := bool(stops):
+        text = text[: min(stops)]
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
     said = [*notes]
@@ -418,12 +421,6 @@ def to_sampled(
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
     return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
-
-
-def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
-    """Return a text up to the first stop sequence, and whether there is one."""
-    found = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0]
-    return (text[: min(found)], True) if found else (text, False)
 
 
 def _reason(metadata: Mapping[str, Any]) -> str:
