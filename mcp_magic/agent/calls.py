@@ -107,14 +107,7 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 
 def asked_calls(message: BaseMessage) -> list[PlannedCall]:
-    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format.
-
-    >>> from langchain_core.messages import BaseMessage
-    >>> old = {"tool_calls": [{"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
-    >>> [call] = asked_calls(BaseMessage(content="", type="ai", additional_kwargs=old))
-    >>> call.id, call.name, call.arguments
-    ('1', 'add', {'a': 1})
-    """
+    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format."""
     calls = [(call, call.get("name"), call.get("args")) for call in calls_of(message)]
     if not calls:
         old = message.additional_kwargs.get("tool_calls")
@@ -165,14 +158,7 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
 
 
 def complete_calls(answer: AIMessageChunk) -> AIMessage:
-    """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments.
-
-    >>> from langchain_core.messages import AIMessageChunk
-    >>> cut = {"name": "delete", "args": '{"path": "/home/me/pro', "id": "1", "index": 0, "type": "tool_call_chunk"}
-    >>> whole = complete_calls(AIMessageChunk("", tool_call_chunks=[cut]))
-    >>> whole.tool_calls, whole.invalid_tool_calls[0]["args"]
-    ([], '{"path": "/home/me/pro')
-    """
+    """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments."""
     from langchain_core.messages import AIMessage, message_chunk_to_message
 
     message = message_chunk_to_message(answer)
@@ -220,13 +206,7 @@ _BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "f
 
 
 def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMessage:
-    """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> calls = [{"name": name, "args": {}, "id": "call_1"} for name in ("prod__delete", "test__delete")]
-    >>> [call["id"] for call in with_own_ids(AIMessage("", tool_calls=calls)).tool_calls]
-    ['call_1', 'call_1_2']
-    """
+    """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays."""
     if not calls_of(answer):
         return answer
     taken = {call["id"] for message in before if message.type == "ai" for call in calls_of(message)}
@@ -264,21 +244,13 @@ _DIGITS = re.compile(r"-?[1-9]\d{18,}")
 
 
 def encode_big_ints(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in a form that a thread can store.
-
-    >>> encode_big_ints({"n": 2**70, "m": 1})
-    {'n': '1180591620717411303424', 'm': 1}
-    """
+    """Return arguments in a form that a thread can store."""
     stored: dict[str, Any] = storable(dict(arguments))
     return stored
 
 
 def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
-    """Whether a value has more nested levels than a thread can store.
-
-    >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
-    (False, True)
-    """
+    """Whether a value has more nested levels than a thread can store."""
     if not isinstance(value, dict | list):
         return False
     return not levels or any(
@@ -287,12 +259,7 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
 
 
 def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
-    >>> decode_big_ints({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
-    {'n': 1180591620717411303424, 's': '1180591620717411303424'}
-    """
+    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only."""
     numbers: dict[str, Any] = dict(arguments)
     paths = list(islice(_digits(numbers), MAX_NUMBERS))
     wrong = len(argument_problems(numbers, input_schema)) if paths else 0

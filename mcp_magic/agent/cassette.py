@@ -7,7 +7,6 @@ import hashlib
 import json
 import time
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import model_error, model_name
 from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
-from mcp_magic.cassette.match import COMPARED, difference
+from mcp_magic.cassette.match import difference
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CassetteError, ModelError
 
@@ -87,13 +86,13 @@ def whole(turn: Turn) -> ChatResult:
 def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
     """Yield a turn's chunks, each with the pause before it."""
     for part in turn.parts:
-        chunk = AIMessageChunk(**part["chunk"]) if "chunk" in part else _one_chunk(AIMessage(**part["answer"]))
+        if "chunk" in part:
+            chunk = AIMessageChunk(**part["chunk"])
+        else:
+            message = AIMessage(**part["answer"])
+            stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+            chunk = AIMessageChunk(**stored | {"tool_call_chunks": call_chunks(message), "chunk_position": "last"})
         yield float(part.get("pause", 0.0)), ChatGenerationChunk(message=chunk)
-
-
-def _one_chunk(message: AIMessage) -> AIMessageChunk:
-    stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
-    return AIMessageChunk(**{**stored, "tool_call_chunks": call_chunks(message), "chunk_position": "last"})
 
 
 # The turns on a cassette: writing them, and finding the one that a request matches.
@@ -119,10 +118,15 @@ class Asked:
     tools: list[Any] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
 
+    @property
+    def compared(self) -> dict[str, Any]:
+        """The values that a match compares."""
+        return {"model": self.model, "messages": self.messages, "tools": self.tools, "stop": self.stop}
+
     @cached_property
     def digest(self) -> str:
         """A hash that is the same for equal requests."""
-        text = json.dumps([self.model, self.messages, self.tools, self.stop], sort_keys=True, ensure_ascii=False)
+        text = json.dumps([*self.compared.values()], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -174,23 +178,16 @@ class Turns:
         return turn
 
     def explain(self, asked: Asked) -> str:
-        """Return a message: which request was not recorded, and how the nearest recording differs."""
+        """Return a message: which request was not recorded, and how the recording that begins like it differs."""
         last = asked.messages[-1] if asked.messages else {}
-        said = last.get("content") or last.get("calls") or ""
-        what = f"{asked.model}: a turn after {one_line(json.dumps(said, ensure_ascii=False), 100)}"
-        where = f"the cassette {self._cassette.path}"
-        turns = [turn.asked for turn in self._turns.values()]
+        text = json.dumps(last.get("content") or last.get("calls") or "", ensure_ascii=False)
+        missing = f"{asked.model}: a turn after {one_line(text, 100)} is not in the cassette {self._cassette.path}"
         adds = f"\n  {self._cassette.adds('what is missing')}."
-        if not turns:
-            return f"{what} is not in {where}: it has no turn of a model.{adds}"
-        text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
-
-        def likeness(turn: Asked) -> tuple[bool, float]:
-            other = json.dumps(turn.messages, ensure_ascii=False)[-2000:]
-            return turn.model == asked.model, SequenceMatcher(None, text, other, autojunk=False).ratio()
-
-        differs = _differences(asked, max(turns[-COMPARED:], key=likeness))
-        return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
+        if not self._turns:
+            return f"{missing}: it has no turn of a model.{adds}"
+        number, _ = self._before(asked)
+        nearest = self._turns[number].asked if number else list(self._turns.values())[-1].asked
+        return f"{missing}; the nearest differs: {difference(asked.compared, nearest.compared)}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
         """Write a finished turn; end the recording if the conversations of its turns would be too long to be read."""
@@ -225,14 +222,12 @@ class Turns:
         return best
 
     def _check(self, turn: Turn) -> None:
-        problem = ""
         try:
             whole(turn)
         except Exception as error:
-            problem = one_line(f"{type(error).__name__}: {error}", 200)
-        if problem:
             number = next(number for number, each in self._turns.items() if each is turn)
-            raise self._cassette.file.damaged(f"turn {number}", f"the reply is not a model's answer: {problem}")
+            problem = f"the reply is not a model's answer: {one_line(f'{type(error).__name__}: {error}', 200)}"
+            raise self._cassette.file.damaged(f"turn {number}", problem) from None
 
     def _fits(self, messages: list[dict[str, Any]]) -> bool:
         """Count the messages of one more turn, and return whether those of all turns are within the limits."""
@@ -303,19 +298,6 @@ def _tool(tool: Any) -> Any:
         return tool
     parameters = function.get("parameters", function.get("input_schema"))
     return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
-
-
-def _differences(asked: Asked, nearest: Asked) -> str:
-    if asked.model != nearest.model:
-        return f"it was asked of {nearest.model}"
-    if len(asked.messages) != len(nearest.messages):
-        return f"it has {len(nearest.messages)} messages, this one {len(asked.messages)}"
-    if asked.messages != nearest.messages:
-        return difference({"messages": asked.messages}, {"messages": nearest.messages})
-    names = [[tool.get("name") for tool in each.tools if isinstance(tool, dict)] for each in (asked, nearest)]
-    if names[0] != names[1]:
-        return difference({"tools": ", ".join(map(str, names[0]))}, {"tools": ", ".join(map(str, names[1]))})
-    return difference({"tools": asked.tools, "stop": asked.stop}, {"tools": nearest.tools, "stop": nearest.stop})
 
 
 # Recorded models: chat models that write their turns to the inserted cassette, or replay them from it.

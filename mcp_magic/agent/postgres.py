@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -48,8 +49,11 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
         ThreadError: The database cannot be used; one line without the password.
     """
     problem = ""
-    options = _options(url)
-    if not options:
+    options: dict[str, Any] = {}
+    with suppress(psycopg.Error):  # the library's own message may quote part of the password
+        options = {"connect_timeout": CONNECT_SECONDS, **conninfo_to_dict(url)}
+    ports = str(options.get("port") or "").split(",")
+    if not options or not all(not port or port.isdigit() for port in ports):
         advice = "in a user name or password, characters such as @ and / are percent-encoded"
         raise ThreadError(f"threads cannot be kept in {where}: no URL of PostgreSQL; {advice}")
     try:
@@ -65,16 +69,6 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
     if problem:
         raise ThreadError(f"threads cannot be kept in {where}: {problem}")
     return saver
-
-
-def _options(url: str) -> dict[str, Any]:
-    """Return the parts of a URL, {} if it is not valid; the library's own message may quote part of the password."""
-    try:
-        found = conninfo_to_dict(url)
-    except psycopg.Error:
-        return {}
-    ports = str(found.get("port") or "").split(",")
-    return {"connect_timeout": CONNECT_SECONDS, **found} if all(not port or port.isdigit() for port in ports) else {}
 
 
 def why(error: Exception, password: str = "") -> str:

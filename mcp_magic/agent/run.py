@@ -111,36 +111,29 @@ def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
 
 def _tool_row(tool: Any) -> dict[str, Any]:
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from mcp_types import Tool, ToolAnnotations
 
     function = convert_to_openai_tool(tool).get("function", {})
     metadata = getattr(tool, "metadata", None) or {}
     server, name = metadata.get("server"), metadata.get("tool")
-    row = {
+    row: dict[str, Any] = {
         "tool": f"{server}:{name}" if server and name else str(function.get("name", "")),
         "description": one_line(str(function.get("description", "")), DESCRIPTION),
         "arguments": _arguments_text(function.get("parameters") or {}),
     }
-    return row | ({"hints": _badges(metadata["annotations"])} if "annotations" in metadata else {})
+    if "annotations" in metadata:
+        hints = ToolAnnotations.model_validate(metadata["annotations"] or {})
+        row["hints"] = list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
+    return row
 
 
 def _arguments_text(parameters: dict[str, Any]) -> str:
-    """Return arguments in the form of a signature.
-
-    >>> _arguments_text({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]})
-    'a: integer, [b: string]'
-    """
+    """Return arguments in the form of a signature."""
     parts = []
     for argument in schema.root_field(parameters).children:
         text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
         parts.append(text if argument.needed else f"[{text}]")
     return ", ".join(parts)
-
-
-def _badges(annotations: Any) -> list[Any]:
-    from mcp_types import Tool, ToolAnnotations
-
-    hints = ToolAnnotations.model_validate(annotations or {})
-    return list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
 
 
 # The value of one run.

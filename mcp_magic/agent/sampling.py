@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, model_name
+from mcp_magic.agent.tools import function_of, own_arguments
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError
@@ -101,8 +102,20 @@ class ModelSampler:
         notes = _notes(asked, choice)
         if asked.tool_choice == "required" and not message.tool_calls:
             notes += ("the model called no tool, which the server required",)
-        own = _owner(tools) if asked.usable_tools else None
-        return to_sampled(message, model=choice.name, stop_sequences=asked.stop_sequences, own=own, notes=notes)
+
+        def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+            for tool, known in tools.items():
+                if known.name == name:
+                    return tool, own_arguments(arguments, known.arguments)
+            return name, dict(arguments)
+
+        return to_sampled(
+            message,
+            model=choice.name,
+            stop_sequences=asked.stop_sequences,
+            own=own if asked.usable_tools else None,
+            notes=notes,
+        )
 
     def _choice(self, asked: SamplingRequest) -> _Choice:
         """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
@@ -152,26 +165,12 @@ def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
 
 
 def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
-    from mcp_magic.agent.tools import function_of
-
     renamed = {}
     for tool in asked.tools or ():
         name = called(tool.name)
         function = function_of(name, tool)
         renamed[tool.name] = Renamed(name, function.renamed, function.bound)
     return renamed
-
-
-def _owner(tools: Mapping[str, Renamed]) -> Own:
-    from mcp_magic.agent.tools import own_arguments
-
-    names = {tool.name: name for name, tool in tools.items()}
-
-    def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        found = names.get(name, name)
-        return found, own_arguments(arguments, tools[found].arguments if found in tools else {})
-
-    return own
 
 
 async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
@@ -210,8 +209,7 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 def _takes(model: BaseChatModel) -> Takes:
     profile = getattr(model, "profile", None) or {}
-    says = (bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message"))
-    return Takes(*says)
+    return Takes(*(bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message")))
 
 
 def _limit_field(model: BaseChatModel) -> str:
@@ -294,11 +292,7 @@ class Renamed(NamedTuple):
 
 
 def called(name: str) -> str:
-    """Return a tool's name for the model: its own if providers accept that.
-
-    >>> called("add"), called("files/read it")
-    ('add', 'tool__files_read_it_9c3280')
-    """
+    """Return a tool's name for the model: its own if providers accept that."""
     return name if _NAME.fullmatch(name) else provider_name("tool", name)
 
 
@@ -364,14 +358,7 @@ def _id(given: str) -> str:
 
 
 def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
-    """Return notes about media that the model cannot read.
-
-    >>> from mcp_types import ImageContent, SamplingMessage
-    >>> image = ImageContent(data="aGk=", mime_type="image/png")
-    >>> from mcp_magic.ask.sampling import SamplingRequest
-    >>> unread(SamplingRequest("s", (SamplingMessage(role="user", content=image),), 10), Takes())
-    ['1 image is not shown to the model']
-    """
+    """Return notes about media that the model cannot read."""
     missed: Counter[str] = Counter()
     for message in asked.messages:
         reads = takes if message.role == "user" else Takes()
@@ -419,7 +406,10 @@ def to_sampled(
         for call in message.tool_calls:
             name, arguments = own(call["name"], call["args"])
             calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
-    text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
+    text = str(message.text)
+    stops = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0 and not calls]
+    if stopped := bool(stops):
+        text = text[: min(stops)]
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
     said = [*notes]
@@ -431,16 +421,6 @@ def to_sampled(
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
     return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
-
-
-def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
-    """Return a text up to the first stop sequence, and whether there is one.
-
-    >>> _stopped("one, two END three", ["END", ","])
-    ('one', True)
-    """
-    found = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0]
-    return (text[: min(found)], True) if found else (text, False)
 
 
 def _reason(metadata: Mapping[str, Any]) -> str:

@@ -457,13 +457,7 @@ async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name:
 
 
 def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -> list[BaseMessage]:
-    """Return the messages up to a turn of the model and the answers to its calls.
-
-    >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
-    >>> [message.text for message in until_turn(said, 1, "t")]
-    ['a', 'b']
-    """
+    """Return the messages up to a turn of the model and the answers to its calls."""
     if turn is None:
         return list(messages)
     places = [index for index, message in enumerate(messages) if is_turn(message)]

@@ -52,9 +52,6 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
     `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
     become `{}`; the description counts the properties and choices that are left out.
-
-    >>> acceptable({"type": "array"}), acceptable({"type": "any", "minLength": "3", "title": "A"})
-    ({'type': 'array', 'items': {}}, {'title': 'A'})
     """
     cleaned = _schema(schema, _Level(0, Budget()))
     followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
@@ -316,20 +313,12 @@ def function_of(name: str, tool: Tool) -> Function:
 
 
 def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """Return a model's arguments under the tool's own names.
-
-    >>> own_arguments({"filter_id": 1, "page": 2}, {"filter_id": "filter[id]"})
-    {'filter[id]': 1, 'page': 2}
-    """
+    """Return a model's arguments under the tool's own names."""
     return {renamed.get(name, name): value for name, value in arguments.items()}
 
 
 def _note(keyword: str, value: Any) -> str:
-    """Describe a keyword that had to leave the schema.
-
-    >>> _note("anyOf", [{"required": ["id"]}, {"required": ["name"]}])
-    'The arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
-    """
+    """Describe a keyword that had to leave the schema."""
     parts = value if isinstance(value, list) else [value]
     said = "; ".join(json.dumps(part, ensure_ascii=False) for part in parts)
     return _TOLD[keyword] + (said if len(said) <= NOTE else said[:NOTE] + "...")

@@ -42,11 +42,7 @@ class Reply:
 
 
 class Outcome(NamedTuple):
-    """The line that stays of a question.
-
-    >>> Outcome("✓ sent", (" to ", ("b", "<trips>"))).html
-    '<p><b>✓ sent</b> to <b>&lt;trips&gt;</b></p>'
-    """
+    """The line that stays of a question."""
 
     sign: str
     rest: tuple[str | tuple[str, str], ...]
@@ -214,12 +210,7 @@ class Asker(Protocol):
 
 
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
-    """Return the choice that a typed word makes: its letter, or the whole word around it.
-
-    >>> yes = Choice("approve", typed="[y]es")
-    >>> choice_of((yes,), "YES") is choice_of((yes,), "y") is yes, choice_of((yes,), "maybe")
-    (True, None)
-    """
+    """Return the choice that a typed word makes: its letter, or the whole word around it."""
     for choice in choices:
         found = re.search(r"\[(\w)\](\w*)", choice.typed)
         if found is not None and word.lower() in (found[1], found[1] + found[2]):

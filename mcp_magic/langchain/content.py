@@ -234,7 +234,9 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
     """Restore the data of a block that only the message's content holds."""
     restored = {key: value for key, value in block.items() if key not in ("at", "length")}
     if block["type"] == "text" and "text" not in block:
-        text = _text_at(content, block.get("at", -1))
+        at = block.get("at", -1)
+        item = content if isinstance(content, str) else content[at] if -len(content) <= at < 0 else ""
+        text = item if isinstance(item, str) else str(item.get("text", ""))
         # notes are added before the text, so the text is at the end
         restored["text"] = text[len(text) - block["length"] :] if 0 <= block.get("length", -1) <= len(text) else text
     elif block["type"] == "image" and "data" not in block:
@@ -242,17 +244,8 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
     return restored
 
 
-def _text_at(content: Any, at: int) -> str:
-    item = content if isinstance(content, str) else content[at] if -len(content) <= at < 0 else ""
-    return item if isinstance(item, str) else str(item.get("text", ""))
-
-
 def storable(value: Any, levels: int = LEVELS) -> Any:
-    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…".
-
-    >>> storable({"n": [1, 2**80]}), storable([[[1]]], levels=2)
-    ({'n': [1, '1208925819614629174706176']}, [['…']])
-    """
+    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…"."""
     if isinstance(value, dict | list | tuple) and not levels:
         return "…"
     if isinstance(value, dict):

@@ -56,14 +56,7 @@ def _is_plain(server: str, tool: str) -> bool:
 
 
 class Names:
-    """The names of some tools, in both directions.
-
-    >>> names = Names([("fs", "read file")])
-    >>> names.person(names.provider("fs", "read file"))
-    'fs:read file'
-    >>> Names(()).person("weather__forecast")
-    'weather:forecast'
-    """
+    """The names of some tools, in both directions."""
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
         self._provider: dict[tuple[str, str], str] = {}

@@ -55,11 +55,6 @@ def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent input schema that every provider package of LangChain takes.
 
     The result always has `type` and `properties`, which providers require.
-
-    >>> portable({"required": ["a"]})
-    {'type': 'object', 'properties': {}, 'required': ['a']}
-    >>> portable({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}})
-    {'type': 'object', 'properties': {'a': {'type': 'string'}}}
     """
     plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
     return {"type": "object", "properties": {}, **plain}
@@ -253,6 +248,12 @@ class MCPTool(StructuredTool):
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
+
+    async def _arun(self, *args: Any) -> Any:
+        assert self.coroutine is not None
+        return await self.coroutine(*args)
+
+    _arun.__annotations__.clear()  # LangChain evaluates them at each call
 
 
 @dataclass(frozen=True)

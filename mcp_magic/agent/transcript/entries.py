@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
@@ -35,12 +36,7 @@ def _blocks(message: BaseMessage) -> list[Any]:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text blocks of a message joined, without thoughts and images.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> text_of(AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, "b"]))
-    'ab'
-    """
+    """Return the text blocks of a message joined, without thoughts and images."""
     return "".join(block if isinstance(block, str) else _block_text(block) for block in _blocks(message))
 
 
@@ -50,12 +46,7 @@ def _block_text(block: Any) -> str:
 
 
 def thinking_of(message: BaseMessage) -> str:
-    """Return the model's thoughts before its answer, if the provider sends them.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> thinking_of(AIMessage([{"type": "reasoning", "summary": [{"text": "so"}]}, {"type": "text", "text": "a"}]))
-    'so'
-    """
+    """Return the model's thoughts before its answer, if the provider sends them."""
     thoughts = [_thought(b) for b in _blocks(message) if isinstance(b, dict) and b.get("type") in _THOUGHTS]
     said = message.additional_kwargs.get("reasoning_content")
     return "\n\n".join(text for text in [*thoughts, str(said or "")] if text)
@@ -93,12 +84,7 @@ def seconds_of(artifact: Mapping[str, Any]) -> float | None:
 
 
 def failed(message: BaseMessage) -> bool:
-    """Whether a tool's message reports an error, by its status, its artifact or its first word.
-
-    >>> from langchain_core.messages import ToolMessage
-    >>> failed(ToolMessage("Error: no such city", tool_call_id="1")), failed(ToolMessage("ok", tool_call_id="1"))
-    (True, False)
-    """
+    """Whether a tool's message reports an error, by its status, its artifact or its first word."""
     artifact = getattr(message, "artifact", None)
     if isinstance(artifact, dict) and isinstance(artifact.get("is_error"), bool):
         return bool(artifact["is_error"]) or getattr(message, "status", "") == "error"
@@ -112,13 +98,7 @@ def is_stop(message: BaseMessage) -> bool:
 
 
 def is_turn(message: BaseMessage) -> bool:
-    """Whether a message is a turn of the model.
-
-    >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> stop = AIMessage("Stopped.", response_metadata={"stopped": "max_turns"})
-    >>> [is_turn(message) for message in (HumanMessage("a"), AIMessage("b"), stop)]
-    [False, True, False]
-    """
+    """Whether a message is a turn of the model."""
     return message.type in _MODELS and not is_stop(message)
 
 
@@ -130,13 +110,13 @@ def tokens_of(message: BaseMessage) -> dict[str, int]:
     {'input_tokens': 3, 'output_tokens': 2, 'total_tokens': 5}
     """
     metadata = message.response_metadata
-    told: Any = getattr(message, "usage_metadata", None) or metadata.get("token_usage") or metadata.get("usage")
-    if not isinstance(told, dict):
+    usage: Any = getattr(message, "usage_metadata", None) or metadata.get("token_usage") or metadata.get("usage")
+    if not isinstance(usage, dict):
         return {}
-    given = _count(told.get("input_tokens", told.get("prompt_tokens")))
-    made = _count(told.get("output_tokens", told.get("completion_tokens")))
-    total = _count(told.get("total_tokens")) or given + made
-    return dict(zip(TOKENS, (given, made, total), strict=True)) if total else {}
+    read = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    written = _count(usage.get("output_tokens", usage.get("completion_tokens")))
+    total = _count(usage.get("total_tokens")) or read + written
+    return dict(zip(TOKENS, (read, written, total), strict=True)) if total else {}
 
 
 def _count(value: Any) -> int:
@@ -145,11 +125,10 @@ def _count(value: Any) -> int:
 
 def add_usage(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of token counts, {} for none."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for usage in usages:
-        for key, count in usage.items():
-            total[key] = total.get(key, 0) + count
-    return total
+        total.update(usage)
+    return dict(total)
 
 
 def model_of(message: BaseMessage) -> str:
@@ -200,23 +179,7 @@ _AS_THEY_ARE = frozenset({"type", "mime_type", "data", "blob", "meta"})
 """Members of content blocks that are not shown as text."""
 
 
-def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str], str] | None:
-    """Return a function that masks in a text the secrets of arguments; None if they have none.
-
-    Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
-
-    >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
-    'none came in with ***'
-    """
-    secrets = [part.value for arguments in given if arguments for part in hidden_parts(arguments, definition)]
-    if not secrets:
-        return None
-    masker = Masker(())
-    masker.learn(secrets)
-    return masker.hide
-
-
-def hidden_in(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
+def masked_result(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
     """Return a result with texts and structured content masked; images and sounds stay as they are."""
     return ToolResult(
         _model(result.raw, hide),
@@ -271,11 +234,7 @@ RESULT = 15_000
 
 
 def shortened(text: str, limit: int) -> tuple[str, str]:
-    """Return the first `limit` characters, with controls written out, and a remark about the rest.
-
-    >>> shortened("abcdef", 4)
-    ('abcd', '… 4 of 6 characters')
-    """
+    """Return the first `limit` characters, with controls written out, and a remark about the rest."""
     return cut(text, limit), "" if len(text) <= limit else f"… {limit:,} of {len(text):,} characters"
 
 
@@ -407,17 +366,27 @@ class Called(Entry):
     def shown_result(self) -> ToolResult | None:
         """The result for display, with the secrets of the arguments masked."""
         if self._shown is None and self.result is not None:
-            hide = self._hider()
-            self._shown = hidden_in(self.result, hide) if hide else self.result
+            mask = self._mask()
+            self._shown = masked_result(self.result, mask) if mask else self.result
         return self._shown
 
     def hide(self, text: str) -> str:
         """Return a text of the server with the secrets of the arguments masked."""
-        hide = self._hider()
-        return hide(text) if hide else text
+        mask = self._mask()
+        return mask(text) if mask else text
 
-    def _hider(self) -> Callable[[str], str] | None:
-        return hider(self.definition, self.arguments, self.changed_arguments or {})
+    def _mask(self) -> Callable[[str], str] | None:
+        """Return a function that masks the secrets of the arguments; None if they have none.
+
+        Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
+        """
+        given = (self.arguments, self.changed_arguments or {})
+        secrets = [value for arguments in given for value in hidden_values(arguments, self.definition)]
+        if not secrets:
+            return None
+        masker = Masker(())
+        masker.learn(secrets)
+        return masker.hide
 
     @property
     def error(self) -> str:

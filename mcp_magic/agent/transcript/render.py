@@ -112,13 +112,7 @@ def progress_text(called: Called) -> str:
 
 
 def outcome_line(called: Called, text: str) -> str:
-    r"""Return the outcome of a call on one short line: the size of a table, else the beginning of the text.
-
-    >>> outcome_line(Called(status="ok"), "[image/png, 1.2 kB: .images]")
-    '[image/png, 1.2 kB]'
-    >>> outcome_line(Called(status="ok"), "cloudy\nwith rain")
-    'cloudy …'
-    """
+    """Return the outcome of a call on one short line: the size of a table, else the beginning of the text."""
     if called.status == CallStatus.ERROR:
         return one_line(called.error, OUTCOME)
     if called.status != CallStatus.OK:
@@ -133,11 +127,7 @@ def outcome_line(called: Called, text: str) -> str:
 
 
 def tokens_text(usage: Mapping[str, int]) -> str:
-    """Return token counts as text, or "".
-
-    >>> tokens_text({"input_tokens": 1204, "output_tokens": 56, "total_tokens": 1260})
-    '1,204 tokens in, 56 out'
-    """
+    """Return token counts as text, or ""."""
     return f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out" if usage else ""
 
 
