@@ -905,22 +905,14 @@ class ConcurrencyLimit:
         self._waiting = 0
         self._told = False
 
-    @asynccontextmanager
-    async def taken(self, tell: Callable[[int, int], None]) -> AsyncIterator[None]:
-        """Wait until a place is free, and take it.
+    async def take(self, tell: Callable[[int, int], None]) -> None:
+        """Wait until a place is free, and take it until `give_back`.
 
         After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
         """
-        if self._free.locked():
-            await self._wait(tell)
-        else:
+        if not self._free.locked():
             await self._free.acquire()
-        try:
-            yield
-        finally:
-            self._free.release()
-
-    async def _wait(self, tell: Callable[[int, int], None]) -> None:
+            return
         self._waiting += 1
         telling = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell, tell)
         try:
@@ -929,6 +921,10 @@ class ConcurrencyLimit:
             telling.cancel()
             self._waiting -= 1
             self._told = self._told and self._waiting > 0
+
+    def give_back(self) -> None:
+        """Free the place."""
+        self._free.release()
 
     def _tell(self, tell: Callable[[int, int], None]) -> None:
         if not self._told:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -144,10 +144,10 @@ class RequestSender:
         self.calls += counted
         repeats: RetryBudget | None = None
         while True:
-            turn: AbstractAsyncContextManager[None] = nullcontext()
-            if call is not None and self._takes_turns:
-                turn = self._limit.taken(partial(self._tell_queue, call))
-            async with turn:
+            takes_turn = call is not None and self._takes_turns
+            if call is not None and takes_turn:
+                await self._limit.take(partial(self._tell_queue, call))
+            try:
                 if client is not self._supervisor.client:  # lost or reopened while this request waited
                     client = await self.open_client(what, timeout)
                 attempt = Attempt()
@@ -158,6 +158,9 @@ class RequestSender:
                         raise
                 except Exception as error:
                     failure = error
+            finally:
+                if takes_turn:
+                    self._limit.give_back()
             await self._supervisor.after_failure(client, failure)
             repeats = repeats or RetryBudget(harmless, patient=patient)
             if not await self._again(client, failure, attempt, repeats, timeout):

@@ -120,17 +120,18 @@ class _TracedCalls:
         return answer
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
-        wanted = opts.get("request_id") if opts else None
-        if opts and (told := opts.get("on_progress")) is not None:
-            opts = {**opts, "on_progress": self._progress(told, wanted or self._ids[OUT] + 1)}
-        asked = self._dispatcher.send_raw_request(method, params, opts)
-        return await self._exchange(OUT, method, params, asked, wanted)
+        number = opts.get("request_id") if opts else None
+        if opts and (report := opts.get("on_progress")) is not None:
+            opts = {**opts, "on_progress": self._traced_progress(report, number or self._ids[OUT] + 1)}
+        return await self._exchange(
+            OUT, method, params, self._dispatcher.send_raw_request(method, params, opts), number
+        )
 
-    def _progress(self, told: Any, token: Any) -> Any:
+    def _traced_progress(self, report: Any, token: Any) -> Any:
         async def traced(progress: float, total: float | None, message: str | None) -> None:
-            said = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            self._note(IN, "notifications/progress", {k: v for k, v in said.items() if v is not None})
-            await told(progress, total, message)
+            params = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            self._note(IN, "notifications/progress", {k: v for k, v in params.items() if v is not None})
+            await report(progress, total, message)
 
         return traced
 

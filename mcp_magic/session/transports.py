@@ -213,16 +213,17 @@ class _Told:
     """A method of an `MCPServer` that answers for exceptions of the server's functions before the SDK logs them."""
 
     def __init__(self, method: Callable[..., Awaitable[Any]], failed: Callable[[BaseException, str], Any]) -> None:
+        from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
+
         self._method = method
         self._failed = failed
+        self._crashes = (ToolError, UnexpectedResourceError)
         self.sessions = 0
 
     async def __call__(self, name: Any, *arguments: Any, **named: Any) -> Any:
-        from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
-
         try:
             return await self._method(name, *arguments, **named)
-        except (ToolError, UnexpectedResourceError) as error:
+        except self._crashes as error:
             crash = error
         return self._failed(crash, str(name))
 
