@@ -24,6 +24,7 @@ SUBJECTS = {
     "cells": "a %mcp call cell against an await in a cell",
     "connects": "eight connects in parallel against the slowest",
     "first_call": "the first call after connect against the tenth",
+    "first_lines": "the first connect and the first agent of a kernel",
     "trace": "a call with its messages kept against one without",
     "progress": "what progress costs that is shown, and that nobody reports",
     "load_ext": "what %load_ext adds to the start of IPython",

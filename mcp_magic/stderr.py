@@ -10,13 +10,13 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import cache, wraps
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
 
@@ -315,6 +315,35 @@ _started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The file of a server's stderr -> its process."""
 
 
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The variables of this process that the SDK's stdio client passes on; a test compares them with the SDK's."""
+
+_early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The file of a server's stderr -> its process, which the SDK has not asked for yet."""
+
+
+@asynccontextmanager
+async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
+
+    A command that cannot be started is left to the SDK, which raises why. A process that is not taken over is killed.
+    """
+    import anyio
+
+    inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
+    with suppress(OSError, ValueError):
+        _early[errlog] = _started[errlog] = await anyio.open_process(
+            command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        if (process := _early.pop(errlog, None)) is not None:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.aclose()
+
+
 def know_processes() -> None:
     """Hook into the SDK's stdio client to learn which processes it starts."""
     from mcp.client import stdio
@@ -326,7 +355,7 @@ def know_processes() -> None:
 
     @wraps(usual)
     async def start(*args: Any, **options: Any) -> Any:
-        process = await usual(*args, **options)
+        process = _early.pop(options.get("errlog"), None) or await usual(*args, **options)
         with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process

@@ -516,24 +516,20 @@ def find_line(text: str, path: KeyPath) -> int | None:
     while path and not _has(whole, path):
         path = path[:-1]
     lines = text.replace("\r\n", "\n").split("\n")
-    without, within, last = 0, len(lines), len(lines)  # the statement is behind the first, and ends with the last
-    tried = 0
-    while path and within - without > 1:
-        middle = end = (without + within) // 2
-        value = None
-        while value is None and end < within:
-            tried += sum(map(len, lines[:end]))
-            if tried > MAX_TRIED:
-                return None
-            try:
-                value = parse_toml("\n".join(lines[:end]))
-            except tomllib.TOMLDecodeError:  # within a statement of several lines
-                end += 1
-        if value is None or _has(value, path):
-            within, last = middle, last if value is None else end
-        else:
-            without = end
-    return without + 1 + _offset(lines[without:last], path[-1]) if path else None
+    start, tried = 0, 0  # of the statement, and the characters that were parsed
+    for end in range(1, len(lines) + 1) if path else ():
+        begin = "\n".join(lines[:end])
+        tried += len(begin)
+        if tried > MAX_TRIED:
+            break
+        try:
+            value = parse_toml(begin)
+        except tomllib.TOMLDecodeError:  # within a statement of several lines
+            continue
+        if _has(value, path):
+            return start + 1 + _offset(lines[start:end], path[-1])
+        start = end
+    return None
 
 
 def _has(value: Any, path: KeyPath) -> bool:

@@ -335,7 +335,9 @@ def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> 
     `directory` is in neither, searches only `directory`, because a file such as `/tmp/mcp.json` may be anyone's.
     """
     candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
-    return [path for path in dict.fromkeys([*candidates, *_personal_files(home, environ)]) if _is_file(path)]
+    candidates += _personal_files(home, environ)
+    # `Path.is_file` would raise where a folder is not accessible
+    return [path for path in dict.fromkeys(candidates) if os.path.isfile(path)]  # noqa: PTH113
 
 
 def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
@@ -373,13 +375,6 @@ def _project_folders(directory: Path, home: Path) -> list[Path]:
 
 def _jupyter(environ: Mapping[str, str], home: Path) -> Path:
     return Path(environ.get("JUPYTER_CONFIG_DIR") or home / ".jupyter")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # the folder is not accessible, so it has no configuration to read
-        return False
 
 
 def _home(environ: Mapping[str, str]) -> Path:

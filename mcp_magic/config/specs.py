@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -180,19 +181,13 @@ def _read_text(name: str, text: str, base: Path | None) -> str:
         if urlsplit(text).scheme not in ("http", "https"):
             problem = "expected the http(s) URL of the authorization server."
     elif name == "private_key" and "-----BEGIN" not in text:
-        text = _read_pem(path_of(text, base))
+        with suppress(OSError, ValueError):
+            text = read_bytes(path_of(text, base)).decode("ascii")
         if "PRIVATE KEY-----" not in text:
             problem = "expected a private key in PEM form, or the path of a file that holds one."
     if problem:
         raise FieldError(problem, "auth", name)
     return text
-
-
-def _read_pem(path: Path) -> str:
-    try:
-        return read_bytes(path).decode("ascii")
-    except (OSError, ValueError):
-        return ""
 
 
 def _check(options: AuthOptions) -> None:
@@ -252,12 +247,8 @@ class Spec(ABC):
     variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if f.repr and self._said(f))
-        return f"{type(self).__name__}({shown})"
-
-    def _said(self, f: Any) -> bool:
-        value = getattr(self, f.name)
-        return bool(value is not None and value != f.default and value not in ({}, ()))
+        given = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
+        return f"{type(self).__name__}({', '.join(f'{name}={self._shown(name)}' for name in given)})"
 
     def _shown(self, name: str) -> str:
         value = getattr(self, name)

@@ -338,13 +338,19 @@ class _Names:
         if not text:
             raise TargetError(f"no target given. {TARGETS}")
         if _URL.match(text):
-            return self._url(text)
+            try:
+                return url_spec(text), name_of_url(text)
+            except FieldError as error:
+                problem = str(error)
+            raise TargetError(problem)
         if address := url_meant(text, self._directory):
             address = mask_url(address)
             raise TargetError(
                 f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
             )
-        if is_path(text) and not self._is_command(text):
+        program, *arguments = text.split()
+        there = (self._directory or Path.cwd()) / Path(text).expanduser()
+        if is_path(text) and not (arguments and not there.exists() and shutil.which(program)):
             return spec_of_file(Path(text), self._directory)
         value = self._variable(text)
         if means_server(value):
@@ -356,18 +362,6 @@ class _Names:
         else:
             return _from_entry(entry)
         raise TargetError(self._unknown(text, value, not_configured))
-
-    def _is_command(self, text: str) -> bool:
-        program, *arguments = text.split()
-        there = (self._directory or Path.cwd()) / Path(text).expanduser()
-        return bool(arguments) and not there.exists() and shutil.which(program) is not None
-
-    def _url(self, text: str) -> Named:
-        try:
-            return url_spec(text), name_of_url(text)
-        except FieldError as error:
-            problem = str(error)
-        raise TargetError(problem)
 
     def _variable(self, text: str) -> Any:
         if self._lookup is None or not text.isidentifier():

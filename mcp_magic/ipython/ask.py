@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import getpass
 import signal
 import sys
 import threading
@@ -24,7 +24,7 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question
 from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
-from mcp_magic.config.parsing import LARGEST_DATA, read_bytes, slug
+from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
 from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
@@ -77,15 +77,9 @@ class _TimeIsUp(BaseException):
 
 
 class InputAsker:
-    """An asker that asks line by line.
+    """An asker that asks line by line, within `seconds` for a question with all its lines.
 
-    Args:
-        read: Shows a prompt and returns the line; `input` if None.
-        write: Shows text; `print` if None.
-        seconds: The time to answer a question with all its lines; None for no limit.
-        reveal: Shows text that must not stay, and returns a function that removes it; None where written text is not
-            kept.
-        read_secret: Reads a line without showing it; `getpass` if None.
+    `reveal` shows text that must not stay, and returns a function that removes it; None where text is not kept.
     """
 
     def __init__(
@@ -99,7 +93,7 @@ class InputAsker:
         # looked up late: ipykernel replaces Python's input() while a cell runs
         self._read = read if read is not None else lambda prompt: input(clean(prompt))
         self._write = write if write is not None else lambda text: print(clean(text), flush=True)
-        self._read_secret = read_secret if read_secret is not None else _getpass
+        self._read_secret = read_secret if read_secret is not None else lambda prompt: getpass.getpass(prompt)
         self._seconds = seconds
         self._reveal = reveal
         self._until: float | None = None
@@ -220,16 +214,15 @@ class InputAsker:
                 text = self._line("Arguments as JSON, empty to leave them: ")
                 return form.read(text, values) if text.strip() else values
             self._write(KEEP)
-            typed = [self._retyped(label, text) for label, text in zip(form.labels, values, strict=True)]
+            typed = []
+            for label, text in zip(form.labels, values, strict=True):
+                line = self._line(f"{one_line(label, 80)} [{one_line(text, 60)}]: ")
+                typed.append({"": text, "-": ""}.get(line.strip(), line))
             form.check(typed)
         except ArgumentsError as error:
             self._write(str(error))
             return values
         return typed
-
-    def _retyped(self, label: str, text: str) -> str:
-        line = self._line(f"{one_line(label, 80)} [{one_line(text, 60)}]: ")
-        return text if not line.strip() else "" if line.strip() == "-" else line
 
     def _filled(self, of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
@@ -358,12 +351,6 @@ def _read_value(text: str, field: Field) -> Any:
     raise ArgumentsError(problem)
 
 
-def _getpass(prompt: str) -> str:
-    import getpass
-
-    return getpass.getpass(prompt)
-
-
 # Asking in a terminal about something that may be answered elsewhere: its event loop runs while it waits for a line.
 
 
@@ -449,20 +436,12 @@ def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
         return "nobody"
     if where.kernel is None:
         return "input"
-    if ask_with != "input" and where.widgets and _gets_clicks(where):
+    awaited = where.kernel >= AWAITED_CLICKS or (where.kernel >= SUBSHELL_CLICKS and where.subshells)
+    gets_clicks = not where.running or (awaited and not where.nested)  # a kernel whose cell has ended is idle
+    if ask_with != "input" and where.widgets and gets_clicks:
         return "panel"
     # input() from a cell that has ended is shown nowhere and would stop the kernel for ever
     return "input" if where.running else "nobody"
-
-
-def _gets_clicks(where: Circumstances) -> bool:
-    """Whether a click can arrive while the question waits."""
-    assert where.kernel is not None
-    if not where.running:
-        return True  # the kernel is idle, or will be
-    if where.nested:
-        return False
-    return where.kernel >= AWAITED_CLICKS or (where.kernel >= SUBSHELL_CLICKS and where.subshells)
 
 
 class Asking:
@@ -472,6 +451,7 @@ class Asking:
         self._cells = cells
         self._settings = settings
         self._host = host
+        self._hooks: list[tuple[object, str, object]] = []
         self._panels: dict[str, Panel] = {}
         self._without_subshells: set[str] = set()
         self._wants_replies: dict[str, bool] = {}
@@ -479,14 +459,15 @@ class Asking:
     def install(self, model: Callable[[], Any]) -> None:
         """Become the hooks of the host, except those that the user has set."""
         host = self._host
-        if host.consent.approver is None:
-            host.consent.approver = self.approve
-        if host.elicitation.elicitor is None:
-            host.elicitation.elicitor = self.elicit
-        if host.sampling.sampler is None:
-            host.sampling.sampler = ModelSampler(model)
-        if host.sampling.reviewer is None:
-            host.sampling.reviewer = self
+        self._hooks = [
+            (host.consent, "approver", self.approve),
+            (host.elicitation, "elicitor", self.elicit),
+            (host.sampling, "sampler", ModelSampler(model)),
+            (host.sampling, "reviewer", self),
+        ]
+        for owner, name, hook in self._hooks:
+            if getattr(owner, name) is None:
+                setattr(owner, name, hook)
         if host.logins.authorizer is None:
             host.logins.ask_with(self.authorize, self.can_ask, self.confirm)
         # where the user cannot be asked, a replay repeats the recorded answer
@@ -501,17 +482,11 @@ class Asking:
 
     def uninstall(self) -> None:
         """Undo `install`."""
-        host = self._host
-        if host.consent.approver == self.approve:
-            host.consent.approver = None
-        if host.elicitation.elicitor == self.elicit:
-            host.elicitation.elicitor = None
-        if isinstance(host.sampling.sampler, ModelSampler):
-            host.sampling.sampler = None
-        if host.sampling.reviewer is self:
-            host.sampling.reviewer = None
-        if host.logins.authorizer == self.authorize:
-            host.logins.ask_with(None)
+        for owner, name, hook in self._hooks:
+            if getattr(owner, name) is hook:
+                setattr(owner, name, None)
+        if self._host.logins.authorizer == self.authorize:
+            self._host.logins.ask_with(None)
         deck.asks, deck.tell = lambda: False, lambda text: None
 
     async def ask(self, question: Question, seconds: float) -> Reply:
@@ -601,9 +576,8 @@ class Asking:
     async def _circumstances(self) -> Circumstances:
         where = self._cells.circumstances()
         trying = replace(where, subshells=True)
-        if how_to_ask(trying) == how_to_ask(where):
-            return where
-        return trying if await self._finds_a_subshell() else where
+        matters = how_to_ask(trying) != how_to_ask(where)
+        return trying if matters and await self._finds_a_subshell() else where
 
     async def _finds_a_subshell(self) -> bool:
         """Whether the frontend uses subshells for widgets: show it a widget and wait for a subshell."""
@@ -667,22 +641,13 @@ KEYS = ("reply", "deny", "server", "message", "model")
 
 @dataclass
 class SamplingReply:
-    """One reply of the file to a sampling request.
+    """One reply of the file to a sampling request; only one that names a server or a message can reply repeatedly."""
 
-    Attributes:
-        text: The reply; None refuses the request.
-        model: The model named in the reply.
-        reason: The reason for a refusal.
-        server: A pattern for the server's name.
-        message: A pattern for the text of the last message.
-        used: Whether it has replied; only one that names a server or a message can reply repeatedly.
-    """
-
-    text: str | None
+    text: str | None  # None refuses the request
     model: str
-    reason: str = ""
+    reason: str = ""  # of a refusal
     server: str = "*"
-    message: str = "*"
+    message: str = "*"  # a pattern for the text of the last message
     used: bool = False
 
     def fits(self, asked: SamplingRequest) -> bool:
@@ -698,11 +663,7 @@ class Answers:
     Elicitations are answered from a list, in order, or from an object, by message. An answer is `"accept"`,
     `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An object with a list
     `"sampling"` also has replies to sampling requests: texts, or objects with `reply` or `deny`, `server`, `message`,
-    `model`. Its answers can then be in `"elicitation"`.
-
-    Args:
-        answers: The JSON value.
-        name: The name in messages, and the default name of the model.
+    `model`. Its answers can then be in `"elicitation"`. `name` is the name in messages, and of the default model.
     """
 
     def __init__(self, answers: Any, name: str) -> None:
@@ -721,16 +682,8 @@ class Answers:
 
     @classmethod
     def load(cls, path: Path) -> Answers:
-        """Read a file. Raises ArgumentsError if the file cannot be read, or holds no answers."""
-        try:
-            answers = json.loads(read_bytes(path, LARGEST_DATA))
-        except OSError as error:
-            problem = f"cannot read {path}: {error.strerror or error}"
-        except (ValueError, RecursionError) as error:
-            problem = f"{path} does not hold JSON: {error}"
-        else:
-            return cls(answers, path.name)
-        raise ArgumentsError(problem)
+        """Read a file. Raises ConfigError if it holds no JSON, and ArgumentsError if it holds no answers."""
+        return cls(parse_json(read_text(path, LARGEST_DATA), source=str(path)), path.name)
 
     async def elicit(self, asked: Elicitation) -> Answer:
         """Return the answer; "decline" if there is none, or it does not fit."""

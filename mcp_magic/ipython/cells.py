@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe, signature
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -51,6 +54,7 @@ class Cells:
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None
         self.started: list[Callable[[], None]] = []
+        self._ended_at = 0.0
         self._starts()  # the cell that loads the extension is running already
 
     def install(self) -> None:
@@ -78,6 +82,7 @@ class Cells:
 
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
+        self._ended_at = time.monotonic()
 
     @property
     def kernel(self) -> Any:
@@ -88,6 +93,11 @@ class Cells:
     def running(self) -> dict[str, Any]:
         """The message of the running cell, or {}."""
         return next(reversed(self._running.values()), {})
+
+    @property
+    def idle_at(self) -> float:
+        """The time (of `time.monotonic()`) since when no cell runs; infinite while one does."""
+        return math.inf if self._running else self._ended_at
 
     def parent(self) -> dict[str, Any]:
         """Return the message that caused the current task."""
@@ -151,12 +161,8 @@ def kernel_version() -> tuple[int, ...]:
 
 def loops_on_this_stack() -> int:
     """Return how many nested event loops run on this thread's stack."""
-    count = 0
-    frame = currentframe()
-    while frame is not None:
-        count += frame.f_code.co_name == "_run_once"  # one iteration of the loop, in asyncio and nest_asyncio2
-        frame = frame.f_back
-    return count
+    # `_run_once` is one iteration of the loop, in asyncio and nest_asyncio2
+    return sum(frame.f_code.co_name == "_run_once" for frame, _ in walk_stack(currentframe()))
 
 
 # Reports widget messages as done that reach the kernel while a cell awaits.

@@ -71,11 +71,6 @@ class Invocation:
     """One `%mcp` line (or `%%mcp` cell) and its surroundings.
 
     Attributes:
-        host: The kernel's host.
-        settings: The settings of the extension.
-        shell: The shell in which the line was typed.
-        cells: The cells of that shell.
-        state: Objects that earlier lines made.
         body: The cell below a `%%mcp` line, or None.
         command: The words after ` -- `.
         variables: The variables of the caller's scope, by name.
@@ -148,9 +143,6 @@ class Tab:
     Attributes:
         fragment: The typed part of the word.
         positional: The words before it, without options and their values.
-        namespace: The variables of the notebook.
-        settings: The settings, which say where threads are kept.
-        agents: The names of the declared agents.
     """
 
     fragment: str
@@ -209,8 +201,6 @@ class Implementation:
     Attributes:
         run: Runs it and returns the value that the cell shows.
         arguments: What its line takes; at most one of those in an inner tuple may be given.
-        examples: Working lines for the help.
-        details: More text for the subcommand's own help.
         takes_body: Whether `%%mcp NAME` with a cell below is allowed.
         takes_command: Whether ` -- COMMAND ARG...` may follow.
         left_over: Where surplus words belong, for the error.

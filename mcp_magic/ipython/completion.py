@@ -28,10 +28,9 @@ from mcp_magic.notebook import host
 from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mcp_magic.ipython.commandline import Command, Completer, Parser
+    from mcp_magic.ipython.commandline import Command, Completer
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
@@ -81,7 +80,9 @@ def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | 
         if not word.startswith("-"):
             positional.append(word)
     if action is None or action.nargs == 0:
-        action = _positional(parser, len(positional))
+        actions = [action for action in parser.arguments if not action.option_strings]
+        last = actions[-1] if actions and actions[-1].nargs == "*" else None
+        action = actions[len(positional)] if len(positional) < len(actions) else last
         tab = replace(tab, positional=positional)
     if action is None:
         return []
@@ -89,14 +90,6 @@ def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | 
         return starting(tab, map(str, action.choices))
     complete = parser.completers.get(action.dest) or COMPLETERS.get(str(action.metavar))
     return complete(tab) if complete else []
-
-
-def _positional(parser: Parser, number: int) -> argparse.Action | None:
-    """Return the positional argument that follows `number` others, or None."""
-    actions = [action for action in parser.arguments if not action.option_strings]
-    if number < len(actions):
-        return actions[number]
-    return actions[-1] if actions and actions[-1].nargs == "*" else None
 
 
 # Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
@@ -282,23 +275,14 @@ def _continuations(connection: Connection, template: str, text: str) -> list[str
 
 
 class PlaceInTemplate(NamedTuple):
-    """The position in a URI template where a text ends.
+    """The position in a URI template where a text ends: in a `variable` or, if that is "", in a literal."""
 
-    Attributes:
-        before: The text before the variable; without a variable, the text with the literal completed.
-        variable: The variable at the end of the text, or "".
-        value: The part of its value that is typed.
-        after: The literal after the variable.
-        given: The values of the variables before.
-        safe: The characters that are not percent-encoded in its values.
-    """
-
-    before: str
+    before: str  # the text before the variable, or with the literal completed
     variable: str = ""
-    value: str = ""
-    after: str = ""
-    given: Mapping[str, str] = MappingProxyType({})
-    safe: str = ""
+    value: str = ""  # the part that is typed
+    after: str = ""  # the literal after the variable
+    given: Mapping[str, str] = MappingProxyType({})  # the variables before
+    safe: str = ""  # characters that are not percent-encoded in its values
 
 
 def place_in(template: str, text: str) -> PlaceInTemplate | None:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
@@ -86,12 +87,8 @@ def _is_ours(node: ast.AST) -> bool:
 
 def _inside_a_magic() -> bool:
     """Whether another magic (`%time`, `%%capture`) is transforming code that it will run synchronously."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name in ("run_line_magic", "run_cell_magic"):
-            return True
-        frame = frame.f_back
-    return False
+    names = (frame.f_code.co_name for frame, _ in walk_stack(inspect.currentframe()))
+    return any(name in ("run_line_magic", "run_cell_magic") for name in names)
 
 
 class AwaitMagics:
@@ -271,11 +268,8 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
     if current is task:
         return True
     ours = DRAWING_ROOMS if current is None else BUSY_ROOMS
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(ours):
-            return True
-        frame = frame.f_back
-    return False
+    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in walk_stack(frame)) if frame is not None else ()
+    return any(name.startswith(ours) for name in modules)
 
 
 interrupts = Interrupts()
@@ -420,15 +414,12 @@ def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> 
         home.call_soon_threadsafe(came_round.set)
         if concurrent.futures.wait([future], timeout=BLOCKED_SECONDS).done:
             return future.result()
-        if not came_round.is_set() and _main_thread_waits():
+        # a main thread in `join()`, `result()` or the like; one that computes gets back to the loop
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        waits = frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
+        if waits and not came_round.is_set():
             future.cancel()
             raise CommandError(BLOCKED)
-
-
-def _main_thread_waits() -> bool:
-    """Whether the main thread is in `join()`, `result()` or the like; one that computes gets back to the loop."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
 
 
 def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

@@ -20,6 +20,7 @@ from mcp_magic.ipython.cells import Cells, CommStatus, PlainHistory
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
+from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
 from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
@@ -50,6 +51,7 @@ class MCPMagics(Magics, Settings):
         self.comm_status = CommStatus(self.cells)
         self.awaiting = AwaitMagics(shell)
         self.history = PlainHistory(shell, self.awaiting.originals)
+        self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
         self._passed_on = False
 
@@ -245,6 +247,8 @@ def load(shell: InteractiveShell) -> None:
     )
     _hide_values(shell)
     startup.callbacks.append(magics.prepare)
+    if magics.preload:
+        magics.preload_modules.start()
     if "mcp_magic.notebook" in sys.modules:
         magics.prepare()
 
@@ -320,6 +324,7 @@ def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
     vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
+    magics.preload_modules.stop()
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.history.uninstall()

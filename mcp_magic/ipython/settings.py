@@ -101,6 +101,10 @@ class Settings(Configurable):
         "are started again, too), off.",
     ).tag(config=True)
 
+    preload = Bool(
+        True, help="Whether an idle kernel imports what the first `%mcp connect` and `%%mcp_agent` need."
+    ).tag(config=True)
+
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
     trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -19,7 +21,7 @@ from mcp_magic.results.results import remember
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Wire
-from mcp_magic.stderr import ErrorLog, know_processes
+from mcp_magic.stderr import ErrorLog, know_processes, started_early
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -324,14 +326,17 @@ into the stack, which is closed when the transport is no longer needed."""
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     _refuse_in_browser("starts no programs")
-    from mcp.client.stdio import StdioServerParameters, stdio_client
-
-    read_whole_lines()
-    know_processes()
     errlog = wire.errlog = stack.enter_context(ErrorLog())
     errlog.keep_small()
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
+    if "mcp" not in sys.modules and os.name == "posix":
+        command = [spec.command, *spec.args]
+        await stack.enter_async_context(started_early(command, spec.env, spec.cwd, errlog.file))
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    read_whole_lines()
+    know_processes()
     parameters = StdioServerParameters(
         command=spec.command,
         args=list(spec.args),

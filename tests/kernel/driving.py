@@ -27,7 +27,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return variables for a kernel that sees nothing of the person who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "IPYTHON", "JUPYTER"))}
-    return {**kept, "HOME": str(home), "IPYTHONDIR": str(home / ".ipython"), "COLUMNS": "200", **more}
+    own = {"HOME": str(home), "IPYTHONDIR": str(home / ".ipython"), "COLUMNS": "200", "MCP_MAGIC_PRELOAD": "false"}
+    return {**kept, **own, **more}
 
 
 def until(condition: Callable[[], bool], timeout: float = 10.0, what: str = "") -> float:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from typing import TYPE_CHECKING, cast
 
 import psutil
@@ -37,6 +38,27 @@ def test_loading_imports_nothing_heavy(kernel: Kernel) -> None:
     heavy = "{'mcp', 'pandas', 'langgraph', 'langchain_core', 'jsonschema', 'pydantic', 'httpx2'}"
 
     assert kernel.ok(f"import sys\nsorted({heavy} & set(sys.modules))").text == "[]"
+
+
+def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports_nothing(
+    start: Callable[..., Kernel],
+) -> None:
+    heavy = "sorted({'mcp', 'langgraph.graph', 'mcp_magic.agent.sqlite'} & set(sys.modules))"
+    kernel = start(MCP_MAGIC_PRELOAD="true")
+    busy = kernel.ok(f"%load_ext mcp_magic\nimport asyncio, sys\nawait asyncio.sleep(0.6)\n{heavy}")
+    assert busy.text == "[]"
+
+    begun = time.monotonic()
+    while (cell := kernel.ok(heavy)).text != "['langgraph.graph', 'mcp', 'mcp_magic.agent.sqlite']":
+        assert time.monotonic() - begun < 60, cell.text
+        time.sleep(1)  # each question keeps the kernel from being idle
+    assert cell.streams == {}
+
+    kernel.ok("before = set(sys.modules)")
+    connect_in_process(kernel, MATH, "calculator")
+    kernel.ok("%%mcp_agent\nadd 1 and 2")
+    new = kernel.ok("sorted(n for n in set(sys.modules) - before if n.startswith(('mcp.client', 'langgraph.')))").text
+    assert new == "[]"
 
 
 def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: Kernel) -> None:

@@ -8,7 +8,6 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Masker
-from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.results import ToolResult
 
@@ -381,7 +380,7 @@ class Called(Entry):
         Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
         """
         given = (self.arguments, self.changed_arguments or {})
-        secrets = [value for arguments in given for value in hidden_values(arguments, self.definition)]
+        secrets = [part.value for arguments in given for part in hidden_parts(arguments, self.definition)]
         if not secrets:
             return None
         masker = Masker(())

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
+from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython import completion
@@ -272,16 +272,10 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     if isinstance(value, dict):
         return value
     file = invocation.path(str(value))
-    problem = f"{file} does not hold a JSON object"
-    try:
-        found = json.loads(read_bytes(file, LARGEST_DATA))
-        if isinstance(found, dict):
-            return found
-    except OSError as error:
-        problem = f"{file}: {error.strerror}"
-    except (ValueError, RecursionError) as error:
-        problem = f"{file} is not JSON: {error}"
-    raise ArgumentsError(f"%mcp assert: --schema: {problem}")
+    found = parse_json(read_text(file, LARGEST_DATA), source=str(file))
+    if isinstance(found, dict):
+        return found
+    raise ArgumentsError(f"%mcp assert: --schema: {file} does not hold a JSON object")
 
 
 ASSERT = Implementation(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # Servers from cells: `%%mcp_server`.
 
-_MISSING = object()
 _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
 
 
@@ -136,18 +135,16 @@ def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Modu
 @contextmanager
 def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None]:
     """Add names to the namespace for a while; afterwards restore the variables that they replaced."""
-    before = {name: namespace.get(name, _MISSING) for name in names}
+    before = {name: namespace[name] for name in names if name in namespace}
     namespace.update(names)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if namespace.get(name) is not names[name]:
-                continue  # the cell has assigned this name
-            if value is _MISSING:
-                namespace.pop(name, None)
-            else:
-                namespace[name] = value
+        for name, value in names.items():
+            if namespace.get(name) is value:  # the cell has not assigned this name
+                del namespace[name]
+                if name in before:
+                    namespace[name] = before[name]
 
 
 def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change] | None) -> Listing:
