@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,11 +11,11 @@ from mcp_magic.display.document import Badge, Markup, Part, joined, parts_text, 
 from mcp_magic.display.text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
 
-__all__ = ["Listing", "Text"]
+__all__ = ["LazyRow", "Listing", "Text"]
 
 
 _COUNTED = 10
@@ -22,6 +23,29 @@ _COUNTED = 10
 
 _NOTHING: tuple[object, ...] = (None, "", [])
 """Empty cells; a column that has only these is not displayed."""
+
+
+class LazyRow(Mapping[str, Any]):
+    """A row that is made when it is first read: of a long listing, most rows never are."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Any]]) -> None:
+        self._make = make
+
+    @functools.cached_property
+    def _row(self) -> Mapping[str, Any]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._row[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __repr__(self) -> str:
+        return repr(self._row)
 
 
 class Listing(Sequence[Mapping[str, Any]]):

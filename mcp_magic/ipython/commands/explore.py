@@ -13,7 +13,7 @@ from mcp_magic._host import owner_of
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.display.document import tool_badges
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import LazyRow, Listing
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
@@ -23,7 +23,7 @@ from mcp_magic.results.cards import ToolCard
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import ResourceTemplate
@@ -99,23 +99,28 @@ def _first_line(item: Any) -> str:
     return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
+def _searched(item: Any) -> str:
+    texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+    return "\n".join(texts).casefold()
+
+
 async def _list(
     kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
 ) -> Listing:
     connections = invocation.host.find(arguments.server)
 
-    async def of_one(connection: Connection) -> list[dict[str, Any]]:
-        rows = []
-        for item in await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout):
-            texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-            if (arguments.search or "").casefold() in "\n".join(texts).casefold():
-                rows.append(row(connection, item))
-        return rows
+    async def of_one(connection: Connection) -> Sequence[Mapping[str, Any]]:
+        items: Sequence[Any] = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
+        if arguments.search:
+            wanted = arguments.search.casefold()
+            items = [item for item in items if wanted in _searched(item)]
+        return [LazyRow(partial(row, connection, item)) for item in items]
 
     rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     return Listing(
         rows,
         title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
+        columns=list(rows[0]) if rows else None,
         empty=_nothing(kind, bool(connections), arguments),
         note="\n".join(problems),
         kind=kind,
@@ -123,10 +128,10 @@ async def _list(
 
 
 async def _of_all(
-    work: Iterable[Coroutine[Any, Any, list[dict[str, Any]]]], *, raising: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
+    work: Iterable[Coroutine[Any, Any, Sequence[Mapping[str, Any]]]], *, raising: bool
+) -> tuple[list[Mapping[str, Any]], list[str]]:
     """Return the rows of several servers, and what went wrong with the others unless that is raised."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     problems: list[str] = []
     for found in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(found, MCPMagicError) and not raising:
