@@ -184,7 +184,11 @@ class Definitions:
             if versions is None:
                 known[tool.name] = [Version(self.count, now, "", tool)]  # most never change: the digest comes later
             elif versions[-1].tool is not tool:
-                _add(versions, Version(self.count, now, digest(tool), tool))
+                last = versions[-1]
+                if last.tool is not None and last.tool.__dict__ == tool.__dict__:  # as nearly always
+                    versions[-1] = Version(last.number, last.time, last.digest, tool)
+                else:
+                    _add(versions, Version(self.count, now, digest(tool), tool))
 
     def _of(self, name: str) -> list[Version]:
         server, _, tool = name.partition(":")
