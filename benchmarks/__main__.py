@@ -31,6 +31,7 @@ SUBJECTS = {
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",
     "explorer": "%mcp ui of 50 servers with 200 tools each",
+    "many_tools": "a server with 10,000 tools: connect, list, search",
     "forms": "a form of 100 fields in three levels",
     "approval": "from a click on Approve to the start of the tool",
     "agent": "a step of %%mcp_agent against model and tool alone, and against LangChain's agent",

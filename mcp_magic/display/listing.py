@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["LazyRows", "Listing", "Text"]
-
 
 _COUNTED = 10  # rows that can be counted at a glance; for more rows, the heading has the number
 _NOTHING: tuple[object, ...] = (None, "", [])  # empty cells; a column that has only these is not displayed

@@ -160,6 +160,8 @@ MAX_ALTERNATIVES = 100  # alternatives kept of a union
 MAX_NODES = 50_000  # nodes of a document that the search for anchors visits
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_INDIRECT = frozenset((*REFERENCES, "allOf", "anyOf", "oneOf", "enum", "const"))
+_PLAIN = ("string", "integer", "number", "boolean", "array", "object")
 _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "format"))
 
 
@@ -192,10 +194,14 @@ class Resolver:
         known = self._known.get(id(schema))
         if known is not None:
             return known[1]
-        walk = _Walk(min(MAX_STEPS, self.budget.steps))
-        before = walk.steps
-        made = self._made_plain(schema, walk)
-        self.budget.steps -= before - walk.steps
+        if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
+            self.budget.steps -= 1
+            made = Plain(schema, [], False)  # as nearly all are
+        else:
+            walk = _Walk(min(MAX_STEPS, self.budget.steps))
+            before = walk.steps
+            made = self._made_plain(schema, walk)
+            self.budget.steps -= before - walk.steps
         self._known[id(schema)] = schema, made
         return made
 

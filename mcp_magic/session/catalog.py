@@ -77,14 +77,15 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         page = await fetch(cursor)
         found = getattr(page, field)
         items += found
-        size += len(to_json(found, by_alias=True, exclude_none=True))
+        cursor = page.next_cursor
+        if cursor:  # a listing of one page is there already; to measure it takes as long as to read it
+            size += len(to_json(found, by_alias=True, exclude_none=True))
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             raise InvalidResponseError(
                 f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
                 f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} "
                 f"items and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
             )
-        cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
             return items
     raise InvalidResponseError(f"the listing of {field} does not end: stopped after {limit} pages, {len(items)} items")

@@ -117,7 +117,7 @@ def test_a_server_that_changes_a_tool_without_end_fills_no_memory() -> None:
     known = Definitions()
     for number in range(200):
         known.saw("s", [tool(description=f"{number} {'x' * 1000}")])
-    kept = [version.tool for version in known._versions["s:work"] if version.tool is not None]
+    kept = [version.tool for version in known._versions["s"]["work"] if version.tool is not None]
     assert len(kept) <= KEPT + 1
     change = known.change("s:work")
     assert change is not None

@@ -8,6 +8,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Masker
+from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.results import ToolResult
 

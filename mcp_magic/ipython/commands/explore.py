@@ -92,6 +92,11 @@ def _first_line(item: Any) -> str:
     return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
+def _searched(item: Any) -> str:
+    texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+    return "\n".join(texts).casefold()
+
+
 async def _list(
     kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
 ) -> Listing:
@@ -100,7 +105,7 @@ async def _list(
     async def of_one(connection: Connection) -> list[partial[dict[str, Any]]]:
         items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
         if arguments.search:
-            items = tuple(item for item in items if arguments.search.casefold() in _searched(item, kind))
+            items = tuple(item for item in items if arguments.search.casefold() in _searched(item))
         return [partial(row, connection, item) for item in items]
 
     makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
@@ -118,11 +123,6 @@ async def _list(
         note="\n".join(problems),
         kind=kind,
     )
-
-
-def _searched(item: Any, kind: str) -> str:
-    uri = str(item.uri) if kind == "resources" else ""
-    return "\n".join((item.name, item.title or "", item.description or "", uri)).casefold()
 
 
 async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
