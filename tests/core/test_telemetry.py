@@ -353,7 +353,7 @@ async def test_a_collector_that_is_not_there_harms_no_call_and_is_reported(
     await until(lambda: "could not be delivered" in telemetry.status)
     started = time.monotonic()
     telemetry.export("")
-    assert time.monotonic() - started < EXIT_SECONDS + 2
+    assert time.monotonic() - started < EXIT_SECONDS + 10
     assert capfd.readouterr().err == ""
 
 
