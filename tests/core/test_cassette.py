@@ -76,7 +76,7 @@ async def everything(host: Host, target: Any) -> dict[str, Any]:
 
 
 @pytest.mark.lowest
-@pytest.mark.parametrize("way", ["in process", "stdio", "stdio, handshake", "http", "http, handshake"])
+@pytest.mark.parametrize("way", ["in process", "stdio, handshake", "http", "http, handshake"])
 async def test_a_replay_shows_what_was_seen_without_the_server(tape: Path, way: str) -> None:
     kind, _, era = way.partition(", ")
     server = reporting_server(handshake=bool(era))

@@ -210,7 +210,7 @@ async def test_disconnecting_while_a_session_is_opened_again_ends_that_at_once(q
         await until(lambda: "tried" in connection.problem)
         begun = time.monotonic()
         await quick.disconnect("counting")
-        assert time.monotonic() - begun < 1.0
+        assert time.monotonic() - begun < 5.0
         with pytest.raises(errors.SessionClosedError):
             await waiting
         assert connection.state == "closed"

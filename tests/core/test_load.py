@@ -79,7 +79,7 @@ async def answers(tasks: list[asyncio.Task[Any]]) -> list[Any]:
 # Connections
 
 
-@pytest.mark.parametrize(("legacy", "count"), [(False, 300), (True, 120)], ids=["2026-07-28", "handshake"])
+@pytest.mark.parametrize(("legacy", "count"), [(False, 150), (True, 120)], ids=["2026-07-28", "handshake"])
 async def test_slow_calls_are_all_answered_however_many_there_are_at_once(host: Host, legacy: bool, count: int) -> None:
     holding = Holding()
     async with serving(holding.app(legacy=legacy)) as url:

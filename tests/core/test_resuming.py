@@ -206,7 +206,7 @@ async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host
         with pytest.raises(asyncio.CancelledError):
             await call
         await quick.disconnect("stepping")
-        assert time.monotonic() - begun < 1.0
+        assert time.monotonic() - begun < 5.0
 
 
 async def test_the_stream_of_notifications_is_opened_again_as_often_as_it_is_cut(quick: Host) -> None:
@@ -273,7 +273,7 @@ async def test_a_server_that_opens_no_stream_before_it_has_something_to_tell_is_
         connection = await host.connect(f"{url}/mcp", name="dallying")
         assert (await connection.call("grow")).text == "grown_2"
         monkeypatch.setattr(http, "STREAM_SECONDS", 30)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             assert (await connection.call("grow")).text == "grown_3"
         assert "GET" not in server.order
         server.opens.set()

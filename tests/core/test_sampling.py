@@ -123,7 +123,11 @@ async def test_a_reply_with_a_lone_surrogate_is_not_sent_and_the_session_lives_o
     assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
 
 
-@pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize(
+    ("writer", "era"),
+    [("in process", "2026-07-28"), ("in process", "2025-11-25"), ("stdio", "2026-07-28")],
+    indirect=["writer"],
+)
 async def test_a_reply_that_the_person_has_approved_reaches_the_tool(
     host: Host, writer: Any, era: str, request: pytest.FixtureRequest
 ) -> None:

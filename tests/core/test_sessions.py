@@ -232,7 +232,7 @@ async def cancel_a_slow_call(connection: Connection, **arguments: float) -> None
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert time.monotonic() - begun < 0.5
+    assert time.monotonic() - begun < 5.0
 
 
 async def assert_told_and_usable(connection: Connection) -> None:

@@ -175,7 +175,7 @@ async def test_a_server_that_listens_at_a_url_is_found_out_however_it_says_so(
         target, env, path = ["sh", "-c", f"exec {start} 2>&1"], {}, "/mcp"
     error = await failure(host, target, env=env)
     named = [entry for entry in host.trace.entries("x") if str(port) in str(entry.message)]
-    assert time.time() - named[0].time < 2.0
+    assert time.time() - named[0].time < 5.0
     assert type(error) is errors.ConnectError
     first, line = str(error).splitlines()
     assert first.endswith(

@@ -224,22 +224,6 @@ async def test_nothing_is_made_and_no_context_is_sent_while_it_is_off(host: Host
     assert exporter.get_finished_spans() == ()
 
 
-def test_a_call_without_telemetry_does_not_import_the_sdk_of_opentelemetry() -> None:
-    code = (
-        "import asyncio, sys\n"
-        "from mcp_magic import host\n"
-        "from mcp.server.mcpserver import MCPServer\n"
-        "server = MCPServer('s')\n"
-        "@server.tool()\ndef hi() -> str: return 'hi'\n"
-        "async def main():\n"
-        "    await host.connect(server, name='s')\n    await host.call('s:hi')\n    await host.close()\n"
-        "asyncio.run(main())\n"
-        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize(
     ("to", "message"),
     [
@@ -353,7 +337,7 @@ async def test_a_collector_that_is_not_there_harms_no_call_and_is_reported(
     await until(lambda: "could not be delivered" in telemetry.status)
     started = time.monotonic()
     telemetry.export("")
-    assert time.monotonic() - started < EXIT_SECONDS + 2
+    assert time.monotonic() - started < EXIT_SECONDS + 10
     assert capfd.readouterr().err == ""
 
 
@@ -369,35 +353,39 @@ async def test_the_console_gets_a_line_a_span(host: Host, capsys: pytest.Capture
     assert SECRET not in lines[0]
 
 
-def test_a_program_that_has_a_provider_keeps_it_and_both_get_the_spans() -> None:
+def test_a_call_imports_no_exporter_and_a_program_that_has_a_provider_keeps_it_and_both_get_the_spans() -> None:
     code = """
-import asyncio
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+import asyncio, sys
 from mcp.server.mcpserver import MCPServer
 from mcp_magic import host
-from mcp_magic.telemetry.telemetry import telemetry
 
-theirs, ours = InMemorySpanExporter(), InMemorySpanExporter()
-provider = TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(theirs))
-trace.set_tracer_provider(provider)
 server = MCPServer("s")
 @server.tool()
 def hi() -> str: return "hi"
 async def main():
     await host.connect(server, name="s")
+    await host.call("s:hi")
+    print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))])
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from mcp_magic.telemetry.telemetry import telemetry
+
+    theirs, ours = InMemorySpanExporter(), InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(theirs))
+    trace.set_tracer_provider(provider)
     telemetry.export(ours)
     with trace.get_tracer("their program").start_as_current_span("their request"):
         await host.call("s:hi")
     telemetry.flush()
     await host.close()
+    assert trace.get_tracer_provider() is provider
+    for exporter in (theirs, ours):
+        print(sorted({s.name for s in exporter.get_finished_spans()} & {"their request", "execute_tool hi"}))
 asyncio.run(main())
-assert trace.get_tracer_provider() is provider
-print(sorted({s.name for s in theirs.get_finished_spans()} & {"their request", "execute_tool hi"}))
-print(sorted({s.name for s in ours.get_finished_spans()} & {"their request", "execute_tool hi"}))
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == ["['execute_tool hi', 'their request']", "['execute_tool hi']"], ran.stderr
+    both = ["['execute_tool hi', 'their request']", "['execute_tool hi']"]
+    assert ran.stdout.splitlines() == ["[]", *both], ran.stderr

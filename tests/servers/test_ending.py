@@ -85,7 +85,7 @@ def test_the_server_of_a_notebook_ends_with_its_kernel_however_that_ends() -> No
         with socket.socket() as client:
             return client.connect_ex((address.hostname, address.port)) != 0
 
-    until(gone, what="the server has ended")
+    until(gone, timeout=60, what="the server has ended")
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
