@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
-from tests.kernel.driving import until
+from tests.kernel.driving import gone, until
 from tests.kernel.servers import MATH, command
 from tests.processes import free_port, start_http
 
@@ -64,4 +63,4 @@ def test_interrupt_ends_a_call_that_waits_and_the_end_of_the_kernel_ends_the_att
     begun = time.monotonic()
     kernel.shutdown()
     assert time.monotonic() - begun < 10.0
-    assert not psutil.wait_procs(servers, timeout=3.0)[1]
+    gone(servers)

@@ -3,19 +3,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import psutil
-
-from tests.kernel.driving import Kernel, until
+from tests.kernel.driving import Kernel, gone, until
 from tests.kernel.servers import HERE, MATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Start = Callable[..., Kernel]
+    import psutil
 
-PROMPT_SECONDS = 3.0
-"""Seconds after the kernel's end until servers that end at the end of their input are gone."""
+    Start = Callable[..., Kernel]
 
 
 def children(kernel: Kernel, count: int) -> list[psutil.Process]:
@@ -23,15 +20,6 @@ def children(kernel: Kernel, count: int) -> list[psutil.Process]:
     found = kernel.process.children(recursive=True)
     assert len(found) == count, [process.cmdline() for process in found]
     return found
-
-
-def gone(processes: list[psutil.Process], timeout: float) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=timeout)
-    try:
-        assert not alive, [process.cmdline() for process in alive]
-    finally:
-        for process in alive:
-            process.kill()
 
 
 def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
@@ -55,8 +43,8 @@ def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its
 
     kernel.shutdown()
 
-    gone(servers, PROMPT_SECONDS)
-    gone([stubborn], 10)
+    gone(servers)
+    gone([stubborn], 30)
 
 
 def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
@@ -65,7 +53,7 @@ def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> No
 
     kernel.restart()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)
     kernel.ok("%load_ext mcp_magic")
     assert kernel.ok("r = %mcp\nr.rows").text == "[]"
 
@@ -76,7 +64,7 @@ def test_sys_exit_ends_the_servers(start: Start) -> None:
 
     kernel.client.execute("exit()")
 
-    gone(servers, PROMPT_SECONDS + 2)
+    gone(servers)
 
 
 def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> None:
@@ -85,7 +73,7 @@ def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> 
 
     kernel.process.kill()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)
 
 
 def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
@@ -99,4 +87,4 @@ def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(star
     kernel.finish(connecting)
     kernel.shutdown()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)
