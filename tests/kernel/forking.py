@@ -1,4 +1,4 @@
-"""Kernels that start in a moment: forked from a process that has imported what they import (`zygote.py`)."""
+"""Programs that start in a moment: forked from a process that has imported what they import (`zygote.py`)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from traitlets import Unicode, default
 from tests.environments import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jupyter_client.connect import KernelConnectionInfo
 
-__all__ = ["ForkingManager", "Specs"]
+__all__ = ["ForkingManager", "Process", "Specs", "fork"]
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
 
@@ -49,7 +51,7 @@ class ForkingManager(AsyncKernelManager):
 
 
 class Process(psutil.Process):
-    """A forked kernel as its provisioner sees it: it is no child of this process."""
+    """A forked program, which is no child of this process, as a kernel's provisioner sees one."""
 
     stdin = stdout = stderr = None
 
@@ -66,19 +68,36 @@ class Forked(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **options: Any) -> KernelConnectionInfo:
         python, _, module, *arguments = cmd
-        asked = {
-            "argv": [module, *arguments],
-            "cwd": str(options.get("cwd") or Path.cwd()),
-            "env": dict(options.get("env") or os.environ),
-        }
-        with connected(python) as connection:
-            socket.send_fds(connection, [b" "], [1, 2])
-            connection.sendall(json.dumps(asked).encode())
-            connection.shutdown(socket.SHUT_WR)
-            self.pid = self.pgid = int(connection.recv(20))
+        self.cwd = options["cwd"]
+        with Path(os.devnull).open() as nothing:
+            streams = (nothing.fileno(), 1, 2)
+            self.pid = self.pgid = fork([module, *arguments], self.cwd, options["env"], streams, python)
         self.process = Process(self.pid)
-        self.cwd = asked["cwd"]
         return self.connection_info
+
+
+def fork(
+    argv: list[str],
+    cwd: Path | str,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    python: str = sys.executable,
+) -> int:
+    """Have a program run as `python -m` runs it; return its process id.
+
+    Args:
+        argv: The module and its arguments.
+        cwd: The working directory.
+        env: The variables.
+        streams: The descriptors of stdin, stdout and stderr; a terminal becomes its controlling one.
+        python: The interpreter.
+    """
+    asked = {"argv": argv, "cwd": str(cwd), "env": dict(env)}
+    with connected(python) as connection:
+        socket.send_fds(connection, [b" "], streams)
+        connection.sendall(json.dumps(asked).encode())
+        connection.shutdown(socket.SHUT_WR)
+        return int(connection.recv(20))
 
 
 def connected(python: str) -> socket.socket:

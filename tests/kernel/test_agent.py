@@ -115,7 +115,7 @@ def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(fron
     frontend.read_until(lambda: any("running weather:wait" in line for line in cell.lines), what="the call runs")
     started = time.monotonic()
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
     assert time.monotonic() - started < 1.0
     assert cell.ename == "KeyboardInterrupt"
@@ -132,7 +132,7 @@ def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> N
     cell = frontend.start("%%mcp_agent --model $m\nOslo?")
     frontend.panel(cell)
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
     assert text_of(frontend, "called") == "[]"
@@ -183,7 +183,7 @@ def test_a_run_that_is_interrupted_while_the_model_writes_is_shown_once(frontend
         what="the model writes",
     )
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
     [shown] = cell.lines

@@ -127,7 +127,7 @@ def test_nobody_answers_in_time(person: Person) -> None:
     person.frontend.kernel.ok("%config MCPMagics.approval_timeout = 0.3")
     cell = person.frontend.start(CALL)
     question = person.sees(cell)
-    person.frontend.finish(cell, timeout=10)
+    person.frontend.finish(cell)
 
     assert "agent wants to call weather:forecast" in question
     said = "weather:forecast was not called; denied by time-out: you did not answer within 0.3 s."
@@ -143,7 +143,7 @@ def test_interrupt_ends_the_wait(person: Person) -> None:
     person.sees(cell)
     started = time.monotonic()
     person.frontend.kernel.interrupt()
-    person.frontend.finish(cell, timeout=10)
+    person.frontend.finish(cell)
 
     assert time.monotonic() - started < 2
     assert cell.ename == ("CancelledError" if person.clicks else "DeniedError")
@@ -172,7 +172,7 @@ def test_a_magic_waits_as_well_and_stops_on_interrupt(person: Person) -> None:
         person.frontend.awaits_input()
     person.frontend.kernel.interrupt()
 
-    assert person.frontend.finish(cell, timeout=10).ename == "KeyboardInterrupt"
+    assert person.frontend.finish(cell).ename == "KeyboardInterrupt"
 
 
 def test_a_nested_magic_asks_by_input(person: Person) -> None:
@@ -203,7 +203,7 @@ def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend: Frontend) -
 
 def test_without_input_a_call_is_denied_at_once(person: Person) -> None:
     cell = person.frontend.start(CALL, stdin=False)
-    person.frontend.finish(cell, timeout=5)
+    person.frontend.finish(cell)
 
     assert cell.evalue == (
         "weather:forecast was not called; denied by default: you cannot be asked here, where no input is allowed; "

@@ -39,7 +39,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
 @pytest.fixture
 def connect(frontend: Frontend, protected: Protected) -> Iterator[str]:
     """The line that logs in; afterwards nobody is."""
-    yield f"c = %mcp connect {protected.url} --name notes --timeout 5\nc.state"
+    yield f"c = %mcp connect {protected.url} --name notes --timeout 60\nc.state"
     frontend.kernel.ok(f"%mcp logout {protected.url}")
     assert frontend.kernel.ok(WIDGETS).text == "0"
 

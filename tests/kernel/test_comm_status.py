@@ -29,7 +29,7 @@ def statuses(kernel: Kernel, count: int) -> list[tuple[str, str]]:
     """The next statuses: the message that each is about, and the state."""
     found: list[tuple[str, str]] = []
     while len(found) < count:
-        message: dict[str, Any] = kernel.client.get_iopub_msg(timeout=10)
+        message: dict[str, Any] = kernel.client.get_iopub_msg(timeout=30)
         if message["msg_type"] == "status":
             found.append((message["parent_header"]["msg_id"], message["content"]["execution_state"]))
     return found

@@ -50,8 +50,8 @@ async def pay(context, params):
 bank = Server("bank", on_list_tools=tools, on_call_tool=pay)
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect trips", "%mcp connect bank", "from mcp_magic import host")
-PLAN = "r = %mcp call trips:plan --timeout 5\nr.text"
-PAY = "r = %mcp call bank:pay --timeout 5\nr.text"
+PLAN = "r = %mcp call trips:plan --timeout 60\nr.text"
+PAY = "r = %mcp call bank:pay --timeout 60\nr.text"
 
 
 def shows(frontend: Frontend, cell: Shown, button: str) -> str:
@@ -119,7 +119,7 @@ def test_interrupt_ends_the_call_and_the_question(frontend: Frontend) -> None:
 def test_a_question_of_the_handshake_era_appears_below_the_cell_that_called(frontend: Frontend) -> None:
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")  # a cell of its own: the session began there
-    cell = frontend.start("r = %mcp call everything:trigger-elicitation-request --timeout 10\nr.is_error")
+    cell = frontend.start("r = %mcp call everything:trigger-elicitation-request --timeout 60\nr.is_error")
     shows(frontend, cell, "Submit")
     fill_in(frontend, cell, {"name": "Ada"})
     frontend.click("Submit", cell=cell)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.driving import run_by_itself, until
-from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
+from tests.kernel.servers import MATH, SHOWCASE, SMALL, connect_in_process
 from tests.processes import free_port
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def is_a_short_error(cell: Cell, ename: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("line", "ename"), ERRORS.items(), ids=[f"{e}-{i}" for i, e in enumerate(ERRORS.values())])
 def test_an_error_is_an_error_output_of_a_few_lines(kernel: Kernel, form: str, line: str, ename: str) -> None:
-    cell = kernel.run(FORMS[form].format(line_of(line).replace("{port}", str(free_port()))), timeout=20)
+    cell = kernel.run(FORMS[form].format(line_of(line).replace("{port}", str(free_port()))))
 
     is_a_short_error(cell, ename)
-    assert kernel.ok("1 + 1", timeout=5).text == "2"
+    assert kernel.ok("1 + 1").text == "2"
 
 
 def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
@@ -112,7 +112,7 @@ def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
 def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(kernel: Kernel, form: str) -> None:
     kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
 
-    cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"), timeout=20)
+    cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"))
 
     is_a_short_error(cell, "SessionClosedError")
     assert "farewell" in cell.evalue
@@ -124,7 +124,7 @@ def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(
 
 
 def test_a_server_that_dies_between_cells_is_noticed_without_a_call(kernel: Kernel) -> None:
-    kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
+    kernel.ok(f"%mcp connect --name mortal -- {' '.join(SMALL)}")
     kernel.process.children()[0].kill()
 
     def state() -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import nbformat
+import pytest
 
 from tests.kernel.driving import environment, run_by_itself
 from tests.kernel.test_approval import CALL, SETUP
@@ -69,6 +70,7 @@ def test_papermill_ends_with_the_denial(tmp_path: Path) -> None:
     assert [output.evalue for output in errors if output.output_type == "error"] == [DENIAL]
 
 
+@pytest.mark.timeout(400)  # three programs, each with a kernel
 def test_nbclient_records_a_notebook_and_nbval_and_papermill_replay_it_without_server_and_programs(
     tmp_path: Path,
 ) -> None:

@@ -26,6 +26,7 @@ def rows(kernel: Kernel) -> str:
 def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: Callable[..., Kernel]) -> None:
     kernel = start()
     kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nhost.reconnection.first = 0.1")
+    kernel.ok("host.reconnection.longest, host.reconnection.wait = 1.0, 60.0")
     server = command("holding_server", "--transport", "http", "--port", str(free_port()))
     with start_http(server) as running:
         kernel.ok(f"held = %mcp connect {running.url} --name http")

@@ -4,7 +4,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.kernel.driving import Kernel, gone, until
-from tests.kernel.servers import HERE, MATH
+from tests.kernel.servers import SMALL, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,22 +22,20 @@ def children(kernel: Kernel, count: int) -> list[psutil.Process]:
     return found
 
 
-def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
+def connected(kernel: Kernel, *commands: list[str]) -> list[psutil.Process]:
     kernel.ok("%load_ext mcp_magic")
-    servers = {
-        f"{script.stem}{i}": {"command": sys.executable, "args": [str(script)]} for i, script in enumerate(scripts)
-    }
+    servers = {str(i): {"command": program, "args": rest} for i, (program, *rest) in enumerate(commands)}
     kernel.ok(f"import json, pathlib\npathlib.Path('mcp.json').write_text(json.dumps({{'mcpServers': {servers!r}}}))")
     kernel.ok("opened = %mcp connect --config mcp.json")
     assert kernel.ok("{row['state'] for row in opened.rows}").text == "{'open'}"
-    return children(kernel, len(scripts))
+    return children(kernel, len(commands))
 
 
 def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its_end(
     start: Start, tmp_path: Path
 ) -> None:
     kernel = start()
-    *servers, stubborn = connected(kernel, MATH, MATH, HERE / "holding_server.py", HERE / "stubborn_server.py")
+    *servers, stubborn = connected(kernel, SMALL, SMALL, command("holding_server"), command("stubborn_server"))
     kernel.start(f"%mcp call hold folder={tmp_path}")
     until((tmp_path / "started").exists, what="the tool has started")
 
@@ -49,7 +47,7 @@ def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its
 
 def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.restart()
 
@@ -60,7 +58,7 @@ def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> No
 
 def test_sys_exit_ends_the_servers(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.client.execute("exit()")
 
@@ -69,7 +67,7 @@ def test_sys_exit_ends_the_servers(start: Start) -> None:
 
 def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.process.kill()
 

@@ -190,6 +190,7 @@ def test_progress_may_be_turned_off(frontend: Frontend) -> None:
 # Where nobody watches
 
 
+@pytest.mark.timed
 def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     cells = [
@@ -213,6 +214,7 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     assert silent == []
 
 
+@pytest.mark.timed
 def test_time_outs_of_the_line_begin_anew_until_the_most(frontend: Frontend) -> None:
     call = "%mcp call reports:work values:='{values}' every:=0.1 --timeout {timeout} --max-total-timeout {most}"
 

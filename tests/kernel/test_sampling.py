@@ -25,7 +25,7 @@ from tests.core.sampling_servers import asking_server, sampling_server
 writer = sampling_server()
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect writer", "from mcp_magic import host")
-SUMMARISE = "r = %mcp call writer:summarise --timeout 5\nr.text"
+SUMMARISE = "r = %mcp call writer:summarise --timeout 60\nr.text"
 QUOTED = "'offline endTurn: Cats sleep. They purr. (offline, a model without weights, which quotes)'"
 
 
@@ -127,7 +127,7 @@ def test_a_request_of_the_handshake_era_appears_below_the_cell_that_called(front
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")
     cell = frontend.start(
-        "r = %mcp call everything:trigger-sampling-request prompt='How are you?' --timeout 10\n'offline' in str(r.text)"
+        "r = %mcp call everything:trigger-sampling-request prompt='How are you?' --timeout 60\n'offline' in str(r.text)"
     )
     shows(frontend, cell, "Approve")
     frontend.click("Approve", cell=cell)

@@ -1,28 +1,33 @@
-"""Imports once what kernels import, and forks a kernel for each that asks at its socket: `zygote.py SOCKET PID`.
+"""Imports once what kernels import, and forks a program for each that asks at its socket: `zygote.py SOCKET PID`.
 
-It knows nothing of mcp_magic, which each kernel imports itself. It goes on in the background as soon as it listens, and
-ends with the process PID; its kernels end with it, as ipykernel's do when their parent has gone.
+A program is a module that `python -m` runs: a kernel, or IPython in a terminal. It finds all of the tests' third-party
+packages imported; mcp_magic it imports itself. The zygote goes on in the background as soon as it listens, and ends
+with the process PID; its kernels end with it, as ipykernel's do when their parent has gone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib
 import json
 import os
+import runpy
 import select
 import shutil
 import signal
 import socket
 import sys
+import termios
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 IMPORTS = (
-    "ipykernel.kernelapp ipykernel.zmqshell ipykernel.debugger ipywidgets jedi httpx2 jsonschema markdown_it "
-    "mcp.client.stdio mcp.client.streamable_http mcp.client.sse mcp.server.lowlevel mcp.server.mcpserver pandas "
-    "uvicorn starlette.applications langchain_core.messages langchain_core.tools langgraph.graph"
+    "IPython.terminal.ipapp ipykernel.kernelapp ipykernel.zmqshell ipykernel.debugger ipywidgets jedi httpx2 "
+    "jsonschema markdown_it mcp.client.stdio mcp.client.streamable_http mcp.client.sse mcp.server.lowlevel "
+    "mcp.server.mcpserver pandas uvicorn starlette.applications "
+    "langchain_core.messages langchain_core.tools langgraph.graph"
 )
 """What most kernels of the tests import and takes them longest; older kernels have not all of it."""
 
@@ -64,30 +69,34 @@ def alive(pid: int) -> bool:
 
 
 def read(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Read what is asked for, and the stdout and stderr that the kernel is to have."""
-    _, streams, _, _ = socket.recv_fds(connection, 1, 2)
+    """Read what is asked for, and the three streams that the program is to have."""
+    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile() as file:
         return json.loads(file.read()), streams
 
 
 def run(connection: socket.socket, asked: dict[str, Any], streams: list[int]) -> None:
-    """Become a kernel, as `python -m ipykernel_launcher` is one; answer with the process id."""
+    """Become the program, as `python -m` does; answer with the process id."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for number, descriptor in enumerate((nothing, *streams)):
+    for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    if os.isatty(0):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     os.chdir(asked["cwd"])
     os.environ.clear()
     os.environ.update(asked["env"])
-    sys.argv = [*asked["argv"], f"--IPKernelApp.parent_handle={os.getppid()}"]
+    module, *arguments = asked["argv"]
+    if module == "ipykernel_launcher":
+        arguments.append(f"--IPKernelApp.parent_handle={os.getppid()}")
+    sys.argv = [module, *arguments]
     with connection:
         connection.sendall(str(os.getpid()).encode())
-    from ipykernel import kernelapp
-
-    kernelapp.launch_new_instance()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
