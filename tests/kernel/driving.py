@@ -127,17 +127,18 @@ class Kernel:
         """The kernel's process."""
         return psutil.Process(self.manager.provisioner.pid)
 
-    def start(self, code: str) -> str:
-        """Send a cell and return its message id at once."""
-        return str(self.client.execute(code, allow_stdin=False))
+    def start(self, code: str, **metadata: Any) -> str:
+        """Send a cell, with what a frontend says of it, and return its message id at once."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        return self.send("execute_request", content, **metadata)
 
-    def run(self, code: str, timeout: float = 60.0) -> Cell:
+    def run(self, code: str, timeout: float = 60.0, **metadata: Any) -> Cell:
         """Run a cell to its end."""
-        return self.finish(self.start(code), timeout)
+        return self.finish(self.start(code, **metadata), timeout)
 
-    def ok(self, code: str, timeout: float = 60.0) -> Cell:
+    def ok(self, code: str, **metadata: Any) -> Cell:
         """Run a cell that must succeed."""
-        cell = self.run(code, timeout)
+        cell = self.run(code, **metadata)
         assert cell.status == "ok", f"{cell.ename}: {cell.evalue}\n" + "\n".join(cell.traceback)
         return cell
 
@@ -172,9 +173,9 @@ class Kernel:
             if message["parent_header"].get("msg_id") == message_id and message["msg_type"] == "stream":
                 seen += message["content"]["text"]
 
-    def send(self, kind: str, content: dict[str, Any]) -> str:
+    def send(self, kind: str, content: dict[str, Any], **metadata: Any) -> str:
         """Send a message on the shell channel, as a widget's view does; return its id."""
-        message = self.client.session.msg(kind, content)
+        message = self.client.session.msg(kind, content, metadata=metadata)
         self.client.shell_channel.send(message)
         return str(message["header"]["msg_id"])
 

@@ -10,11 +10,10 @@ import pytest
 from tests.kernel.driving import run_by_itself
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.kernel.answering import Frontend
-    from tests.kernel.driving import Kernel
 
 SERVER = """
 import asyncio
@@ -214,24 +213,6 @@ def test_a_run_inside_of_a_function_asks_by_input(frontend: Frontend) -> None:
 
     assert "'It is **fine**.'" in cell.lines
     assert text_of(frontend, "called") == "['Oslo']"
-
-
-def test_a_thread_goes_on_after_the_kernel_was_restarted(start: Callable[..., Kernel]) -> None:
-    kernel = start(MCP_MAGIC_APPROVAL="auto")
-    for code in (*SETUP, f"m = {ASK_OSLO}"):
-        kernel.ok(code)
-    kernel.ok("%%mcp_agent --model $m --thread trip\nHow is the weather in Oslo?")
-    kernel.restart()
-    for code in (*SETUP, "m = ScriptedModel(['As I said.'])"):
-        kernel.ok(code)
-    kernel.ok("%%mcp_agent --model $m --thread trip -o run\nAnd again?")
-
-    said = kernel.ok("str([(x.type, x.text) for x in m.seen[0].messages[1:]])").text.strip('"')
-    assert said == (
-        "[('human', 'How is the weather in Oslo?'), ('ai', ''), ('tool', 'Oslo 1'), ('ai', 'It is **fine**.'), "
-        "('human', 'And again?')]"
-    )
-    assert kernel.ok("m.seen[0].messages[3].name").text == "'weather__forecast'"
 
 
 def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend) -> None:

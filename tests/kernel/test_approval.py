@@ -5,11 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import nbclient
 import pytest
 
 from tests.kernel.answering import Frontend, Person
-from tests.kernel.driving import run_by_itself
 from tests.kernel.starting import started
 
 if TYPE_CHECKING:
@@ -382,14 +380,6 @@ def test_a_frontend_without_subshells_is_asked_by_input_on_ipykernel_7_2(tmp_pat
         frontend.answer("y")
         frontend.finish(cell)
         assert time.monotonic() - begun < 1.5, "it is not tried again"
-
-
-def test_nbclient_executes_a_notebook_that_asks_without_waiting(tmp_path: Path) -> None:
-    with pytest.raises(nbclient.exceptions.CellExecutionError) as caught:
-        run_by_itself(tmp_path, *SETUP, CALL)
-
-    assert caught.value.ename == "DeniedError"
-    assert "`%mcp allow weather:forecast --first` would allow it." in caught.value.evalue
 
 
 def test_the_first_cell_that_imports_the_host_finds_it_ready_to_ask(start: Callable[..., Kernel]) -> None:

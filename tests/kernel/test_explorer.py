@@ -21,14 +21,7 @@ def math(kernel: Kernel) -> None:
 
 def run(kernel: Kernel, code: str, cell: str, deleted: tuple[str, ...] = ()) -> Cell:
     """Run a cell that has an id."""
-    session = kernel.client.session
-    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-    metadata = {"cellId": cell, "deletedCells": list(deleted)}
-    message = session.msg("execute_request", content, metadata=metadata)
-    kernel.client.shell_channel.send(message)
-    shown = kernel.finish(message["header"]["msg_id"])
-    assert shown.status == "ok", shown.shown_error
-    return shown
+    return kernel.ok(code, cellId=cell, deletedCells=list(deleted))
 
 
 def widgets(kernel: Kernel) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kernel.answering import VIEW, Frontend
 from tests.kernel.driving import run_by_itself, until
+from tests.kernel.servers import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,9 +130,8 @@ def test_a_nested_call_has_a_bar_and_no_button_that_nobody_would_hear(frontend: 
 
 def test_a_call_that_reports_nothing_shows_nothing_and_imports_no_widgets(start: Callable[..., Kernel]) -> None:
     kernel = start(plain=True)
-    for code in SETUP:
-        kernel.ok(code)
-    cell = Frontend(kernel).run("r = %mcp call reports:level")
+    kernel.ok(f"%load_ext mcp_magic\n%mcp connect --name small -- {' '.join(SMALL)}")
+    cell = Frontend(kernel).run("r = %mcp call small:echo")
     imported = kernel.ok("import sys\n'mcp_magic.ui.widgets' in sys.modules, 'ipywidgets' in sys.modules").text
 
     assert cell.displays == {}

@@ -240,12 +240,7 @@ def free(kernel: Kernel) -> Iterator[None]:
 
 def run_in(kernel: Kernel, cell: str, declaration: str, options: str = "") -> str:
     """Run a cell as the frontend that names its cells does; return what it shows."""
-    content = {"code": in_a_cell(declaration, options), "silent": False, "store_history": True, "allow_stdin": False}
-    message = kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
-    kernel.client.shell_channel.send(message)
-    done = kernel.finish(message["header"]["msg_id"])
-    assert done.status == "ok", done.shown_error
-    return " ".join(done.text.split())
+    return " ".join(kernel.ok(in_a_cell(declaration, options), cellId=cell).text.split())
 
 
 def rules(kernel: Kernel) -> list[str]:
