@@ -44,7 +44,7 @@ def interrupt(kernel: Kernel, cell: str) -> Cell:
     """Press stop, and return the cell; its `seconds` count from there."""
     started = time.monotonic()
     kernel.interrupt()
-    done = kernel.finish(cell, timeout=20)
+    done = kernel.finish(cell)
     done.seconds = time.monotonic() - started
     return done
 
@@ -63,7 +63,7 @@ def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
     assert cell.seconds < LIMIT
     until((tmp_path / "cancelled").exists, what="the server knows")
-    assert kernel.ok(f"%mcp call {server}:ping", timeout=5).text == "pong"
+    assert kernel.ok(f"%mcp call {server}:ping").text == "pong"
     assert kernel.ok("r = %mcp\n[row['state'] for row in r.rows]").text == "['open', 'open', 'open']"
 
 
@@ -76,10 +76,8 @@ def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kern
 
     assert interrupt(kernel, busy).ename == "KeyboardInterrupt"
 
-    assert kernel.ok("%mcp ping tutorial", timeout=10).text
-    assert (
-        kernel.ok("r = %mcp call tutorial:get_weather location=London\nr.data['city']", timeout=10).text == "'London'"
-    )
+    assert kernel.ok("%mcp ping tutorial").text
+    assert kernel.ok("r = %mcp call tutorial:get_weather location=London\nr.data['city']").text == "'London'"
     kernel.ok("%mcp disconnect tutorial")
 
 
@@ -106,7 +104,7 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
     assert cell.seconds < 3  # IPython needs half a second to render that many frames, on a busy machine two
     until((tmp_path / "cancelled").exists, what="the server knows")
-    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+    assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
 
 @pytest.mark.timed
@@ -123,13 +121,13 @@ def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None
     assert cell.ename in ("KeyboardInterrupt", "CancelledError")
     assert cell.seconds < LIMIT
     assert int(kernel.ok("n").text) < 10_000
-    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+    assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
 
 def test_an_interrupt_between_cells_harms_nothing(kernel: Kernel) -> None:
     kernel.interrupt()
 
-    until(lambda: kernel.run("%mcp call stdio:ping", timeout=5).status == "ok", what="a cell that ends well")
+    until(lambda: kernel.run("%mcp call stdio:ping").status == "ok", what="a cell that ends well")
 
 
 def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_path: Path) -> None:
@@ -156,7 +154,7 @@ def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
     assert cell.seconds < LIMIT
-    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+    assert kernel.ok("%mcp call stdio:ping").text == "pong"
     assert kernel.ok("r = %mcp\n'silent' in [row['server'] for row in r.rows]").text == "False"
     until(lambda: set(kernel.process.children(recursive=True)) <= before, what="the process has ended")
 
@@ -171,7 +169,7 @@ def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
     assert cell.seconds < LIMIT
-    assert kernel.ok("%mcp call stdio:ping", timeout=5).text == "pong"
+    assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
 
 def test_run_all_stops_at_an_interrupt(kernel: Kernel, tmp_path: Path) -> None:
@@ -182,6 +180,6 @@ def test_run_all_stops_at_an_interrupt(kernel: Kernel, tmp_path: Path) -> None:
 
     kernel.interrupt()
 
-    assert kernel.finish(calling, timeout=10).status == "error"
-    assert kernel.finish(following, timeout=10).status == "aborted"
+    assert kernel.finish(calling).status == "error"
+    assert kernel.finish(following).status == "aborted"
     assert kernel.ok("went_on").text == "False"

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
-from tests.kernel.driving import until
+from tests.kernel.driving import gone, until
 from tests.kernel.servers import MATH, command
 from tests.processes import free_port, start_http
 
@@ -27,6 +26,7 @@ def rows(kernel: Kernel) -> str:
 def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: Callable[..., Kernel]) -> None:
     kernel = start()
     kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nhost.reconnection.first = 0.1")
+    kernel.ok("host.reconnection.longest, host.reconnection.wait = 1.0, 60.0")
     server = command("holding_server", "--transport", "http", "--port", str(free_port()))
     with start_http(server) as running:
         kernel.ok(f"held = %mcp connect {running.url} --name http")
@@ -64,4 +64,4 @@ def test_interrupt_ends_a_call_that_waits_and_the_end_of_the_kernel_ends_the_att
     begun = time.monotonic()
     kernel.shutdown()
     assert time.monotonic() - begun < 10.0
-    assert not psutil.wait_procs(servers, timeout=3.0)[1]
+    gone(servers)

@@ -4,9 +4,9 @@ import ast
 import time
 from typing import TYPE_CHECKING, cast
 
-import psutil
 import pytest
 
+from tests.kernel.driving import gone
 from tests.kernel.servers import HERE, MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def calculator(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def test_loading_imports_nothing_heavy(kernel: Kernel) -> None:
+def test_loading_imports_nothing_heavy(start: Callable[..., Kernel]) -> None:
+    kernel = start(plain=True)
+    kernel.ok("%load_ext mcp_magic")
     heavy = "{'mcp', 'pandas', 'langgraph', 'langchain_core', 'jsonschema', 'pydantic', 'httpx2'}"
 
     assert kernel.ok(f"import sys\nsorted({heavy} & set(sys.modules))").text == "[]"
@@ -91,7 +93,7 @@ def test_unloading_takes_everything_away_and_ends_the_servers(calculator: Kernel
     cell = calculator.ok("%unload_ext mcp_magic")
 
     assert cell.streams == {}
-    assert psutil.wait_procs(servers, timeout=3)[1] == []
+    gone(servers)
     assert calculator.ok(COUNTS).text == "(0, 0, 0, 0, False, False)"
     assert calculator.ok("from mcp_magic import host\nlen(host)").text == "0"
     assert "not found" in str(calculator.run("%mcp").streams)
@@ -186,7 +188,7 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start: Callable[..., Ke
     assert cell.streams == {}
     assert kernel.ok("await asyncio.wait({running}, timeout=10)\nrunning.done()").text == "True"
     assert left(kernel) == before
-    assert psutil.wait_procs(servers, timeout=3)[1] == []
+    gone(servers)
     assert (
         kernel.ok("watch.ended, Path(served[0]['token in']).exists()").text == "('the server was disconnected', False)"
     )

@@ -9,34 +9,26 @@ import pytest
 
 from tests.kernel.driving import until
 from tests.kernel.servers import HERE, MATH
-from tests.terminal.test_terminal import NOISE, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.terminal.driving import Terminal
+
 QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+SETUP = (
+    f"%mcp connect {MATH} --name math",
+    f"%mcp connect {HERE / 'holding_server.py'} --name holding",
+    "from mcp_magic import ScriptedModel",
+)
 SUM = "add 3 and 4, then multiply the result by 5"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    terminal = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
-    terminal.run("%load_ext mcp_magic")
-    terminal.run(f"%mcp connect {MATH} --name math")
-    terminal.run(f"%mcp connect {HERE / 'holding_server.py'} --name holding")
-    terminal.run("from mcp_magic import ScriptedModel")
-    yield terminal
-    terminal.child.close(force=True)
-
-
-@pytest.fixture
-def terminal(running: Terminal) -> Iterator[Terminal]:
-    """The terminal; what a test makes it print has no noise of asyncio."""
-    running.said = ""
-    yield running
-    running.run("%mcp approvals --clear")
-    assert not [line for line in running.said.splitlines() if any(word in line for word in NOISE)]
+@pytest.fixture(autouse=True)
+def no_rule_is_left(terminal: Terminal) -> Iterator[None]:
+    yield
+    terminal.run("%mcp approvals --clear")
 
 
 def begin(terminal: Terminal, line: str, request: str) -> None:

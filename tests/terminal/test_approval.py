@@ -7,32 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.servers import MATH
-from tests.terminal.test_terminal import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.terminal.driving import Terminal
 
 QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+SETUP = (f"%mcp connect {MATH} --name math", "from mcp_magic import host")
 CALL = "(await host['math'].call_tool('add', {'a': 1, 'b': 2}, asker='agent')).data"
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    folder: Path = tmp_path_factory.mktemp("terminal")
-    running = Terminal(folder, "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run(f"%mcp connect {MATH} --name math")
-    running.run("from mcp_magic import host")
-    yield running
-    running.child.close(force=True)
 
 
 def asked(terminal: Terminal, line: str = CALL) -> str:
     """Type a line that asks; return what was said before the question."""
-    terminal.send(line)
-    terminal.child.expect(QUESTION)
-    return str(terminal.child.before)
+    return terminal.asked(line, QUESTION)
 
 
 def test_yes_lets_the_call_go_out(terminal: Terminal) -> None:

@@ -9,10 +9,14 @@ import httpx2
 import pytest
 
 from tests.core.protected_server import Protected, protected_server_on_a_thread
-from tests.terminal.test_terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.terminal.driving import Terminal
+
+
+SETUP = ("%config MCPMagics.tokens = 'memory'",)
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +25,9 @@ def protected() -> Iterator[Protected]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run("%config MCPMagics.tokens = 'memory'")
-    yield running
-    running.child.close(force=True)
-
-
 def link(terminal: Terminal, protected: Protected, line: str = "") -> str:
     """Begin to connect, or what the line says; say yes to the registration; return the link that is printed."""
-    terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 5")
+    terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 60")
     opened = r"Open +(http.*?)\r?\nWaiting for the browser to come back"
     if terminal.child.expect([opened, re.escape("[y]es, [n]o: ")]):
         terminal.send("y")

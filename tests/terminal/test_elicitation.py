@@ -8,28 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.environments import everything_command, needs_node
-from tests.terminal.test_terminal import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.terminal.driving import Terminal
 
 SERVER = Path(__file__).parents[1] / "core" / "eliciting_server.py"
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run(f"%mcp connect {SERVER} --name trip --timeout 60")
-    yield running
-    running.child.close(force=True)
+SETUP = (f"%mcp connect {SERVER} --name trip --timeout 60",)
 
 
 def asked(terminal: Terminal, line: str = "%mcp call trip:plan") -> str:
     """Type a line that asks; return what was said before the question."""
-    terminal.send(line)
-    terminal.child.expect(r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
-    return str(terminal.child.before)
+    return terminal.asked(line, r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
 
 
 def test_a_form_is_filled_in_line_by_line(terminal: Terminal) -> None:
@@ -54,7 +43,7 @@ def test_no_is_an_answer(terminal: Terminal) -> None:
 
 def test_the_end_of_input_cancels(terminal: Terminal) -> None:
     asked(terminal)
-    terminal.child.sendeof()
+    terminal.press("D")
     terminal.child.expect_exact("cancel")
 
 

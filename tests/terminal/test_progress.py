@@ -8,23 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.terminal.test_terminal import Terminal
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.terminal.driving import Terminal
 
 SERVER = Path(__file__).parents[1] / "core" / "reporting_server.py"
+SETUP = (f"%mcp connect {SERVER} --name reports --timeout 60",)
 
 
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run(f"%mcp connect {SERVER} --name reports --timeout 60")
-    yield running
-    running.child.close(force=True)
-
-
+@pytest.mark.timed
 def test_a_call_says_now_and_then_how_far_it_is_and_at_the_end(terminal: Terminal) -> None:
     said = terminal.run("r = %mcp call reports:work values:='[1, 2, 3, 4, 5, 6]' total:=6 every:=0.25 message=loading")
 
