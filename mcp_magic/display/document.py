@@ -75,6 +75,7 @@ _RULES = (
     ("summary", "cursor:pointer;display:list-item"),
     (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
     (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
+    ("td .mcp-note", "color:inherit"),  # that grey is too weak on the grey of every second row
     (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
     (".mcp-badges", "white-space:nowrap"),
     (

@@ -45,7 +45,7 @@ def nothing_in_memory() -> Iterator[None]:
     before = threading.active_count()
     yield
     gc.collect()  # an unclosed connection warns, and warnings are errors
-    until = time.monotonic() + 5  # the thread of a closed connection is about to end
+    until = time.monotonic() + 30  # the thread of a closed connection is about to end
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() <= before

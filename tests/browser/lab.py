@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing"]
+__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing", "picture"]
 
 SHOTS = Path(__file__).with_name("shots")
-"""Where screenshots go; git ignores it."""
+"""Where pictures for a person to look at go, with MCP_MAGIC_SHOTS=1; git ignores it."""
 
 FLAGS = (
     "--no-sandbox",
@@ -51,14 +52,24 @@ SETTINGS: dict[str, dict[str, object]] = {
 TALLEST = 16_000
 """Pixels; Chromium cannot draw a picture higher than 16384."""
 
-START_SECONDS = 60.0
-RUN_SECONDS = 60.0
+START_SECONDS = 180.0
+RUN_SECONDS = 180.0
 
 _HERE = r"http://127\.0\.0\.1"
 
 # JavaScript for the notebook that is shown, and for the part of it that scrolls.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget"
 _SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
+
+
+def picture(page: Page, name: str) -> None:
+    """Take a picture of a whole page for a person to look at, where one wants it."""
+    if _pictures_are_wanted():
+        page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def _pictures_are_wanted() -> bool:
+    return os.environ.get("MCP_MAGIC_SHOTS") == "1"
 
 
 def missing() -> str:
@@ -170,6 +181,7 @@ class JupyterLab:
             lab.command("docmanager:open", path=notebook)
         else:
             page = browser.new_page(viewport=size, device_scale_factor=scale)
+            page.set_default_timeout(START_SECONDS * 1000)
             lab = Lab(page)
             page.goto(f"{self.url}{self.documents}{notebook}?reset")
         try:
@@ -279,6 +291,11 @@ class Lab:
         script = f"{_NOTEBOOK}.content.widgets.map(cell => cell.model.outputs?.toJSON() ?? [])"
         found: list[list[dict[str, Any]]] = self.page.evaluate(script)
         return found
+
+    def picture(self, name: str, *, first: int = 0) -> None:
+        """Take a picture of the cells from `first` on for a person to look at, where one wants it."""
+        if _pictures_are_wanted():
+            self.shoot(name, first=first)
 
     def shoot(self, name: str, *, first: int = 0, last: int | None = None, path: Path | None = None) -> Path:
         """Take a picture of the cells `first` to `last` (the whole notebook without) and return its file."""

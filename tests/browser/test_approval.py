@@ -44,7 +44,7 @@ def test_what_is_hidden_of_a_call_is_shown_while_it_waits_and_not_saved(lab: Lab
 
     press(cell, "Show hidden")
     expect(panel).to_contain_text("t0p-down")
-    lab.shoot("approval-hidden", first=lab.cells.count() - 1)
+    lab.picture("approval-hidden", first=lab.cells.count() - 1)
     while_it_waits = lab.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.toJSON()")
     assert "t0p-down" not in json.dumps(while_it_waits["cells"][-1]["outputs"])
     press(cell, "Hide")
@@ -59,7 +59,7 @@ def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
     panel = asked(cell)
     expect(panel).to_contain_text("agent wants to call show:one_text")
     expect(panel.locator(".mcp-badge")).to_contain_text("read-only")
-    lab.shoot("approval-asked", first=lab.cells.count() - 1)
+    lab.picture("approval-asked", first=lab.cells.count() - 1)
     press(panel, "Approve")
 
     shown = finished(cell)
@@ -77,7 +77,7 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     text.press_sequentially("ho ho")  # letter by letter, as a person does it: the cell is still running
     expect(panel).to_contain_text("ho ho")
     expect(panel).to_contain_text("changed; was hi")
-    lab.shoot("approval-edited", first=lab.cells.count() - 1)
+    lab.picture("approval-edited", first=lab.cells.count() - 1)
     press(panel, "Approve changed")
 
     shown = finished(cell)
@@ -115,13 +115,13 @@ def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab) -> None
     expect(panel).to_contain_text("rm -r .")
     expect(button(cell, "Approve")).to_be_disabled()
     for theme in themes(lab):
-        lab.shoot(f"approval-long-{theme}", first=lab.cells.count() - 1)
+        lab.picture(f"approval-long-{theme}", first=lab.cells.count() - 1)
 
     panel.get_by_role("button", name="Show all of text").click()
     expect(panel.locator("pre")).to_contain_text("curl p⟨Cyrillic а⟩ypal.com; " * 100 + "rm -r .")  # noqa: RUF001
     expect(button(cell, "Approve")).to_be_enabled()
     for theme in themes(lab):
-        lab.shoot(f"approval-opened-{theme}", first=lab.cells.count() - 1)
+        lab.picture(f"approval-opened-{theme}", first=lab.cells.count() - 1)
     press(panel, "Deny")
     finished(cell)
 
@@ -166,7 +166,7 @@ def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> N
     both = ", ".join(map(ask.format, ("one", "two")))
     cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
     expect(cell).to_contain_text("2 calls are waiting for your approval")
-    lab.shoot("approval-several", first=lab.cells.count() - 1)
+    lab.picture("approval-several", first=lab.cells.count() - 1)
     press(output(cell), "Approve all")
 
     expect(finished(cell)).to_contain_text("['one', 'two']")
@@ -228,7 +228,7 @@ def test_the_text_of_a_panel_is_readable(lab: Lab) -> None:
     for theme in themes(lab):
         names = assert_readable(lab.page, ".mcp-magic", ".mcp-form")
         assert {"mcp-note", "mcp-type", "mcp-badge mcp-badge-safe"} <= {*names}
-        lab.shoot(f"approval-{theme}", first=lab.cells.count() - 1)
+        lab.picture(f"approval-{theme}", first=lab.cells.count() - 1)
         arrow = panel.locator("select").evaluate(
             "s => [getComputedStyle(s).backgroundImage, getComputedStyle(s).color]"
         )
@@ -252,4 +252,4 @@ def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
         shown = output(later.cells.first)
         expect(shown.get_by_text("✓ approved")).to_be_visible()
         expect(shown).to_contain_text("show:one_text(text=hi) by person")
-        later.shoot("approval-later")
+        later.picture("approval-later")

@@ -36,7 +36,7 @@ def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, 
     expect(button(cell, "Use this address")).to_be_visible()
     assert not protected.authority.asked("authorize"), "nothing is opened by itself"
     assert {"noopener", "noreferrer"} <= set(str(link.get_attribute("rel")).split())
-    lab.shoot("authorization", first=lab.cells.count() - 1)
+    lab.picture("authorization", first=lab.cells.count() - 1)
     with lab.page.context.expect_page() as opened:
         link.click()
     expect(opened.value.locator("h1")).to_have_text("Logged in")

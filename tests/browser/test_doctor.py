@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import expect, run, themes
+from tests.browser.living import assert_readable, expect, run, themes
 from tests.core.test_doctor import SICK, TOOL
 
 if TYPE_CHECKING:
@@ -37,4 +37,5 @@ def test_the_report_has_marks_and_words_opens_its_findings_and_is_drawn_in_both_
     shown.locator("details summary").click()
     expect(shown.locator("details table")).to_contain_text("asks for files that hold secrets")
     for theme in themes(lab):
-        assert lab.shoot(f"doctor-{theme}", first=lab.cells.count() - 2).exists()
+        assert_readable(lab.page)
+        lab.picture(f"doctor-{theme}", first=lab.cells.count() - 2)

@@ -23,7 +23,7 @@ def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
     expect(output(cell)).to_contain_text("Server trips asks you for:")
     expect(output(cell)).to_contain_text("Where <i>to</i>?")
     field(cell, "city").fill("Oslo")
-    lab.shoot("elicitation-form", first=lab.cells.count() - 1)
+    lab.picture("elicitation-form", first=lab.cells.count() - 1)
     press(output(cell), "Submit")
 
     shown = finished(cell)
@@ -39,7 +39,7 @@ def test_a_page_is_a_link_that_only_the_person_opens(lab: Lab) -> None:
     expect(link).to_have_attribute("href", "https://bank.example/login?id=1")
     expect(link).to_have_attribute("target", "_blank")
     relation = str(link.get_attribute("rel")).split()
-    lab.shoot("elicitation-page", first=lab.cells.count() - 1)
+    lab.picture("elicitation-page", first=lab.cells.count() - 1)
     press(output(cell), "Decline")
 
     assert {"noopener", "noreferrer"} <= set(relation)

@@ -67,7 +67,7 @@ def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explo
     press(explorer, "Run")
 
     expect(explorer.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("explored")
-    lab.shoot("explorer-form", first=lab.cells.count() - 1)
+    lab.picture("explorer-form", first=lab.cells.count() - 1)
     press(explorer, "Close form")
     expect(button(explorer, "Run")).to_have_count(0)
 
@@ -129,7 +129,7 @@ def test_the_text_of_an_explorer_is_readable(lab: Lab, explorer: Locator) -> Non
         names = {*assert_readable(lab.page, ".mcp-explorer")}
         assert {"mcp-note", "mcp-badge", "mcp-badge mcp-badge-safe", "mcp-explorer-note"} <= names
         assert any("jupyter-button" in name for name in names)
-        lab.shoot(f"explorer-{theme}", first=lab.cells.count() - 1)
+        lab.picture(f"explorer-{theme}", first=lab.cells.count() - 1)
 
 
 def test_a_resource_is_read_in_the_explorer(explorer: Locator) -> None:

@@ -59,7 +59,7 @@ def test_a_nested_form_is_filled_by_its_labels_and_run(lab: Lab) -> None:
 
     expect(form.get_by_text("done in")).to_be_visible()
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("7.5")  # 3 at 2.50
-    lab.shoot("form-nested", first=lab.cells.count() - 1)
+    lab.picture("form-nested", first=lab.cells.count() - 1)
     run(lab, "import json; print(json.dumps([form.arguments, form.result.data]))")
     lab.wait_outputs()
     arguments, receipt = json.loads(lab.outputs()[-1][0]["text"])
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> Non
         entry = place.locator("xpath=ancestor::*[contains(@class, 'widget-vbox')][1]")
         expect(entry.locator(".mcp-problem")).to_contain_text(said)
     press(form, "Run")
-    lab.shoot("form-problems", first=lab.cells.count() - 1)
+    lab.picture("form-problems", first=lab.cells.count() - 1)
     expect(problems).to_have_count(2)
     expect(form.get_by_text("done in")).to_have_count(0)
     postcode.fill("10115")
@@ -142,7 +142,7 @@ def test_the_text_of_a_form_is_readable(lab: Lab) -> None:
     for theme in themes(lab):
         names = assert_readable(lab.page, ".mcp-magic", ".mcp-form")
         assert {"mcp-type", "mcp-needed", "mcp-hint", "mcp-form mcp-problem"} <= {*names}
-        lab.shoot(f"form-{theme}", first=lab.cells.count() - 1)
+        lab.picture(f"form-{theme}", first=lab.cells.count() - 1)
 
 
 # What the browser draws itself: its scheme of colours, its text, and for a drop-down the arrow.
@@ -158,7 +158,7 @@ def test_controls_that_the_browser_draws_follow_the_theme(lab: Lab) -> None:
     finished(dates)
     expect(field(finished(choices), "colour")).to_be_visible()
     for theme in themes(lab):
-        lab.shoot(f"controls-{theme}", first=lab.cells.count() - 2)
+        lab.picture(f"controls-{theme}", first=lab.cells.count() - 2)
         controls = [*dates.evaluate(CONTROLS), *choices.evaluate(CONTROLS)]
         assert {"date", "datetime-local", "time", "checkbox", "select-one"} <= {kind for kind, *_ in controls}
         assert {scheme for _, scheme, _, _ in controls} == {theme}
@@ -211,4 +211,4 @@ def test_a_saved_form_is_read_without_its_kernel(lab: Lab, jupyterlab: JupyterLa
         expect(shown.get_by_text("form of show:one_text — done in")).to_be_visible()
         expect(shown.locator("td", has_text="kept <b>words</b>")).to_be_visible()
         expect(shown.get_by_text("Error displaying widget")).to_have_count(0)
-        later.shoot("form-later")
+        later.picture("form-later")

@@ -29,7 +29,7 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     expect(bar).to_have_attribute("aria-valuenow", "75")
     expect(output(cell)).to_contain_text("3 of 4 (75 %)")
     expect(output(cell)).to_contain_text("<b>loading</b>")
-    lab.shoot("progress-bar", first=lab.cells.count() - 1)
+    lab.picture("progress-bar", first=lab.cells.count() - 1)
     press(output(cell), "Cancel")
 
     shown = finished(cell)
@@ -50,5 +50,5 @@ def test_log_messages_are_read_live_and_collapse_and_no_widget_is_saved(lab: Lab
     expect(shown.locator("details pre")).not_to_be_visible()
     shown.locator("summary").first.click()
     expect(shown.locator("details pre")).to_be_visible()
-    lab.shoot("progress-logs", first=lab.cells.count() - 1)
+    lab.picture("progress-logs", first=lab.cells.count() - 1)
     assert "widget-view" not in json.dumps(saved(lab)["cells"])

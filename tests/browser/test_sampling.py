@@ -37,10 +37,10 @@ def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
     expect(areas).to_have_count(2)
     areas.nth(1).fill("Dogs bark. Loudly. Often.")
     output(cell).get_by_text("show me the reply before it is sent").click()
-    lab.shoot("sampling-edit", first=lab.cells.count() - 1)
+    lab.picture("sampling-edit", first=lab.cells.count() - 1)
     press(output(cell), "Approve")
     expect(output(cell)).to_contain_text("Dogs bark. Loudly. (offline")
-    lab.shoot("sampling-reply", first=lab.cells.count() - 1)
+    lab.picture("sampling-reply", first=lab.cells.count() - 1)
     press(output(cell), "Send")
 
     shown = finished(cell)
@@ -60,7 +60,7 @@ def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> No
     expect(output(cell).locator("img[src^='data:image/png']")).to_have_count(1)
     output(cell).get_by_text("the tools that the model may ask the server to call").click()
     expect(output(cell)).to_contain_text("Add two numbers.")
-    lab.shoot(f"sampling-{theme}", first=lab.cells.count() - 1)
+    lab.picture(f"sampling-{theme}", first=lab.cells.count() - 1)
     press(output(cell), "Deny")
 
     shown = finished(cell)

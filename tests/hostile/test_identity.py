@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp.server.mcpserver import MCPServer
@@ -18,17 +17,7 @@ from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from tests.kernel.servers import MATH
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 MINE = Request("math", "add", {"a": 1, "b": 2}, asker="agent")
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from mcp_types import (
     Tool,
 )
 
-from mcp_magic._host import Host
 from mcp_magic.ask.elicitation import (
     Answer,
     Elicitation,
@@ -44,9 +43,9 @@ from tests.core.test_elicitation import url_server
 from tests.widgets.test_approval import widgets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
 
 NEVER_SHOWN = {
@@ -66,13 +65,6 @@ SHOWN_AS = {
     "https://evil.example/https://github.com/login": "evil.example",
     "https://github.com.evil.example/": "github.com.evil.example",
 }
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 def log_of(host: Host, name: str) -> str:
@@ -145,13 +137,13 @@ def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
     idle = []
     try:
         for _ in range(100):
-            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=5))
-        answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=5)
+            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=9))
+        answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=9)
         assert "Logged in" in answer.text
         assert threading.active_count() < 90
         for method, path in (("POST", "/callback?code=1"), ("GET", "/callback?code=2"), ("GET", "/" + "a" * 60_000)):
-            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=5).status_code >= 400
-        rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=5)
+            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=9).status_code >= 400
+        rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=9)
         assert rebound.status_code == 404
     finally:
         callback.close()

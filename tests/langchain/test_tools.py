@@ -178,7 +178,7 @@ async def test_langgraphs_tool_node_calls_them_at_the_same_time(host: NotebookHo
     graph.add_node("act", ToolNode(host.langchain_tools(), handle_tool_errors=True))
     graph.add_edge(START, "act")
     graph.add_edge("act", END)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         state = await graph.compile().ainvoke({"messages": [AIMessage("", tool_calls=wanted)]})
     added, waited, divided = state["messages"][1:]
     assert (added.content, added.artifact["structured_content"]) == ("3", {"result": 3})

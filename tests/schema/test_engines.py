@@ -119,7 +119,7 @@ def test_ordinary_schemas_are_decided_without_jsonschema() -> None:
             check_answer(value, schema)
         print("jsonschema" in sys.modules)
     """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=110)
     assert (ran.stdout.strip(), ran.stderr) == ("False", "")
 
 
@@ -196,7 +196,7 @@ def test_a_value_too_deep_for_the_stack_is_left_to_jsonschema() -> None:
         print(native_check({"properties": {"a": {"enum": [[1]]}}})(value))
         os._exit(0)  # and no destructor of so deep a value
     """
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=110)
     assert ran.stdout.split() == ["False", "False"]
 
 

@@ -456,7 +456,7 @@ async def test_clicks_may_come_from_another_thread(panel: ApprovalPanel) -> None
     clicking = threading.Thread(target=button(panel, "Approve").click)
     clicking.start()
 
-    assert (await asyncio.wait_for(asked, 5)).approved
+    assert (await asyncio.wait_for(asked, 60)).approved
     clicking.join()
 
 

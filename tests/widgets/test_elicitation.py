@@ -166,5 +166,5 @@ async def test_a_click_on_another_thread_answers_on_the_loop(panel: Panel) -> No
     thread = threading.Thread(target=button(panel, "Decline").click)
     thread.start()
 
-    assert (await asyncio.wait_for(task, 5)).action == "decline"
+    assert (await asyncio.wait_for(task, 60)).action == "decline"
     thread.join()

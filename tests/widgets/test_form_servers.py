@@ -48,7 +48,7 @@ async def showcase(host: Host) -> Connection:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 
@@ -87,7 +87,7 @@ async def check_all(connection: Connection) -> set[str]:
 def check_tool(connection: Connection, tool: Tool) -> None:
     """Check the form of a tool with arguments of all kinds that are valid for it."""
 
-    @settings(QUICK, max_examples=20)
+    @settings(QUICK, max_examples=10)
     @given(instances(dict(tool.input_schema)))
     def check(arguments: dict[str, Any]) -> None:
         check_form(connection, tool, arguments)

@@ -61,7 +61,7 @@ async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0)
 
@@ -128,7 +128,7 @@ async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Conne
     assert form.result is None
     assert "cancelled after" in form._runner._note.value
     assert form._run.disabled is False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await connection.call("cancellations")).data == before:
             await asyncio.sleep(0)
     form.set_arguments({"seconds": 0})
@@ -195,10 +195,10 @@ async def test_closing_while_it_runs_cancels_and_closes(connection: Connection) 
     assert WIDGET_VIEW not in form._repr_mimebundle_()
 
 
-async def test_two_hundred_forms_leave_nothing(connection: Connection) -> None:
+async def test_twenty_forms_leave_nothing(connection: Connection) -> None:
     before, comms = len(_instances), len(comm.get_comm_manager().comms)
     tool = await connection.find_tool("nested")
-    for _ in range(200):
+    for _ in range(20):
         RequestForm(connection, tool).close()
     assert len(_instances) == before
     assert len(comm.get_comm_manager().comms) == comms

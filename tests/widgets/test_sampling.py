@@ -253,5 +253,5 @@ async def test_a_click_on_another_thread_answers_on_the_loop(page: Page) -> None
     thread = threading.Thread(target=button(panel, "Deny").click)
     thread.start()
 
-    assert not (await asyncio.wait_for(task, 5)).approved
+    assert not (await asyncio.wait_for(task, 60)).approved
     thread.join()
