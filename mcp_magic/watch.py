@@ -264,7 +264,9 @@ class LogFollower:
             async with asyncio.timeout(POLL_SECONDS):
                 await self._woken.wait()
         self._woken.clear()
-        self._read()
+        if self._lines is not None and self._connection is not None:
+            for written, line in self._lines.read():
+                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))
         self._attend()
         new = list(self._new)
         self._new.clear()
@@ -291,8 +293,3 @@ class LogFollower:
         assert self._connection is not None
         self._new.append(message._replace(data=log_text(message.data, self._connection.trace.hide)))
         self._woken.set()
-
-    def _read(self) -> None:
-        if self._lines is not None and self._connection is not None:
-            for written, line in self._lines.read():
-                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))

@@ -205,21 +205,21 @@ def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
     >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
     [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
     """
-    found: list[list[tuple[str, str]]] = [[]]
+    chunks: list[list[tuple[str, str]]] = [[]]
     room = PAGE
     for name, value in values:
         text = written(value, indent=2)
         at, shown = 0, in_line(name, PAGE)
         while at == 0 or at < len(text):
             if room <= 0:
-                found.append([])
+                chunks.append([])
                 room = PAGE
             part = text[at : at + room]
             where = f"{shown}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else shown
-            found[-1].append((where, part))
+            chunks[-1].append((where, part))
             room -= max(len(part), 1)
             at += max(len(part), 1)
-    return found
+    return chunks
 
 
 def page_html(rows: Iterable[tuple[str, str]]) -> str:

@@ -41,10 +41,10 @@ def markdown(text: str) -> Markup:
     """
     text = clean(text)
     columns = max((line.count("|") for line in text.split("\n")), default=0)
-    made: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
+    html: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
     # These tags are never of the text, whose HTML is escaped.
-    made = made.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
-    return Markup(made)
+    html = html.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
+    return Markup(html)
 
 
 @functools.cache

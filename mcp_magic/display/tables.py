@@ -199,8 +199,8 @@ def find_rows(data: Any) -> Rows | None:
     >>> find_rows(42) is None
     True
     """
-    found = meant(find_tables(data))
-    return found[0] if len(found) == 1 else None
+    tables = meant(find_tables(data))
+    return tables[0] if len(tables) == 1 else None
 
 
 def _types(values: Iterable[Any]) -> set[type]:
@@ -244,15 +244,15 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
 def _split(data: dict[str, Any]) -> Rows | None:
     """Return names and rows that stand side by side, as in pandas' orient="split", SQL services and spreadsheets."""
     described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
-    found = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
+    members = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
     names: list[str] = []
     for column in described or ():
         if isinstance(column, dict):
             column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
         names.append(column if isinstance(column, str) else "")
-    if not names or len(found) != 1 or "" in names or len(set(names)) != len(names):
+    if not names or len(members) != 1 or "" in names or len(set(names)) != len(names):
         return None
-    member, values = found[0]
+    member, values = members[0]
     types = _types(values)
     if values and types == {dict}:
         return Records(values=values, path=(member,))
@@ -549,8 +549,8 @@ class Delimited(Rows):
         import pandas as pd
 
         options |= {"sep": self.delimiter, "skipinitialspace": True, "index_col": False}
-        made: pd.DataFrame = pd.read_csv(io.StringIO(self.values), **options)
-        return made
+        frame: pd.DataFrame = pd.read_csv(io.StringIO(self.values), **options)
+        return frame
 
     def columns(self) -> tuple[int, int]:
         """Return the number of columns if all sampled rows have equally many (else 0), and that of the first row."""
@@ -679,7 +679,7 @@ def _rows_of(text: str, size: int) -> Rows | None:
     if start == "{" and (rows := json_lines(text)) is not None:
         return rows
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
-    return next((found for found in candidates if found.looks_like_rows()), None)
+    return next((rows for rows in candidates if rows.looks_like_rows()), None)
 
 
 def json_lines(text: str) -> Rows | None:
@@ -730,22 +730,22 @@ class _Scan:
         number = 0
         while number < len(self._lines):
             line = self._lines[number]
-            last, found = number + 1, None
+            last, passage = number + 1, None
             if not line:
                 pass
             elif line.lstrip().startswith(_FENCES):
-                last, found = self._fenced(number)
+                last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
                 last = self._line_after(number, end)
                 tables = [rows for rows in find_tables(value) if not rows.single]
-                found = self._passage(start, end, tables, value)
+                passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
-                last, found = self._markdown(number)
+                last, passage = self._markdown(number)
             elif line.strip():
-                last, found = self._paragraph(number)
-            if found is not None:
-                yield found
+                last, passage = self._paragraph(number)
+            if passage is not None:
+                yield passage
             number = last
 
     def values(self) -> Iterator[tuple[int, int, Any]]:
@@ -834,8 +834,8 @@ def _json_begins(line: str) -> int:
     """Return where JSON may begin in a line: at its beginning or after a colon; -1 if nowhere."""
     if line.lstrip()[:1] in ("{", "["):
         return len(line) - len(line.lstrip())
-    found = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
-    return min(found, default=-1)
+    places = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
+    return min(places, default=-1)
 
 
 def _rows_alike(lines: list[str], delimiter: str) -> int:
@@ -883,10 +883,10 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     value = loads(text)
     if isinstance(value, (dict, list)):
         return data_part(value, budget)
-    found = passages(text) if value is NOT_JSON else []
-    tables = [rows for passage in found for rows in meant(passage.tables) if not rows.single]
-    if len(tables) == len(found) == 1:
-        return _among_prose(text, found[0], budget, how)
+    parts = passages(text) if value is NOT_JSON else []
+    tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
+    if len(tables) == len(parts) == 1:
+        return _among_prose(text, parts[0], budget, how)
     return _with_note(verbatim_part(text, budget, how), tables)
 
 

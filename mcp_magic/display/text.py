@@ -141,7 +141,7 @@ def harmless(text: str, *, links: bool = True) -> str:
     text = _COMMAND.sub(r"\\ ", text)
     barred = _DESTINATION if links else _ANY_DESTINATION
     text = barred.sub(r"]\\\1", _IMAGE.sub("[", text))
-    return _FENCE.sub(lambda found: found[1] + code_language(found[2]), text)
+    return _FENCE.sub(lambda fence: fence[1] + code_language(fence[2]), text)
 
 
 def code_language(info: str) -> str:

@@ -169,18 +169,18 @@ def _reach(text: str, room: int) -> int:
 
 
 def _marks(text: str) -> list[Mark]:
-    odd = [Mark(*found.span(), shown) for found in _ODD.finditer(text) if (shown := _named(found)) != found[0]]
+    odd = [Mark(*match.span(), shown) for match in _ODD.finditer(text) if (shown := _named(match)) != match[0]]
     return odd if text.isascii() else sorted([*odd, *_lookalikes(text)])
 
 
-def _named(found: re.Match[str]) -> str:
+def _named(match: re.Match[str]) -> str:
     """Return the text shown for a run of white space, a pile of marks or an invisible character."""
-    text = found[0]
+    text = match[0]
     if unicodedata.combining(text[0]):
         return f"⟨marks ×{len(text):,}⟩"
     if len(text) < RUN:
         return _code(text)
-    if _INDENTED.fullmatch(text) and (text[0] == "\n" or found.start() == 0):
+    if _INDENTED.fullmatch(text) and (text[0] == "\n" or match.start() == 0):
         return text
     runs = [f"{_NAMES.get(char) or _code(char)}×{len(list(same)):,}" for char, same in groupby(text)]
     return f"⟨{' '.join(runs)}⟩" if len(runs) <= 4 else f"⟨white space ×{len(text):,}⟩"

@@ -157,15 +157,14 @@ def _table(of: Mapping[str, Any]) -> Part | None:
     if not rows:
         return None
     limit = document.display
-    texts = [{name: _cell(row[name]) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
+    texts = []
+    for row in rows[: limit.listing_rows]:
+        cells = {name: brief(v, 300) if isinstance(v, dict | list) else cell_text(v, 300) for name, v in row.items()}
+        texts.append(cells)
     names = [name for name in _COLUMNS if any(row[name] for row in texts)]
     table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
     more = len(rows) + root.unlisted - shown
     return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
-
-
-def _cell(value: Any) -> str:
-    return brief(value, 300) if isinstance(value, (dict, list)) else cell_text(value, 300)
 
 
 # Programs that were edited while their server runs: the server still runs the old code.
@@ -257,10 +256,10 @@ class ConnectionInfo:
         return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
-        """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
+        """Return the connection as a row of a listing, with `more` columns.
 
         Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically. `more` are additional columns.
+        often the session reconnected automatically.
         """
         return {
             "server": self.name,

@@ -51,7 +51,7 @@ class Media:
     def __bytes__(self) -> bytes:
         return self.bytes
 
-    def __mcp_argument__(self, wanted: str) -> bytes:
+    def __mcp_argument__(self, type_: str) -> bytes:
         """Return its value as an argument of a call."""
         return self.bytes
 
@@ -306,9 +306,9 @@ def _embedded_message(block: Any) -> dict[str, Any]:
 
 
 def _link_part(block: Any, budget: Budget, server: str) -> Part:
-    said = [mime(block.mime_type) if block.mime_type else "", size_text(block.size) if block.size is not None else ""]
+    facts = [mime(block.mime_type) if block.mime_type else "", size_text(block.size) if block.size is not None else ""]
     title = one_line(block.title or block.name, 100)
-    about = ", ".join(text for text in said if text)
+    about = ", ".join(text for text in facts if text)
     heading = f"{title} ({about})" if about else title
     line = shorten(read_line(str(block.uri), server), 2000)
     described = shorten(block.description or "", 300)

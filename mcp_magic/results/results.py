@@ -190,8 +190,8 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
     def quoted(name: str) -> str:
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
-    wanted = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in wanted]
+    ids = set(map(id, tables))
+    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
     ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
@@ -217,10 +217,10 @@ def _frame(source: Source, rows: Rows) -> pd.DataFrame:
     """Return all rows with the column types that the schema declares, or raise NoTableError."""
     try:
         check_shape(*rows.shape())
-        made = rows.frame()
+        frame = rows.frame()
     except (ValueError, csv.Error) as error:  # pandas' ParserError is a ValueError
         raise NoTableError(f"no table in this result: {str(error).splitlines()[0][:200]}") from None
-    return typed(made, rows, declared(source.schema, rows, boxed=source.boxed))
+    return typed(frame, rows, declared(source.schema, rows, boxed=source.boxed))
 
 
 def found_texts(texts: Sequence[str]) -> list[str]:
@@ -261,9 +261,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
     """
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
-    said = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
-    read, is_whole = _in_json(said[:_READ])
-    is_whole = is_whole and len(said) <= _READ
+    text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
+    read, is_whole = _in_json(text[:_READ])
+    is_whole = is_whole and len(text) <= _READ
     lines = [line.rstrip() for line in cut(read, 4000).splitlines() if line.strip()]
     if not lines or (clue and whole == f"Error executing tool {tool}"):
         return clue or " and did not say why"
@@ -272,15 +272,15 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
     return ": " + "\n".join(shown if is_whole else [*shown, rest])
 
 
-def _in_json(said: str) -> tuple[str, bool]:
+def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(said)
+    start, value = json_in_text(text)
     words = _words(value)
     if not words:
-        return said, True
+        return text, True
     members = value if isinstance(value, dict) else {}
     others = [key for key, member in members.items() if key not in (*_WORDS, *_FLAGS) and member is not None]
-    return f"{said[:start].strip()} {words}".strip(), not others and said.rstrip().endswith(("}", "]"))
+    return f"{text[:start].strip()} {words}".strip(), not others and text.rstrip().endswith(("}", "]"))
 
 
 def _words(value: Any, depth: int = 0) -> str:
@@ -295,8 +295,8 @@ def _words(value: Any, depth: int = 0) -> str:
         return "; ".join(words for item in value[:_LINES] if (words := _words(item, depth + 1)))
     if not isinstance(value, dict) or depth > _DEEPEST:
         return ""
-    found = [_words(value[key], depth + 1) for key in _WORDS if key in value]
-    return ": ".join(dict.fromkeys(words for words in found if words))
+    texts = [_words(value[key], depth + 1) for key in _WORDS if key in value]
+    return ": ".join(dict.fromkeys(words for words in texts if words))
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
@@ -350,15 +350,15 @@ def names_the_text(texts: list[str], data: Any) -> bool:
     )
 
 
-def argument_value(data: Any, texts: list[str], wanted: str) -> Any:
-    """Return a result's value as an argument of type `wanted`: its text for a string, else its data.
+def argument_value(data: Any, texts: list[str], type_: str) -> Any:
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
 
     >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
     ([1, 2], '[1, 2]')
     >>> argument_value(None, ["tea"], "any")
     'tea'
     """
-    if len(texts) == 1 and (data is None or (wanted == "string" and not isinstance(data, str))):
+    if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
 
@@ -382,10 +382,7 @@ _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
 
 
 class _Result(ABC):
-    """A result with texts, data, tables and media.
-
-    `len`, indexing and iteration would be ambiguous. They raise a TypeError that names the forms.
-    """
+    """A result with texts, data, tables and media; `len`, indexing and iteration raise a TypeError."""
 
     raw: Any
     server: str
@@ -456,15 +453,15 @@ class _Result(ABC):
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
-        made = {}
+        frames = {}
         for name, (source, rows) in _named(self._sources()).items():
             with suppress(NoTableError):  # pandas cannot read it
-                made[name] = _frame(source, rows)
-        return made
+                frames[name] = _frame(source, rows)
+        return frames
 
     def _media(self, family: str) -> list[Media]:
-        found = (self._to_media(item) for item in getattr(self.raw, self._items_of))
-        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+        media_of_items = (self._to_media(item) for item in getattr(self.raw, self._items_of))
+        return [media for media in media_of_items if media is not None and media.mime_type.startswith(family)]
 
     @property
     def images(self) -> list[Media]:
@@ -580,10 +577,10 @@ class ToolResult(_Result):
         return self.raw.content
 
     def _found(self) -> list[str]:
-        found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
+        contents = [describe(self.data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-        return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
+        return contents + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
 
     @property
     def links(self) -> list[ResourceLink]:
@@ -617,11 +614,11 @@ class ToolResult(_Result):
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
 
-    def __mcp_argument__(self, wanted: str) -> Any:
+    def __mcp_argument__(self, type_: str) -> Any:
         """Return its value as an argument of a call: its single image or audio as bytes, its text, else its data."""
         self.raise_for_error()
-        media = self._media("") if wanted == "bytes" else []
-        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, wanted)
+        media = self._media("") if type_ == "bytes" else []
+        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, type_)
 
     @property
     def _name(self) -> str:
@@ -708,14 +705,14 @@ class ResourceResult(_Result):
         Raises:
             InvalidResponseError: The server's data is not base64.
         """
-        found = [_bytes(c) for c in self.contents]
-        return found if len(found) > 1 else b"".join(found)
+        parts = [_bytes(c) for c in self.contents]
+        return parts if len(parts) > 1 else b"".join(parts)
 
     @property
     def mime_type(self) -> str:
         """The MIME type of the first content; "" if the server gives none."""
-        said = self.contents[0].mime_type if self.contents else None
-        return mime(said) if said else ""
+        mime_type = self.contents[0].mime_type if self.contents else None
+        return mime(mime_type) if mime_type else ""
 
     def _sources(self) -> list[Source]:
         return list(map(in_contents, self.contents))
@@ -745,11 +742,11 @@ class ResourceResult(_Result):
             written.append(file)
         return written if len(written) != 1 else written[0]
 
-    def __mcp_argument__(self, wanted: str) -> Any:
+    def __mcp_argument__(self, type_: str) -> Any:
         """Return its value as an argument of a call: its bytes, text or data."""
-        if wanted == "bytes" or not self.texts:
+        if type_ == "bytes" or not self.texts:
             return self.bytes
-        return argument_value(self.data, self.texts, wanted)
+        return argument_value(self.data, self.texts, type_)
 
     def __repr__(self) -> str:
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._media("")[:3])
@@ -828,12 +825,12 @@ class PromptResult:
         from langchain_core.messages import AIMessage, HumanMessage
 
         classes = {"user": HumanMessage, "assistant": AIMessage}
-        found: list[BaseMessage] = []
+        messages: list[BaseMessage] = []
         for message in self.raw.messages:
             block = message.content
             content = block.text if block.type == "text" else [message_block(block)]
-            found.append(classes[message.role](content=content))
-        return found
+            messages.append(classes[message.role](content=content))
+        return messages
 
     def __len__(self) -> int:
         return len(self.raw.messages)
@@ -880,10 +877,10 @@ def fails(result: ToolResult, text: str) -> str:
 
 def equals(result: ToolResult, value: Any) -> str:
     """Return "" if the result's data, or its text if it has no data, equals `value`; else the difference."""
-    found = value_of(result)
-    if json_equal(found, value):
+    answer = value_of(result)
+    if json_equal(answer, value):
         return ""
-    lines = difflib.unified_diff(_pretty(value), _pretty(found), "expected", "got", lineterm="", n=2)
+    lines = difflib.unified_diff(_pretty(value), _pretty(answer), "expected", "got", lineterm="", n=2)
     return "it differs:\n" + "\n".join(f"  {line}" for line in islice(lines, DIFFERENCE))
 
 

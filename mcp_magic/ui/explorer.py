@@ -178,9 +178,9 @@ class Detail:
             self._doing.start(self._read(self._connection, self.item))
 
     async def _read(self, connection: Connection, item: Item) -> None:
-        problem, outputs = "", tuple[dict[str, Any], ...]()
+        problem, outputs = "", []
         try:
-            outputs = (result_output(await connection.read(item.key)),)
+            outputs.append(result_output(await connection.read(item.key)))
         except MCPMagicError as error:
             problem = str(error)
         finally:
@@ -273,51 +273,39 @@ def make_item(kind: str, server: str, definition: Any) -> Item:
 
 
 def search(items: Sequence[Item], text: str) -> list[Item]:
-    """Return the items that contain every word of `text`, matches in their names first.
-
-    The words may be anywhere and in any order, because the user searches while still typing.
-    """
+    """Return the items that contain every word of `text`, in any order, matches in their names first."""
     words = text.casefold().split()
     if not words:
         return list(items)
     first, *rest = words
-    found = [item for item in items if first in item.haystack]
+    matches = [item for item in items if first in item.haystack]
     for word in rest:
-        found = [item for item in found if word in item.haystack]
-    return sorted(found, key=lambda item: not all(word in item.names for word in words))
+        matches = [item for item in matches if word in item.haystack]
+    return sorted(matches, key=lambda item: not all(word in item.names for word in words))
 
 
 class Index:
     """The items of all open servers; only changed listings are indexed again."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
-        self._all: dict[str, list[Item]] = {kind: [] for kind in KINDS}
+        self._indexed: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
 
     def update(self, connections: Iterable[Connection]) -> None:
         """Index the listings of the open connections."""
-        made = {}
+        before, self._indexed = self._indexed, {}
         for connection in connections:
             if connection.state not in ("open", "connecting", "reconnecting"):
                 continue
             for kind in KINDS:
-                listed, known = connection.catalog.cached(kind), self._made.get((connection.name, kind))
-                unchanged = known is not None and known[0] is listed
-                items = known[1] if unchanged and known else [make_item(kind, connection.name, one) for one in listed]
-                made[connection.name, kind] = (listed, items)
-        self._made = made
-        for kind in KINDS:
-            self._all[kind] = [item for (_, of), (_, items) in made.items() if of == kind for item in items]
+                listing, indexed = connection.catalog.cached(kind), before.get((connection.name, kind))
+                if indexed is None or indexed[0] is not listing:
+                    indexed = listing, [make_item(kind, connection.name, definition) for definition in listing]
+                self._indexed[connection.name, kind] = indexed
 
     def items(self, kind: str, server: str | None = None) -> Sequence[Item]:
         """Return the items of a kind, of one server or of all."""
-        if server is None:
-            return self._all[kind]
-        return self._made.get((server, kind), ((), []))[1]
-
-    def counts(self, server: str | None = None) -> Mapping[str, int]:
-        """Return the number of items of each kind."""
-        return {kind: len(self.items(kind, server)) for kind in KINDS}
+        listings = [items for (name, of), (_, items) in self._indexed.items() if of == kind and server in (None, name)]
+        return listings[0] if len(listings) == 1 else [item for items in listings for item in items]
 
     def at(self, where: tuple[str, str, str]) -> Item | None:
         """Return the present item with this identity, or None."""
@@ -461,18 +449,17 @@ class Row:
             self._name.tooltip = content.tooltip
             self._name.button_style = "primary" if content.chosen else ""
         self._about.value = content.about
-        while len(self._buttons) < len(content.actions):
-            self._add_button()
+        while (number := len(self._buttons)) < len(content.actions):
+            self._buttons.append(self._scope.button("", "", partial(self._run, number)))
         buttons = self._buttons[: len(content.actions)]
         for button, action in zip(buttons, content.actions, strict=True):
             with button.hold_sync():
                 button.description, button.tooltip, button.disabled = action.label, action.tooltip, content.busy
         self.widget.children = (self._name, self._about, *buttons)
 
-    def _add_button(self) -> None:
-        button, number = self._scope.make(ipywidgets.Button, "button"), len(self._buttons)
-        button.on_click(lambda _: self._content.actions[number].run() if self._content is not None else None)
-        self._buttons.append(button)
+    def _run(self, number: int) -> None:
+        if self._content is not None:
+            self._content.actions[number].run()
 
 
 def about(item: Item, connection: Connection | None) -> Markup:
@@ -595,14 +582,8 @@ SETTLE_SECONDS = 0.05
 class Explorer:
     """All servers with their state and everything they offer, with cards and forms.
 
-    Args:
-        host: The host of the servers.
-        server: Show only this server at first.
-        offered: Servers that are not connected but can be, by name.
-        timeout: Returns the deadline of a form's request in seconds, or None; called when a form is opened.
-
-    Raises:
-        UnknownServerError: There is no such server.
+    At first it shows only `server`; an unknown one raises UnknownServerError. `offered` are servers that are not
+    connected but can be. `timeout` returns the deadline of a form's request in seconds, when the form is opened.
     """
 
     def __init__(
@@ -653,8 +634,6 @@ class Explorer:
         parts = (style, self.servers.pages.widget, tools, self.status, found)
         self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
-    # Display
-
     @property
     def kind(self) -> str:
         """The kind shown: "tools", "resources", "templates" or "prompts"."""
@@ -681,8 +660,7 @@ class Explorer:
             self.detail.update(connections.get(shown.server), self._index.at(shown.where))
 
     def _draw_kinds(self) -> None:
-        counts = self._index.counts(self.server)
-        options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
+        options = [(f"{kind} ({len(self._index.items(kind, self.server)):,})", kind) for kind in KINDS]
         if options != list(self.kinds.options):
             self._drawing, chosen = True, self.kind
             with self.kinds.hold_sync():  # setting the options selects the first one
@@ -703,8 +681,6 @@ class Explorer:
 
     def _is_chosen(self, item: Item) -> bool:
         return self.detail.item is not None and self.detail.item.where == item.where
-
-    # Actions
 
     def _content(self, item: Item) -> RowContent:
         tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
@@ -734,8 +710,8 @@ class Explorer:
     async def _refresh(self) -> None:
         self.refresh_button.disabled = True
         self._say("asking the servers …")
-        asked = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         self._say(*dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception)), error=True)
         self.refresh_button.disabled = False
 

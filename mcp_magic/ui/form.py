@@ -67,15 +67,9 @@ class Form:
         self.widget = self._scope.make(ipywidgets.VBox, "form", children=parts)
         self._show_face()  # without a check: nothing was entered yet, and the first check imports jsonschema
 
-    # Value
-
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values.
-
-        Raises:
-            ArgumentsError: They do not fit the schema; the message has at most three problems.
-        """
+        """The arguments as JSON values; an ArgumentsError with at most three problems if they do not fit."""
         value, problems = self._read()
         if problems:
             raise together([problem.text for problem in problems])
@@ -159,8 +153,6 @@ class Form:
         self._body.children = (self._json.widget if self.toggle.value else fields,)
         self.toggle.description, self.toggle.tooltip = _TO_FIELDS if self.toggle.value else _TO_JSON
 
-    # Problems
-
     def _check(self) -> bool:
         """Show the problems beside their fields, the rest at the bottom; return whether there are any."""
         problems = self._read()[1]
@@ -184,11 +176,11 @@ class Form:
 
     def _entry(self, path: Path) -> Entry | None:
         """Return the entry at a path, or its nearest ancestor that has an entry."""
-        found: Entry | None = None
+        entry: Entry | None = None
         place: Any = self.root
         for key in path:
             place = place.at(key)
             if place is None:
                 break
-            found = place
-        return found
+            entry = place
+        return entry

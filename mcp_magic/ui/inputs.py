@@ -66,10 +66,7 @@ class Input(ABC):
     """One value that the user enters. Subclasses make `self.widget`, and read and write it.
 
     Attributes:
-        field: The field of the schema.
-        widget: The ipywidget, or a box of several.
-        blank: The value of an empty input: "" for a text, [] for a list; UNSET if an empty input has no value, as for
-            a number.
+        blank: The value of an empty input: "" for a text, [] for a list, UNSET if an empty input has no value.
         rank: How specific the input is; see `register`.
         states: Whether the input itself can show "unset" and null; otherwise there are checkboxes for them.
     """
@@ -115,8 +112,6 @@ class Input(ABC):
     def entries(self) -> Iterator[tuple[str | int, Entry]]:
         """Yield the entries inside that have widgets, with their keys."""
         yield from ()
-
-    # For subclasses
 
     @property
     def hint(self) -> str:
@@ -236,9 +231,9 @@ class ChoiceInput(Input):
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
         choices = [choice for choice, _ in cls._choices(field)]
-        found = _find(choices, value)
+        position = _find(choices, value)
         # a merely equal number (1.0 for 1) would come back as the other one
-        return found is not None and repr(choices[found]) == repr(value)
+        return position is not None and repr(choices[position]) == repr(value)
 
     @classmethod
     def only(cls, field: Field) -> Any:
@@ -288,8 +283,8 @@ class SeveralInput(Input):
         """Whether a list holds only such values, each once."""
         if not isinstance(value, list) or field.item is None:
             return False
-        found = [_find([choice for choice, _ in cls._choices(field)], item) for item in value]
-        return len(set(found)) == len(found) and all(ChoiceInput.fits(field.item, item) for item in value)
+        positions = [_find([choice for choice, _ in cls._choices(field)], item) for item in value]
+        return len(set(positions)) == len(positions) and all(ChoiceInput.fits(field.item, item) for item in value)
 
     def _tick(self, number: int, ticked: bool) -> None:
         if not self._quiet:
@@ -300,8 +295,8 @@ class SeveralInput(Input):
         return [self._values[number] for number in self._ticked]
 
     def set(self, value: Any) -> None:
-        found = [_find(self._values, item) for item in (() if value is UNSET else value)]
-        self._ticked = [number for number in found if number is not None]
+        positions = [_find(self._values, item) for item in (() if value is UNSET else value)]
+        self._ticked = [number for number in positions if number is not None]
         with self._silently():
             for number, box in enumerate(self._boxes):
                 box.value = number in self._ticked
@@ -341,8 +336,6 @@ class Entry:
         self.widget = self._scope.make(ipywidgets.VBox, "row")
         self.input = self._fill(choose(field))
         self.restore()
-
-    # Value
 
     @property
     def initial(self) -> Any:
@@ -392,8 +385,6 @@ class Entry:
         self.set(value)
         if value == {}:
             self.input.set(UNSET)  # an empty object gets the initial values of its required entries
-
-    # Display
 
     def show_problem(self, text: str) -> None:
         """Show a problem below the input; "" removes it."""
@@ -457,8 +448,6 @@ class Entry:
         box.observe(on_tick, "value")
         return box
 
-    # Events
-
     def _sent(self, change: Any) -> None:
         if self._ticking:
             return
@@ -466,14 +455,14 @@ class Entry:
             self.give()
         else:
             self.set(UNSET)
-        self._told()
+        self._notify()
 
     def _nulled(self, change: Any) -> None:
         if self._ticking:
             return
         empty = UNSET if self.input.blank is UNSET or not self._place.required else _VALUE
         self._become(None if change["new"] else empty)
-        self._told()
+        self._notify()
 
     def _edited(self) -> None:
         """Update the state after a change of the input."""
@@ -481,13 +470,13 @@ class Entry:
         if empty:
             self._use(choose(self.field))  # JSON may have stood in for the former value
         self._become(UNSET if empty else _VALUE)
-        self._told()
+        self._notify()
 
     def _become(self, state: Any) -> None:
         self._state = state
         self._arrange()
 
-    def _told(self) -> None:
+    def _notify(self) -> None:
         self.touched = True
         self._on_change()
 
@@ -495,6 +484,16 @@ class Entry:
 # Additional names in an object, as `additionalProperties` and `patternProperties` allow.
 
 _ANYTHING = root_field(True)
+
+
+class _Row(NamedTuple):
+    """A value that can be removed, with its widgets; an item of a list also has a number, and buttons to move it."""
+
+    entry: Entry
+    widget: Any
+    scope: WidgetScope
+    number: Any = None
+    buttons: tuple[Any, ...] = ()
 
 
 class Names:
@@ -505,8 +504,7 @@ class Names:
         self._place = place
         self._scope = scope = place.scope
         self._taken = taken
-        self._rows: dict[str, tuple[Entry, Any]] = {}
-        self._parts: dict[str, WidgetScope] = {}
+        self._rows: dict[str, _Row] = {}
         self._name = scope.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
         add = scope.button("Add", "add this name", self._added, icon="plus")
         self._problem = scope.make(ipywidgets.HTML, "label")
@@ -516,8 +514,8 @@ class Names:
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
         """Yield the names and their entries."""
-        for name, (entry, _) in self._rows.items():
-            yield name, entry
+        for name, row in self._rows.items():
+            yield name, row.entry
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Show exactly these names and values."""
@@ -526,7 +524,7 @@ class Names:
         for name, value in values.items():
             if name not in self._rows:
                 self._put(name)
-            self._rows[name][0].set(value)
+            self._rows[name].entry.set(value)
         self._arrange()
 
     def _added(self) -> None:
@@ -548,9 +546,8 @@ class Names:
         entry = Entry(field, self._place.inside(scope, name or '""'))
         tooltip = f"remove {one_line(name, 60)}"
         remove = scope.button("", tooltip, lambda: self._removed(name), "small", icon="trash")
-        row = scope.make(ipywidgets.HBox, "", children=(remove, entry.widget))
-        self._rows[name] = (entry, row)
-        self._parts[name] = scope
+        widget = scope.make(ipywidgets.HBox, "", children=(remove, entry.widget))
+        self._rows[name] = _Row(entry, widget, scope)
         return entry
 
     def _removed(self, name: str) -> None:
@@ -558,12 +555,12 @@ class Names:
         self._place.on_change()
 
     def _drop(self, name: str) -> None:
-        del self._rows[name]
+        row = self._rows.pop(name)
         self._arrange()  # first, because a box that holds a closed widget cannot be sent
-        self._parts.pop(name).close()
+        row.scope.close()
 
     def _arrange(self) -> None:
-        self.widget.children = (*(row for _, row in self._rows.values()), self._line)
+        self.widget.children = (*(row.widget for row in self._rows.values()), self._line)
 
 
 # Which variant of a union a value is meant for.
@@ -613,16 +610,6 @@ _BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash"
 """Icon and tooltip of each button of an item."""
 
 
-class _Row(NamedTuple):
-    """An item with its buttons."""
-
-    entry: Entry
-    number: Any
-    buttons: tuple[Any, ...]
-    widget: Any
-    scope: WidgetScope
-
-
 @register("array", rank=0)
 class ArrayInput(Input):
     """A list of any items."""
@@ -643,8 +630,6 @@ class ArrayInput(Input):
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
         return isinstance(value, list)
-
-    # Value
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the items; an empty item counts as null and is added to `unread`."""
@@ -670,8 +655,6 @@ class ArrayInput(Input):
     def entries(self) -> Iterator[tuple[int, Entry]]:
         for index, row in enumerate(self._rows):
             yield index, row.entry
-
-    # Events
 
     def _added(self) -> None:
         row = self._make(len(self._rows))
@@ -713,7 +696,7 @@ class ArrayInput(Input):
             scope.button("", "", act, "small", icon=icon) for act, (icon, _) in zip(acts, _BUTTONS, strict=True)
         )
         box = scope.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
-        row = _Row(entry, number, buttons, box, scope)
+        row = _Row(entry, box, scope, number, buttons)
         return row
 
     def _arrange(self) -> None:
@@ -1009,8 +992,6 @@ class ObjectInput(Input):
         inside = f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
         return f"{inside} of {one_line(self.place.name, 60)}" if self.place.name else inside
 
-    # Folding
-
     def _toggled(self, change: Any) -> None:
         """Show or hide the entries; they are built when first shown."""
         inside = (self._build(),) if change["new"] else ()
@@ -1044,8 +1025,6 @@ class ObjectInput(Input):
         if self._names is None:
             self._names = Names(self.field, self._within, self._entries)
         return self._names
-
-    # Value
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         if self._built is None:

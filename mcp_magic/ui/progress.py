@@ -35,11 +35,7 @@ WANDERING = 25  # width, in per cent, of the piece that moves along a bar withou
 
 
 class Board:
-    """The calls of one cell that report progress or log messages.
-
-    Attributes:
-        running: The calls that have not ended.
-    """
+    """The calls of one cell that report progress or log messages."""
 
     def __init__(self) -> None:
         self.running: list[Report] = []
@@ -68,10 +64,10 @@ class Board:
 
     @property
     def _lines(self) -> list[str]:
-        told = [report for report in self._over if report.meter.count][-LINES:]
-        more = self._calls - len(told)
+        shown = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(shown)
         earlier = [f"… {counted(more, 'more calls')}"] if more > 0 else []
-        return [*earlier, *(outcome_text(report) for report in told)]
+        return [*earlier, *(outcome_text(report) for report in shown)]
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
         """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
@@ -145,8 +141,8 @@ def message_line(message: LogMessage) -> str:
     """Return a log message as text, possibly of several lines."""
     when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
     level = f"{one_line(message.level, 20)} " if message.level else ""
-    said = shorten(str(message.data), LOG_CHARACTERS)
-    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {said}")
+    text = shorten(str(message.data), LOG_CHARACTERS)
+    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {text}")
 
 
 def _counted(levels: Counter[str], forgotten: int) -> str:

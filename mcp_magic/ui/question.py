@@ -158,10 +158,6 @@ class Card:
     key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, the form, the main
     choice, Edit, the other choices, the fields beside them. The main choice is disabled until the user has opened each
     long value.
-
-    Attributes:
-        answer: Receives the reply.
-        editor: The editor of the form, if it is open.
     """
 
     def __init__(self, question: Question, scope: WidgetScope, post: Post) -> None:

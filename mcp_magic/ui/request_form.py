@@ -161,8 +161,6 @@ class Runner:
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self._report.meter.note(progress, total, message, time.perf_counter())
 
-    # Display
-
     def _show_progress(self) -> None:
         share = self._report.meter.share
         # without a known total the bar keeps moving, to show activity
@@ -392,20 +390,11 @@ class Completer:
 
 
 class RequestForm:
-    """A form that calls a tool, gets a prompt or reads a resource.
+    """A form that calls a tool, gets a prompt or reads a resource; `loop` is the connection's event loop.
 
     A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
-    written when the cell is shown, before there is an outcome, and again by `publish` when there is one.
-
-    Args:
-        connection: The connection to the server.
-        definition: The SDK's definition of the tool, the prompt or the resource template.
-        timeout: The deadline for an answer in seconds, or None.
-        loop: The connection's event loop; by default the running one.
-
-    Attributes:
-        name: The item as the user types it.
-        publish: Receives a mimebundle and whether it replaces the shown one; None if nothing can be replaced.
+    written when the cell is shown, before there is an outcome, and again by `publish` when there is one. It receives a
+    mimebundle and whether that replaces the shown one.
     """
 
     def __init__(
@@ -433,15 +422,9 @@ class RequestForm:
         self._build()
         self._first, self._was_changed = self.form.draft, False
 
-    # Outcome
-
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values.
-
-        Raises:
-            ArgumentsError: They do not fit the schema.
-        """
+        """The arguments as JSON values, or an ArgumentsError if they do not fit the schema."""
         return self.form.arguments
 
     @property
@@ -473,8 +456,7 @@ class RequestForm:
         """Do what the Run button does, wait, and return the result; None if it was cancelled.
 
         Raises:
-            ArgumentsError: The arguments do not fit; nothing was sent.
-            ToolError, SessionError: The request failed.
+            ArgumentsError, ToolError, SessionError: The arguments do not fit and were not sent, or the request failed.
         """
         await self._runner.run(self._work(), self._done)
         error = self._runner.error
@@ -496,8 +478,6 @@ class RequestForm:
         self._runner.cancel()
         self._scope.close()
         self._settled()
-
-    # Widgets
 
     def _build(self) -> None:
         make = self._scope.make
@@ -573,10 +553,10 @@ class RequestForm:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        found = bundle(self._parts())
+        data = bundle(self._parts())
         if not self._closed:
-            found |= widget_view(self.widget)
-        return only(found, include, exclude)
+            data |= widget_view(self.widget)
+        return only(data, include, exclude)
 
     def _ipython_display_(self) -> None:
         if self.publish is None:

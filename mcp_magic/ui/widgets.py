@@ -104,8 +104,8 @@ class WidgetScope:
         self._is_whole = shared is None
         self._shared = shared or Shared()
         self._on_close = on_close
-        self._made: dict[int, Any] = {}
-        self._inner: dict[int, WidgetScope] = {}
+        self._widgets: list[Any] = []
+        self._inner: set[WidgetScope] = set()
         self.complete: Complete | None = None
 
     @property
@@ -115,13 +115,10 @@ class WidgetScope:
 
     def part(self) -> WidgetScope:
         """Return a scope for a part of the form that may be closed earlier."""
-        inner = WidgetScope(self._shared, on_close=self._forget)
+        inner = WidgetScope(self._shared, on_close=lambda inner: self._inner.discard(inner))
         inner.complete = self.complete
-        self._inner[id(inner)] = inner
+        self._inner.add(inner)
         return inner
-
-    def _forget(self, inner: WidgetScope) -> None:
-        self._inner.pop(id(inner), None)
 
     def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
         """Return a new widget with a layout of `_LAYOUTS`."""
@@ -134,7 +131,7 @@ class WidgetScope:
             setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
-        self._made[id(widget)] = widget
+        self._widgets.append(widget)
         self._shared.count += 1
         return widget
 
@@ -146,12 +143,12 @@ class WidgetScope:
 
     def close(self) -> None:
         """Close all widgets of the scope and of its parts. Idempotent."""
-        for inner in list(self._inner.values()):
+        for inner in list(self._inner):
             inner.close()
-        for widget in self._made.values():
+        for widget in self._widgets:
             widget.close()
-        self._shared.count -= len(self._made)
-        self._made.clear()
+        self._shared.count -= len(self._widgets)
+        self._widgets.clear()
         self._on_close(self)
         if self._is_whole:
             self._shared.close()
@@ -292,17 +289,12 @@ def label_markup(field: Field, name: str, *, required: bool) -> str:
     parts: list[object] = [tag("b", one_line(name, 100))] if name else []
     if required and name:
         parts.append(tag("span", "*", class_="mcp-needed", title="required"))
-    parts.append(tag("span", _facts(field), class_="mcp-type"))
+    facts = [shorten(field.type_text, 120), shorten(field.constraints_text, 120), default_text(field)]
+    parts.append(tag("span", ", ".join(fact for fact in facts if fact), class_="mcp-type"))
     title = field.title if field.title.casefold() != name.replace("_", " ").casefold() else ""
-    said = shorten("\n".join(text for text in (title, field.description) if text), MAX_DESCRIPTION)
-    hint = tag("div", said, class_="mcp-hint") if said else Markup()
+    text = shorten("\n".join(text for text in (title, field.description) if text), MAX_DESCRIPTION)
+    hint = tag("div", text, class_="mcp-hint") if text else Markup()
     return tag("div", joined([joined(parts, " "), hint]), class_="mcp-form")
-
-
-def _facts(field: Field) -> str:
-    limits = shorten(field.constraints_text, 120)
-    facts = [shorten(field.type_text, 120), limits, default_text(field)]
-    return ", ".join(fact for fact in facts if fact)
 
 
 def default_text(field: Field) -> str:
