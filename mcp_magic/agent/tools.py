@@ -235,10 +235,7 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
     **dict.fromkeys(("minProperties", "maxProperties"), _count),
     **dict.fromkeys(("items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"), _part),
-    **dict.fromkeys(
-        ("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
-        _part_or_flag,
-    ),
+    **dict.fromkeys(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"), _part_or_flag),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
     **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
 }
