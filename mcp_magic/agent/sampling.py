@@ -143,7 +143,7 @@ class ModelSampler:
     def _model(self, setting: Any) -> BaseChatModel:
         if self._made is None or self._made[0] is not setting:
             self._made = (setting, make_model(setting))
-        return make_model(self._made[1])  # a cassette may have come in since it was made
+        return self._made[1]
 
     def _other(self, hint: str, configured: str) -> BaseChatModel | None:
         provider, colon, _ = hint.partition(":")
@@ -154,7 +154,7 @@ class ModelSampler:
                 self._hinted[hint] = make_model(hint)
         except MCPMagicError:
             return None
-        return make_model(self._hinted[hint])
+        return self._hinted[hint]
 
 
 def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
