@@ -147,7 +147,9 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.messages.ai import add_ai_message_chunks
 
-    parts = [part async for part in model.astream(list(messages))]
+    from mcp_magic.agent.cassette import answer_parts
+
+    parts = await answer_parts(model, list(messages))
     if not parts:
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableBinding
 
-from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import model_error, model_name
 from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
@@ -26,7 +26,9 @@ from mcp_magic.errors import CassetteError, ModelError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import Runnable
 
     from mcp_magic.cassette.cassette import Cassette
 
@@ -71,16 +73,6 @@ def _joined(chunks: list[dict[str, Any]]) -> AIMessage:
     message = message_chunk_to_message(add_ai_message_chunks(first, *others))
     assert isinstance(message, AIMessage)
     return message
-
-
-def whole(turn: Turn) -> ChatResult:
-    """Return a turn as a whole answer."""
-    answers: list[dict[str, Any]] = [part["answer"] for part in turn.parts if "answer" in part]
-    if not turn.parts:
-        message = AIMessage(content="")
-    else:
-        message = AIMessage(**answers[0]) if answers else _joined([part["chunk"] for part in turn.parts])
-    return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
@@ -152,7 +144,7 @@ class Turns:
         for entry in cassette.content.turns:
             self._read(entry)
 
-    def asked(self, model: str, messages: Sequence[BaseMessage], stop: Any, kwargs: Mapping[str, Any]) -> Asked:
+    def asked(self, model: str, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> Asked:
         """Return the part of a request that a match compares."""
         numbers: dict[str, str] = {}
         said = [_message(message, numbers) for message in messages]
@@ -162,7 +154,7 @@ class Turns:
             model,
             masked(self._cassette, said, ""),
             masked(self._cassette, tools, "tools/list"),
-            list(stop or kwargs.get("stop") or ()),
+            list(kwargs.get("stop") or ()),
         )
 
     def find(self, asked: Asked) -> Turn | None:
@@ -223,7 +215,8 @@ class Turns:
 
     def _check(self, turn: Turn) -> None:
         try:
-            whole(turn)
+            parts: list[Any] = [chunk.message for _, chunk in chunks(turn)]
+            add_ai_message_chunks(*parts)
         except Exception as error:
             number = next(number for number, each in self._turns.items() if each is turn)
             problem = f"the reply is not a model's answer: {one_line(f'{type(error).__name__}: {error}', 200)}"
@@ -275,7 +268,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
 
     found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
-    if calls := calls_of(message):
+    if calls := [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]:
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers repeat the calls in the content
             found["content"] = [
@@ -300,21 +293,10 @@ def _tool(tool: Any) -> Any:
     return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
 
 
-# Recorded models: chat models that write their turns to the inserted cassette, or replay them from it.
-#
-# A recorded model is a copy whose class puts the methods below before those of the original class. So its type, its
-# fields and its `bind_tools` work as before. A streamed turn is collected chunk by chunk and written at its end,
-# because a secret may span chunks.
+# A model's turn with a cassette in. It is written at its end, because a secret may span chunks.
 
 SHORTENED = 0.005
 """Longest pause between chunks in seconds, unless the recorded pauses are kept."""
-
-
-def recorded(model: BaseChatModel) -> BaseChatModel:
-    """Return a model that records or replays; the same model if no cassette is in."""
-    if deck.cassette is None or isinstance(model, _Recorded):
-        return model
-    return _as(model, _kind(type(model)))
 
 
 def stand_in(name: str) -> BaseChatModel | None:
@@ -339,117 +321,57 @@ class StandIn(LocalModel):
         raise ModelError(f"{self.model} is only replayed here: it cannot be made (is its key set?)")
 
 
-class _Recorded:
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                return whole(turn.recorded)
-            result = _raw(self)._generate(messages, stop=stop, run_manager=run_manager, **kwargs)
-            turn.answered(result)
-            return result
+class _Replay(StandIn):
+    """Streams one recorded turn."""
 
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Any:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                return whole(turn.recorded)
-            result = await _raw(self)._agenerate(messages, stop=stop, run_manager=run_manager, **kwargs)
-            turn.answered(result)
-            return result
-
-
-class _Streamed(_Recorded):
-    def _stream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                for pause, chunk in chunks(turn.recorded):
-                    time.sleep(turn.pause(pause))
-                    yield chunk
-            else:
-                for chunk in _raw(self)._stream(messages, stop=stop, **kwargs):
-                    turn.came(chunk)
-                    yield chunk
+    turn: Any
+    longest: float
 
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                for pause, chunk in chunks(turn.recorded):
-                    await asyncio.sleep(turn.pause(pause))
-                    yield chunk
-            else:
-                async for chunk in _raw(self)._astream(messages, stop=stop, **kwargs):
-                    turn.came(chunk)
-                    yield chunk
+        for pause, chunk in chunks(self.turn):
+            await asyncio.sleep(min(pause, self.longest))
+            yield chunk
 
 
-@lru_cache(maxsize=64)
-def _kind(cls: type[BaseChatModel]) -> type[BaseChatModel]:
-    streams = cls._stream is not BaseChatModel._stream or cls._astream is not BaseChatModel._astream
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return type(cls.__name__, (_Streamed if streams else _Recorded, cls), names)
-
-
-def _as(model: BaseChatModel, cls: type) -> BaseChatModel:
-    made = model.model_copy()
-    object.__setattr__(made, "__class__", cls)
-    return made
-
-
-def _raw(model: Any) -> Any:
-    """Return a recorded model with its own class, and its present fields."""
-    return _as(model, type(model).__bases__[1])
-
-
-class _TurnInProgress:
-    """A turn that is recorded or replayed, or passed through if no cassette is in.
+async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> list[Any]:
+    """Return the parts of a model's answer; with a cassette in, they are recorded or replayed.
 
     Raises:
         CassetteError: The turn was not recorded, and the cassette only replays.
         ModelError: The recorded turn is an error of the model.
     """
-
-    def __init__(self, model: Any, messages: list[BaseMessage], stop: Any, kwargs: dict[str, Any]) -> None:
-        self._model, self._cassette = model, deck.cassette
-        self._parts: list[dict[str, Any]] = []
-        self._last = time.monotonic()
-        self._ended = False
-        self.recorded: Turn | None = None
-        if self._cassette is None:
-            return
-        turns = turns_of(self._cassette)
-        self._asked = turns.asked(model_name(model), messages, stop, kwargs)
-        self.recorded = turns.find(self._asked) if self._cassette.replays else None
-        if self.recorded is None and not self._cassette.records:
-            raise CassetteError(turns.explain(self._asked))
-        if self.recorded is not None and self.recorded.error:
-            raise ModelError(self.recorded.error)
-
-    def pause(self, recorded: float) -> float:
-        return recorded if self._cassette and self._cassette.pauses else min(recorded, SHORTENED)
-
-    def came(self, chunk: ChatGenerationChunk) -> None:
-        pause, self._last = tenths(self._last)
-        self._parts.append({"chunk": message_fields(chunk.message), **pause})
-        self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
-
-    def answered(self, result: ChatResult) -> None:
-        pause, self._last = tenths(self._last)
-        self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
-
-    def __enter__(self) -> _TurnInProgress:
-        return self
-
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: object) -> None:
-        cassette = self._cassette
-        if cassette is None or not cassette.recording or self.recorded is not None:
-            return
-        if isinstance(exc, Exception):
-            error = model_error(exc, self._model)
-            turns_of(cassette).write(self._asked, [], cassette.masker.text(str(error)))
-        elif exc is None or (self._ended and isinstance(exc, GeneratorExit)):  # a reader may stop after the last chunk
-            turns_of(cassette).write(self._asked, hidden(cassette, self._parts))
+    cassette = deck.cassette
+    if cassette is None:
+        return [part async for part in runnable.astream(messages)]
+    model: Any = runnable
+    kwargs: dict[str, Any] = {}
+    while isinstance(model, RunnableBinding):
+        kwargs, model = {**model.kwargs, **kwargs}, model.bound
+    turns = turns_of(cassette)
+    asked = turns.asked(model_name(model), messages, kwargs)
+    recorded = turns.find(asked) if cassette.replays else None
+    if recorded is not None:
+        if recorded.error:
+            raise ModelError(recorded.error)
+        replay = _Replay(model=asked.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
+        return [part async for part in replay.astream(messages)]
+    if not cassette.records:
+        raise CassetteError(turns.explain(asked))
+    parts: list[Any] = []
+    lines: list[dict[str, Any]] = []
+    last = time.monotonic()
+    try:
+        async for part in runnable.astream(messages):
+            pause, last = tenths(last)
+            kind = "chunk" if isinstance(part, AIMessageChunk) else "answer"
+            lines.append({kind: message_fields(part), **pause})
+            parts.append(part)
+    except Exception as error:
+        if cassette.recording:
+            turns.write(asked, [], cassette.masker.text(str(model_error(error, model))))
+        raise
+    if cassette.recording:
+        turns.write(asked, hidden(cassette, lines))
+    return parts

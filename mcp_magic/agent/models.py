@@ -182,31 +182,30 @@ def make_model(model: Any) -> BaseChatModel:
 
     Args:
         model: `"PROVIDER:NAME"` for LangChain's `init_chat_model` (which knows the provider of well-known names),
-            `"offline"` or "" for the model without weights, or a chat model. With a cassette in, the model is recorded
-            or replayed.
+            `"offline"` or "" for the model without weights, or a chat model.
 
     Raises:
         MissingDependencyError: LangChain or the provider's package is not installed; the message has the pip line.
         ModelError: There is no such provider, or its key is not set; the message names the variable.
     """
-    from mcp_magic.agent.cassette import recorded, stand_in
+    from mcp_magic.agent.cassette import stand_in
 
     if not isinstance(model, str):
-        return recorded(_checked(model))
+        return _checked(model)
     name = model.strip()
     if name in ("", OFFLINE):
         from mcp_magic.agent.offline import OfflineModel
 
-        return recorded(OfflineModel())
+        return OfflineModel()
     problem: MCPMagicError
     try:
-        return recorded(_provided(name))
+        return _provided(name)
     except MCPMagicError as error:
         problem = error
     replayed = stand_in(name)  # a recorded model that cannot be made here is only replayed
     if replayed is None:
         raise problem
-    return recorded(replayed)
+    return replayed
 
 
 def _checked(model: Any) -> BaseChatModel:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
-    from mcp_types import ModelPreferences
 
     from mcp_magic.ask.sampling import SamplingRequest
 
@@ -121,7 +120,9 @@ class ModelSampler:
         """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
         preferences = asked.preferences
         hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
-        notes = _unweighed(preferences)
+        given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
+        listed = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+        notes = (f"its priorities ({listed}) choose nothing: one model is configured",) if listed else ()
         setting = self._configured()
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
         for hint in filter(None, hints):
@@ -143,7 +144,7 @@ class ModelSampler:
     def _model(self, setting: Any) -> BaseChatModel:
         if self._made is None or self._made[0] is not setting:
             self._made = (setting, make_model(setting))
-        return make_model(self._made[1])  # a cassette may have come in since it was made
+        return self._made[1]
 
     def _other(self, hint: str, configured: str) -> BaseChatModel | None:
         provider, colon, _ = hint.partition(":")
@@ -154,14 +155,7 @@ class ModelSampler:
                 self._hinted[hint] = make_model(hint)
         except MCPMagicError:
             return None
-        return make_model(self._hinted[hint])
-
-
-def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
-    """Return a note that priorities choose nothing, if the server gives any."""
-    given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
-    said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
-    return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
+        return self._hinted[hint]
 
 
 def _tools(asked: SamplingRequest) -> dict[str, Renamed]:

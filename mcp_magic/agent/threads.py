@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.agent.graph import AgentState
@@ -175,6 +175,9 @@ def thread_names(where: Any = None) -> list[str]:
 SUMMARY = "mcp_magic"
 """The key of the summary in a checkpoint's metadata."""
 
+AFTER = "after"
+"""The key in a summary of the failed place's checkpoint that a thread in memory continues."""
+
 LAST = 80
 """Characters of the last request in a summary."""
 
@@ -271,7 +274,7 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
             before = config["configurable"].get("checkpoint_id")
             known = await self._spare.aget_tuple({"configurable": {"thread_id": thread}})
             goes_on = known is not None and known.config["configurable"]["checkpoint_id"] == before
-            about[SUMMARY]["after"] = _base(known) if known and goes_on else before
+            about[SUMMARY][AFTER] = _summary_in(known).get(AFTER) if known and goes_on else before
             # the memory may lack all channels, so all versions count as new
             return await self._spare.aput(config, checkpoint, about, checkpoint["channel_versions"])
 
@@ -358,15 +361,14 @@ async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConf
     return found
 
 
-def _base(found: CheckpointTuple) -> Any:
-    """Return the id of the failed place's checkpoint that a thread in memory continues, if any."""
+def _summary_in(found: CheckpointTuple) -> dict[str, Any]:
     about: Any = found.metadata.get(SUMMARY)
-    return about.get("after") if isinstance(about, dict) else None
+    return about if isinstance(about, dict) else {}
 
 
 def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
     """Whether a thread in memory continues that of the place, which works again, and is longer. Ids sort by time."""
-    base = _base(kept)
+    base = _summary_in(kept).get(AFTER)
     return found is None or (base is not None and str(found.config["configurable"]["checkpoint_id"]) <= base)
 
 
@@ -416,12 +418,11 @@ async def list_threads(saver: FallbackSaver) -> list[ThreadSummary]:
     Raises:
         ThreadError: The place cannot be read.
     """
-    return [
-        ThreadSummary(
-            thread, about.get("requests", 0), about.get("steps", 0), about.get("last", ""), about.get("changed", "")
-        )
-        for thread, about in await saver.newest(MOST)
-    ]
+    found = []
+    for thread, about in await saver.newest(MOST):
+        counts = about.get("requests", 0), about.get("steps", 0)
+        found.append(ThreadSummary(thread, *counts, about.get("last", ""), about.get("changed", "")))
+    return found
 
 
 async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
@@ -452,7 +453,9 @@ async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name:
     messages = until_turn(await messages_of(saver, thread), turn, thread)
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
-    await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
+    graph = StateGraph(AgentState).add_node("keep", lambda state: {}).add_edge(START, "keep")
+    writer = graph.compile(checkpointer=saver)  # LangGraph writes the state of a thread through a graph
+    await writer.aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
     return sum(map(is_turn, messages))
 
 
@@ -484,12 +487,3 @@ async def _messages(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
     found = await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
     return messages
-
-
-def _writer(saver: FallbackSaver) -> Any:
-    """Return a graph that does nothing; LangGraph writes the state of a thread through a graph."""
-    graph = StateGraph(AgentState)
-    graph.add_node("keep", lambda state: {})
-    graph.add_edge(START, "keep")
-    graph.add_edge("keep", END)
-    return graph.compile(checkpointer=saver)

@@ -179,10 +179,6 @@ def _part(value: Any, level: _Level) -> Any:
     return _schema(value, level) if isinstance(value, bool | Mapping) else _NOT_VALID
 
 
-def _part_or_flag(value: Any, level: _Level) -> Any:
-    return value if isinstance(value, bool) else _part(value, level)
-
-
 def _parts(value: Any, level: _Level) -> Any:
     parts = [_part(each, level) for each in value[: level.budget.take(len(value))]] if isinstance(value, list) else []
     return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
@@ -237,7 +233,7 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     **dict.fromkeys(("items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"), _part),
     **dict.fromkeys(
         ("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
-        _part_or_flag,
+        lambda value, level: value if isinstance(value, bool) else _part(value, level),
     ),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
     **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
@@ -350,9 +346,10 @@ def _together(alternatives: list[Schema]) -> Schema:
         return alternatives[0]
     named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]
     names = dict.fromkeys(name for properties in named for name in properties)
-    merged: Schema = {
-        "properties": {name: _either(properties[name] for properties in named if name in properties) for name in names}
-    }
+    merged: Schema = {"properties": {}}
+    for name in names:
+        different = distinct([properties[name] for properties in named if name in properties])
+        merged["properties"][name] = different[0] if len(different) == 1 else {"anyOf": different}
     required = [each["required"] if isinstance(each.get("required"), list) else [] for each in alternatives]
     everywhere = [name for name in required[0] if all(name in each for each in required)]
     if everywhere:
@@ -360,14 +357,6 @@ def _together(alternatives: list[Schema]) -> Schema:
     if all(each.get("additionalProperties") is False for each in alternatives):
         merged["additionalProperties"] = False
     return merged
-
-
-def _either(schemas: Iterable[Any]) -> Any:
-    different: list[Any] = []
-    for schema in schemas:
-        if schema not in different:
-            different.append(schema)
-    return different[0] if len(different) == 1 else {"anyOf": different}
 
 
 def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
@@ -441,7 +430,12 @@ class Registry:
     async def refresh(self) -> dict[str, Offer]:
         """Return the current tools by the model's name; if a server cannot list its tools, its cached list counts."""
         connections = [self.host[n] for n in self.servers if n in self.host] if self.servers else self.host.find()
-        listings = [(connection, await _tools(connection)) for connection in connections]
+        listings: list[tuple[Connection, tuple[Any, ...]]] = []
+        for connection in connections:
+            try:
+                listings.append((connection, await connection.listing("tools")))
+            except MCPMagicError:
+                listings.append((connection, connection.catalog.cached("tools")))
         known = tuple(part for pair in listings for part in pair)
         if len(known) != len(self._known) or any(a is not b for a, b in zip(known, self._known, strict=True)):
             self._known, self.offers = known, self._offers(listings)
@@ -464,15 +458,17 @@ class Registry:
         return offer.person_name if offer else Names(()).person(name)
 
     def _offers(self, listings: Sequence[tuple[Connection, Sequence[Tool]]]) -> dict[str, Offer]:
-        matching = [(c, tool) for c, tools in listings for tool in tools if self._may(c.name, tool.name)]
+        matching = []
+        for connection, tools in listings:
+            for tool in tools:
+                name = f"{connection.name}:{tool.name}"
+                if not self.patterns or any(fnmatchcase(name, pattern) for pattern in self.patterns):
+                    matching.append((connection, tool))
         offered = [(c, tool) for c, tool in matching if not app_only(tool)]
         self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
         names = Names((c.name, tool.name) for c, tool in offered)
         called = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
         return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in called}
-
-    def _may(self, server: str, tool: str) -> bool:
-        return not self.patterns or any(fnmatchcase(f"{server}:{tool}", pattern) for pattern in self.patterns)
 
 
 _functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
@@ -484,13 +480,6 @@ def _function(connection: Connection, name: str, tool: Tool) -> Function:
     if name not in known or known[name][0] is not tool:
         known[name] = (tool, function_of(name, tool))
     return known[name][1]
-
-
-async def _tools(connection: Connection) -> tuple[Any, ...]:
-    try:
-        return await connection.listing("tools")
-    except MCPMagicError:
-        return connection.catalog.cached("tools")
 
 
 # The listing of the tools as a model gets them, with about how many tokens they cost at each turn.

@@ -675,12 +675,7 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
         about=lambda texts: request_part(with_request_texts(asked, texts), expected),
         choices=(
             Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
-            Choice(
-                "approve",
-                typed="approve and show me the [r]eply first",
-                sends=True,
-                extra={"show_reply": True},
-            ),
+            Choice("approve", typed="approve and show me the [r]eply first", sends=True, extra={"show_reply": True}),
             EDIT_TEXTS,
             Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
         ),

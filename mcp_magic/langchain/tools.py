@@ -249,7 +249,7 @@ class MCPTool(StructuredTool):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
 
-    async def _arun(self, *args: Any) -> Any:
+    async def _arun(self, *args: Any) -> Any:  # type: ignore[override]
         assert self.coroutine is not None
         return await self.coroutine(*args)
 

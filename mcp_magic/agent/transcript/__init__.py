@@ -348,9 +348,7 @@ def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessag
 
 
 def events_of(
-    messages: Iterable[BaseMessage],
-    person_name: Callable[[str], str],
-    definitions: Mapping[str, Tool],
+    messages: Iterable[BaseMessage], person_name: Callable[[str], str], definitions: Mapping[str, Tool]
 ) -> Iterator[dict[str, Any]]:
     """Yield the events of the run that made these messages."""
     turn = 0
