@@ -739,10 +739,10 @@ def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
         ValueError: The content does not fit, or the schema is invalid or refers to another document.
     """
     compiled = _compile(schema, answers=True)
-    if not compiled.has_patterns and compiled.fits(structured):  # in the way of each call
+    if not compiled.has_patterns and compiled.fits(structured):
         return ""
     with unchecked() as patterns:
-        if compiled.has_patterns and compiled.fits(structured):
+        if compiled.fits(structured):
             return _remark("the answer was", patterns)
     if compiled.given_up:
         return f"the answer was {_TOO_LONG}"
