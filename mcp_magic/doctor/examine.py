@@ -40,7 +40,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -147,6 +147,9 @@ STEPS = (
     *("resolve", "connect", "TLS", "HTTP", "handshake", "version", "capabilities", "lists", "schemas"),
     *("ping", "call", "close"),
 )
+
+
+SLOW_CLOSE_SECONDS = 2.0  # a server should end when its client leaves
 
 
 class _Examination:
@@ -274,7 +277,9 @@ class _Examination:
                 judge_ending(self._ending, step)
             started = time.perf_counter()
             await self._connection.close()
-            judge_closing(time.perf_counter() - started, step)
+            seconds = time.perf_counter() - started
+            note = step.ok if seconds < SLOW_CLOSE_SECONDS else step.warn
+            note(f"the session ended in {duration(seconds)}")
 
     def _clear_up(self) -> None:
         """End what still runs, without waiting, so that an interrupt takes effect at once."""
