@@ -241,7 +241,7 @@ class _Examination:
                 await look_at_connection(spec, step)
         with self.step("TLS") as step:
             if hidden or not secure:
-                step.skip(hidden or "not encrypted")
+                step.skip(hidden if secure else "not encrypted")
             else:
                 await look_at_tls(spec, step)
         if not isinstance(spec, HttpSpec):
@@ -304,7 +304,7 @@ class _Examination:
             if not isinstance(spec, UrlSpec):
                 step.skip("no network between")
             elif not spec.url.startswith(("https:", "wss:")) or why_hidden(spec):
-                step.skip(why_hidden(spec) or "not encrypted")
+                step.skip("not encrypted" if spec.url.startswith(("http:", "ws:")) else why_hidden(spec))
             else:
                 with suppress(Stop):  # the session works all the same
                     await look_at_tls(spec, step)
