@@ -40,7 +40,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -149,6 +149,9 @@ STEPS = (
 )
 
 
+SLOW_CLOSE_SECONDS = 2.0  # a server should end when its client leaves
+
+
 class _Examination:
     """The examination of one server. `call` is the tool to call, "" to pick one, None for none."""
 
@@ -238,7 +241,7 @@ class _Examination:
                 await look_at_connection(spec, step)
         with self.step("TLS") as step:
             if hidden or not secure:
-                step.skip(hidden or "not encrypted")
+                step.skip(hidden if secure else "not encrypted")
             else:
                 await look_at_tls(spec, step)
         if not isinstance(spec, HttpSpec):
@@ -274,7 +277,9 @@ class _Examination:
                 judge_ending(self._ending, step)
             started = time.perf_counter()
             await self._connection.close()
-            judge_closing(time.perf_counter() - started, step)
+            seconds = time.perf_counter() - started
+            note = step.ok if seconds < SLOW_CLOSE_SECONDS else step.warn
+            note(f"the session ended in {duration(seconds)}")
 
     def _clear_up(self) -> None:
         """End what still runs, without waiting, so that an interrupt takes effect at once."""
@@ -299,7 +304,7 @@ class _Examination:
             if not isinstance(spec, UrlSpec):
                 step.skip("no network between")
             elif not spec.url.startswith(("https:", "wss:")) or why_hidden(spec):
-                step.skip(why_hidden(spec) or "not encrypted")
+                step.skip("not encrypted" if spec.url.startswith(("http:", "ws:")) else why_hidden(spec))
             else:
                 with suppress(Stop):  # the session works all the same
                     await look_at_tls(spec, step)

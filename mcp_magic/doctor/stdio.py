@@ -352,8 +352,6 @@ class ServerProcess:
 
 # The step connect for a command: start the process, send the opening requests, and end it.
 
-SLOW_CLOSE_SECONDS = 2.0
-
 DISCOVER_SECONDS = 10.0
 """Deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does."""
 
@@ -463,12 +461,3 @@ def judge_ending(ending: Ending, step: Step) -> None:
         step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
     if ending.children:
         step.warn("it leaves processes behind that it started", "end them when it ends")
-
-
-def judge_closing(seconds: float, step: Step) -> None:
-    """Note how long closing a session took."""
-    what = f"the session ended in {duration(seconds)}"
-    if seconds > SLOW_CLOSE_SECONDS:
-        step.warn(what, "a server should end when its client leaves")
-    else:
-        step.ok(what)

@@ -503,11 +503,14 @@ def from_text(text: str, field: Field) -> Any:
         return text
     try:
         return reader(text, field)
-    except UnfitText:
+    except ValueError:
         if "type" not in field.schema and field.kind in ("object", "array"):
             # The kind was inferred from other keywords; JSON Schema allows text here too.
             return text
-        raise
+        raise UnfitText from None
+
+
+# Readers of a kind. They raise a ValueError if the text is no value of it.
 
 
 def _read_string(text: str, field: Field) -> str:
@@ -520,20 +523,13 @@ def _read_integer(text: str, field: Field) -> int:
     match = _INTEGER.fullmatch(text.strip())
     if match is None:
         raise UnfitText
-    return _exact(match[1])
-
-
-def _exact(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:  # more than 4,300 digits, which json cannot write either
-        raise UnfitText from None
+    return int(match[1])
 
 
 def _read_number(text: str, field: Field) -> int | float:
     text = text.strip()
     if re.fullmatch(r"[+-]?[0-9]+", text):
-        return _exact(text)
+        return int(text)
     if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text)):
         raise UnfitText
     return value
@@ -583,10 +579,7 @@ def _read_array(text: str, field: Field) -> list[Any]:
 
 
 def _read_object(text: str, field: Field) -> dict[str, Any]:
-    try:
-        value = read_json(text)
-    except ValueError:
-        raise UnfitText from None
+    value = read_json(text)
     if not isinstance(value, dict):
         raise UnfitText
     return value

@@ -150,12 +150,12 @@ def _returned(output_schema: Mapping[str, Any] | None) -> str:
     if not output_schema:
         return ""
     root = root_field(output_schema)
-    lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
+    children = root.children
     # FastMCP wraps a result that is not an object as {"result": ...}, and `.data` unwraps it.
-    if len(root.children) == 1 and root.children[0].name == "result":
-        return "\n".join([lines[0], f"    A ToolResult; its `.data` is {root.children[0].type_text}."])
-    lines += [f"        {child.describe()}" for child in root.children]
-    return "\n".join(lines)
+    if len(children) == 1 and children[0].name == "result":
+        root, children = children[0], ()
+    lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
+    return "\n".join([*lines, *(f"        {child.describe()}" for child in children)])
 
 
 def bind_arguments(

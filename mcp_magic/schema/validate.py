@@ -508,7 +508,7 @@ def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
             if values * max(steps[:levels]) > MAX_STEPS:
                 return False
         try:
-            is_sure = bool(native.is_valid(value))
+            is_sure: bool = native.is_valid(value)
         except Exception:  # a key that is not text, a lone surrogate
             is_sure = False
         if _ended:
@@ -706,7 +706,8 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     ({'type': 'png', 'scale': 'css'}, {'scale': 'css'})
     """
     sent = json_arguments(arguments, schema)
-    compiled, filled = _compile(schema), dict[str, Any]()
+    compiled = _compile(schema)
+    filled: dict[str, Any] = {}
     # what `takes` does, without a call more on the way of each `%mcp call`
     if not ((compiled.names is None or compiled.names.issuperset(sent)) and compiled.fits(sent)):
         sent = _completed(sent, root_field(schema), (), filled)
