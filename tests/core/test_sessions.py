@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,15 @@ async def until(true: Callable[[], bool], timeout: float = 60.0) -> None:
             await asyncio.sleep(0.01)
 
 
-def children() -> list[psutil.Process]:
-    """Return the server processes of this test; other tests may have left a browser or a Jupyter server."""
-    mine = psutil.Process().children()
-    ours = ("notebooks/servers", PLAIN[1])
-    return [process for process in mine if any(part in word for word in process.cmdline() for part in ours)]
+def children(*parts: str) -> list[psutil.Process]:
+    """Return the server processes of this test that run; other tests may have left a browser or a Jupyter server."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.Error):  # it has ended meanwhile
+            line = " ".join(process.cmdline())
+            if any(part in line for part in parts or ("notebooks/servers", PLAIN[1])):
+                found.append(process)
+    return found
 
 
 async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> None:
