@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -364,13 +364,12 @@ async def test_what_waits_beside_an_approved_call_does_not_let_it_go_out_changed
     assert said[1] == "worked with {'text': 'x'}"
 
 
-@pytest.mark.timed
-async def test_ten_thousand_tools_cost_little(host: Host) -> None:
+def test_ten_thousand_tools_cost_little() -> None:
     tools = [tool(name=f"tool_{number}") for number in range(10_000)]
     known = Definitions()
-    started = asyncio.get_running_loop().time()
+    started = time.thread_time()
     known.saw("s", tools)
-    first = asyncio.get_running_loop().time() - started
+    first = time.thread_time() - started
     known.saw("s", [each.model_copy() for each in tools])
     assert first < 0.5
-    assert asyncio.get_running_loop().time() - started < 5
+    assert time.thread_time() - started < 5

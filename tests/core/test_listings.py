@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from mcp.server import Server
 from mcp.server.mcpserver import MCPServer
@@ -16,7 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.session.catalog import MAX_PAGES, all_pages
 from tests.core.asgi import Forgetful, serving
-from tests.core.test_sessions import until
+from tests.core.test_sessions import children, until
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ async def test_a_session_that_is_lost_is_named_where_a_tool_is_looked_for_that_i
     pages = {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}]}
     half = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="half")
     await host.connect(load("math_server").server, name="math")
-    next(child for child in psutil.Process().children() if str(SICK) in child.cmdline()).kill()
+    children(str(SICK))[0].kill()
     await until(lambda: half.state == "lost")
     with pytest.raises(errors.UnknownToolError) as caught:
         await host.resolve("t1")
