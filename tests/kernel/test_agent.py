@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.driving import run_by_itself
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +109,7 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:
     frontend.run("%config MCPMagics.approval = 'auto'\nm = ScriptedModel([[('weather:wait', {})], 'Going on.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread stopped\nWait.")
@@ -116,7 +118,7 @@ def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(fron
     frontend.kernel.interrupt()
     frontend.finish(cell)
 
-    assert time.monotonic() - started < 1.0
+    soon(time.monotonic() - started, 1.0)
     assert cell.ename == "KeyboardInterrupt"
     assert "interrupted weather:wait" in cell.lines[0]
 

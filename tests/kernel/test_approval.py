@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernel.answering import Frontend, Person
 from tests.kernel.starting import started
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,6 +137,7 @@ def test_nobody_answers_in_time(person: Person) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_ends_the_wait(person: Person) -> None:
     cell = person.frontend.start(CALL)
     person.sees(cell)
@@ -143,7 +145,7 @@ def test_interrupt_ends_the_wait(person: Person) -> None:
     person.frontend.kernel.interrupt()
     person.frontend.finish(cell)
 
-    assert time.monotonic() - started < 2
+    soon(time.monotonic() - started, 2)
     assert cell.ename == ("CancelledError" if person.clicks else "DeniedError")
     assert person.frontend.kernel.ok("called").text == "[]"
     if person.clicks:
@@ -368,6 +370,7 @@ def test_the_persons_own_approver_is_kept(frontend: Frontend) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_a_frontend_without_subshells_is_asked_by_input_on_ipykernel_7_2(tmp_path: Path) -> None:
     with started(tmp_path, SETUP, "kernel72") as running:
         frontend = Frontend(running.kernel, subshells=False)
@@ -379,7 +382,7 @@ def test_a_frontend_without_subshells_is_asked_by_input_on_ipykernel_7_2(tmp_pat
         cell = frontend.start(CALL)
         frontend.answer("y")
         frontend.finish(cell)
-        assert time.monotonic() - begun < 1.5, "it is not tried again"
+        soon(time.monotonic() - begun, 1.5)  # it is not tried again
 
 
 def test_the_first_cell_that_imports_the_host_finds_it_ready_to_ask(start: Callable[..., Kernel]) -> None:

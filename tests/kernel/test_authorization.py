@@ -13,6 +13,7 @@ import pytest
 from tests.core.protected_server import Protected, protected_server_on_a_thread
 from tests.kernel.answering import VIEW
 from tests.kernel.starting import started
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,9 @@ def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protected: Protected, connect: str) -> None:
+    frontend.kernel.ok(f"%mcp logout {protected.url}")
     cell = frontend.start(connect)
     httpx2.get(link(frontend, cell), follow_redirects=True)
     frontend.finish(cell)
@@ -157,7 +160,7 @@ def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protect
     frontend.read_until(lambda: bool(left(cell)), what="the line that stays")
 
     assert cell.ename == "KeyboardInterrupt"
-    assert seconds < 1, "half a second, and as much for a machine that is busy"
+    soon(seconds, 1)  # half a second, and as much for a machine that is busy
     assert back is not None
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"http://127.0.0.1:{back[1]}/callback")

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.kernel.servers import MATH, SHOWCASE, WEATHER, connect_in_process
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
@@ -95,10 +96,11 @@ def test_tab_offers(kernel: Kernel, code: str, expected: list[str]) -> None:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("code", [code for code, expected in CACHED.values() if expected])
+@tried_again
 def test_what_is_cached_is_completed_in_time(kernel: Kernel, code: str) -> None:
     kernel.ok(MEASURE)
 
-    assert float(kernel.ok(f"milliseconds({code!r})").text) < CACHED_MS
+    soon(float(kernel.ok(f"milliseconds({code!r})").text) / 1000, CACHED_MS / 1000)
 
 
 def test_the_first_subcommands_are_all_of_them(kernel: Kernel) -> None:

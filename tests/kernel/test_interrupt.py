@@ -9,6 +9,7 @@ import pytest
 
 from tests.kernel.driving import until
 from tests.kernel.servers import HERE, command, connect_in_process
+from tests.kernel.timing import soon, tried_again
 from tests.processes import start_http
 from tests.servers.bundled import FOLDER
 
@@ -52,6 +53,7 @@ def interrupt(kernel: Kernel, cell: str) -> Cell:
 @pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("server", ["stdio", "http", "inprocess"])
+@tried_again
 def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     kernel: Kernel, tmp_path: Path, server: str, form: str
 ) -> None:
@@ -61,7 +63,7 @@ def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     cell = interrupt(kernel, calling)
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
-    assert cell.seconds < LIMIT
+    soon(cell.seconds, LIMIT)
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok(f"%mcp call {server}:ping").text == "pong"
     assert kernel.ok("r = %mcp\n[row['state'] for row in r.rows]").text == "['open', 'open', 'open']"
@@ -94,6 +96,7 @@ def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path) -> None:
     kernel.ok("from mcp_magic import host")
     calling = kernel.start(f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
@@ -102,12 +105,13 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
     cell = interrupt(kernel, calling)
 
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
-    assert cell.seconds < 3  # IPython needs half a second to render that many frames, on a busy machine two
+    soon(cell.seconds, 3)  # IPython needs half a second to render that many frames, on a busy machine two
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None:
     calling = kernel.start(
         f"import pathlib\nn = 0\nwhile n < 10_000:\n    r = %mcp call stdio:ping\n    n += 1\n"
@@ -119,7 +123,7 @@ def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None
 
     # between two magics it is ipykernel that ends the cell, by cancelling it
     assert cell.ename in ("KeyboardInterrupt", "CancelledError")
-    assert cell.seconds < LIMIT
+    soon(cell.seconds, LIMIT)
     assert int(kernel.ok("n").text) < 10_000
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
@@ -144,6 +148,7 @@ def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_
 
 @pytest.mark.timed
 @pytest.mark.parametrize("form", ["%mcp {}", "def f():\n    %mcp {}\nf()"], ids=["awaited", "nested"])
+@tried_again
 def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel, form: str) -> None:
     before = set(kernel.process.children(recursive=True))
     silent = "import sys; sys.stdin.read()"
@@ -153,13 +158,14 @@ def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel
     cell = interrupt(kernel, connecting)
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
-    assert cell.seconds < LIMIT
+    soon(cell.seconds, LIMIT)
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
     assert kernel.ok("r = %mcp\n'silent' in [row['server'] for row in r.rows]").text == "False"
     until(lambda: set(kernel.process.children(recursive=True)) <= before, what="the process has ended")
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(10)
@@ -168,7 +174,7 @@ def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -
             cell = interrupt(kernel, connecting)
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
-    assert cell.seconds < LIMIT
+    soon(cell.seconds, LIMIT)
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
 
 

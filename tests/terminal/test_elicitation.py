@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.environments import everything_command, needs_node
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from tests.terminal.driving import Terminal
@@ -53,10 +54,11 @@ def ends_by_ctrl_c(terminal: Terminal, line: str) -> None:
 
     assert "KeyboardInterrupt" in said
     assert "Out" not in said
-    assert seconds < 1.0
+    soon(seconds, 1.0)
 
 
 @pytest.mark.timed
+@tried_again
 def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal: Terminal) -> None:
     ends_by_ctrl_c(terminal, "%mcp call trip:plan")
 
@@ -66,6 +68,7 @@ def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal: Terminal) -> Non
 
 @needs_node
 @pytest.mark.timed
+@tried_again
 def test_ctrl_c_ends_the_call_of_a_server_of_the_handshake_era(terminal: Terminal) -> None:
     terminal.run(f"%mcp connect --name everything -- {' '.join(everything_command())}")
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kernel.driving import gone, until
 from tests.kernel.servers import HERE, MATH
+from tests.kernel.timing import soon, tried_again
 from tests.terminal.driving import NOISE, Terminal
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ FORMS = {
 
 @pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
+@tried_again
 def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
     terminal: Terminal, tmp_path: Path, form: str
 ) -> None:
@@ -99,7 +101,7 @@ def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
     said, seconds = terminal.interrupt()
 
     assert "KeyboardInterrupt" in said
-    assert seconds < 0.5
+    soon(seconds, 0.5)
     assert len(said.splitlines()) < 40
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert "pong" in terminal.run("%mcp call holding:ping")
@@ -107,6 +109,7 @@ def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
 
 
 @pytest.mark.timed
+@tried_again
 def test_ctrl_c_ends_a_connect(terminal: Terminal) -> None:
     before = set(terminal.process.children(recursive=True))
     terminal.send(f"%mcp connect -- {sys.executable} -c 'import sys; sys.stdin.read()'")
@@ -115,7 +118,7 @@ def test_ctrl_c_ends_a_connect(terminal: Terminal) -> None:
     said, seconds = terminal.interrupt()
 
     assert "KeyboardInterrupt" in said
-    assert seconds < 0.5
+    soon(seconds, 0.5)
     assert "pong" in terminal.run("%mcp call holding:ping")
     # between commands the loop stands still: the process is reaped with the next magic, or at the exit
     until(
@@ -154,6 +157,7 @@ def test_the_exit_leaves_no_process_and_says_nothing(folder: Path, goodbye: str)
 
 
 @pytest.mark.timed
+@tried_again
 def test_the_prompt_of_prompt_toolkit_works_as_well(folder: Path, tmp_path: Path) -> None:
     running = Terminal(folder, "--no-banner", "--colors=nocolor")
     try:
@@ -166,7 +170,7 @@ def test_the_prompt_of_prompt_toolkit_works_as_well(folder: Path, tmp_path: Path
         said, seconds = running.interrupt()
 
         assert "KeyboardInterrupt" in said
-        assert seconds < 1.0  # drawing the prompt included
+        soon(seconds, 1.0)  # drawing the prompt included
         until((tmp_path / "cancelled").exists, what="the server knows")
         assert "pong" in running.run("%mcp call holding:ping")
         running.send("exit")
