@@ -479,7 +479,7 @@ async def test_a_wait_that_is_cancelled_leaves_a_line(panel: ApprovalPanel, page
 
 
 async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
-    panel = ApprovalPanel(page, 0.05)
+    panel = ApprovalPanel(page, 0.3)
 
     with pytest.raises(TimeoutError):
         await panel.ask(request())
@@ -489,11 +489,14 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
 
 async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
-    panel = ApprovalPanel(page, 60.2)
+    panel = ApprovalPanel(page, 75.2)
     [asked] = await ask(panel, request())
-    assert "Waiting for your approval. Denied automatically in 1:01." in text(panel)
-    while "Denied automatically in 1:00." not in text(panel):
+    told = r"Waiting for your approval\. Denied automatically in (1:\d\d)\."
+    first = re.findall(told, text(panel))
+    assert ["1:00"] < first <= ["1:16"]
+    while re.findall(told, text(panel)) == first:
         await asyncio.sleep(0.01)
+    assert ["1:00"] <= re.findall(told, text(panel)) < first
     button(panel, "Deny").click()
     await asked
 

@@ -22,9 +22,10 @@ from mcp_magic.ipython.cells import CellRun, close_previous, keep
 from mcp_magic.ui.explorer import Explorer, Index, make_item, search
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
+from tests.widgets.driving import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture
@@ -56,13 +57,6 @@ async def explorer(host: Host) -> AsyncIterator[Explorer]:
     explorer = Explorer(host)
     yield explorer
     explorer.close()
-
-
-async def until(true: Callable[[], Any], timeout: float = 10.0) -> None:
-    """Wait for a condition."""
-    async with asyncio.timeout(timeout):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 def text(widget: Any) -> str:

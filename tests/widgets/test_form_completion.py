@@ -13,9 +13,10 @@ from mcp_types import Completion
 
 from mcp_magic._host import Host
 from mcp_magic.ui.request_form import RequestForm
+from tests.widgets.driving import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from mcp_magic.session.connection import Connection
 
@@ -60,12 +61,6 @@ async def connection(completing: Completing) -> AsyncIterator[Connection]:
     yield await host.connect(completing.server, name="completing")
     await host.close()
     assert not set(_instances) - before
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def form_of(connection: Connection) -> tuple[RequestForm, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 from contextlib import closing
@@ -23,10 +22,11 @@ from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.schema.strategies import QUICK
 from tests.servers import bundled
+from tests.widgets.driving import until
 from tests.widgets.instances import instances
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from mcp_types import Tool
@@ -45,12 +45,6 @@ async def host() -> AsyncIterator[Host]:
 @pytest.fixture
 async def showcase(host: Host) -> Connection:
     return await host.connect(bundled.load("showcase_server").server, name="showcase")
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 def exact(value: Any) -> str:

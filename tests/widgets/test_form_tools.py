@@ -26,6 +26,7 @@ from mcp_magic.schema import example_arguments, parse_arguments
 from mcp_magic.ui.request_form import RequestForm
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.servers import bundled
+from tests.widgets.driving import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -58,12 +59,6 @@ async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
         form.close()
     assert not set(_instances) - before
     assert not set(comm.get_comm_manager().comms) - comms
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 def html(form: RequestForm) -> str:
