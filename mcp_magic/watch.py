@@ -291,5 +291,6 @@ class LogFollower:
 
     def _logged(self, message: LogMessage) -> None:
         assert self._connection is not None
-        self._new.append(message._replace(data=log_text(message.data, self._connection.trace.hide)))
+        text = log_text(message.data, self._connection.trace.hide)
+        self._new.append(LogMessage(message.time, message.level, message.logger, text))
         self._woken.set()

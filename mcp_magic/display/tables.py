@@ -91,8 +91,6 @@ class Rows(ABC):
 class Records(Rows):
     """A list of objects."""
 
-    __slots__ = ()
-
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
         first = self.values[:limit]
@@ -108,8 +106,6 @@ class Records(Rows):
 class Columns(Rows):
     """An object of equally long lists, one per column."""
 
-    __slots__ = ()
-
     def count(self) -> int:
         """Return the number of rows."""
         return len(next(iter(self.values.values())))
@@ -122,8 +118,6 @@ class Columns(Rows):
 
 class Matrix(Rows):
     """A list of equally long lists, with or without column names."""
-
-    __slots__ = ()
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
@@ -429,19 +423,12 @@ def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFram
 
     if frame.empty and not len(frame.columns) and kinds:
         frame = pd.DataFrame(columns=list(kinds))
-    for name, kind in kinds.items():
-        if kind and name in frame.columns:
-            try:
-                frame[name] = _converted(frame[name], rows, kind)
-            except (TypeError, ValueError, OverflowError):
-                continue
-    for name in frame.columns.difference([name for name, kind in kinds.items() if kind], sort=False):
+    for name in frame.columns:
         column = frame[name]
-        if column.dtype.kind == "f" and (column.abs() >= _EXACT).any():
-            values = _values(column, rows) or ()
-            # integers that became floats because one is missing, and the floats cannot hold all their digits
-            if values and all(value is None or type(value) is int for value in values):
-                frame[name] = _integers(column, rows)
+        with suppress(TypeError, ValueError, OverflowError):
+            converted = _converted(column, rows, kinds.get(name, ""))
+            if converted is not column:
+                frame[name] = converted
     return frame
 
 
@@ -459,7 +446,13 @@ def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
             return pd.to_datetime(column, utc=True, format="ISO8601")
         case "date":
             return pd.to_datetime(column, format="ISO8601")
-    return pd.to_timedelta(column)
+        case "duration":
+            return pd.to_timedelta(column)
+    if column.dtype.kind == "f" and (column.abs() >= _EXACT).any():
+        # Integers became floats because one is missing, and the floats cannot hold all their digits.
+        values = _values(column, rows) or [""]
+        return _integers(column, rows) if all(v is None or type(v) is int for v in values) else column
+    return column
 
 
 def _integers(column: pd.Series[Any], rows: Rows) -> Any:

@@ -128,7 +128,8 @@ class Detail:
         if self.item is None:
             return
         if item is None or connection is None:
-            self.say(f"{self.item.label} is no longer offered", error=True)
+            if self.note.value == line(""):  # else it says why the item could not be read
+                self.say(f"{self.item.label} is no longer offered", error=True)
         elif connection is not self._connection or item.definition != self.item.definition:
             self.say("")
             self._connection, self.item = connection, item
@@ -527,14 +528,14 @@ class Servers:
         badge = tag("span", "working …" if busy else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
         where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
         counts = []
-        actions = [Action("Connect", f"connect {shown}", partial(self._begin, "connect", name))]
+        label, tooltip = "Connect", f"connect {shown}"
+        if state == "open":
+            label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
+        actions = [Action(label, tooltip, partial(self._begin, "connect", name))]
         if connection is not None:
             counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
             end = Action("Disconnect", f"close the session with {shown}", partial(self._begin, "disconnect", name))
             actions.append(end)
-        if state == "open":
-            tooltip = f"close the session with {shown} and open a new one"
-            actions[0] = actions[0]._replace(label="Reconnect", tooltip=tooltip)
         return RowContent(
             shown,
             f"show all servers, not only {shown}" if chosen else f"show only {shown}",
@@ -603,7 +604,7 @@ class Explorer:
         self._scope, self._doing = WidgetScope(), LoopRunner()
         self.detail = Detail(self._scope, self._doing, timeout, on_close=lambda: self.items.redraw())
         self.servers = Servers(
-            self._scope, self._doing, host, offered or {}, on_choose=self._choose_server, on_done=self._after_server
+            self._scope, self._doing, host, offered or {}, on_choose=self._toggle_server, on_done=self._after_server
         )
         self._build()
         self._stop = host.watch(lambda name: self._doing.once(self.update, SETTLE_SECONDS))
@@ -715,7 +716,7 @@ class Explorer:
         self._say(*dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception)), error=True)
         self.refresh_button.disabled = False
 
-    def _choose_server(self, server: str) -> None:
+    def _toggle_server(self, server: str) -> None:
         self.only(None if self.server == server else server)
 
     def _after_server(self, problem: str) -> None:

@@ -325,6 +325,8 @@ async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host:
     await explorer.settled()
     assert text(explorer.detail.note).startswith("✗ ")
     assert "%mcp reconnect" in text(explorer.detail.note)
+    explorer.update()
+    assert "%mcp reconnect" in text(explorer.detail.note), "the resource is gone, too, but this says why"
 
 
 async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
