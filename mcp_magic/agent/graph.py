@@ -296,8 +296,7 @@ class _Nodes:
         if not decision.approved:
             shown = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
-            denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
-            return _message(planned, f"{denied} Do not try the same again.", artifact)
+            return _message(planned, _denied(offer, decision), artifact)
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
@@ -418,6 +417,11 @@ async def _together(work: list[Any]) -> list[Any]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
+
+
+def _denied(offer: Offer, decision: Decision) -> str:
+    denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
+    return f"{denied} Do not try the same again."
 
 
 def _message(

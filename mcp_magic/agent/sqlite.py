@@ -133,6 +133,7 @@ class FileThreads(SqliteSaver):
     def __init__(self, file: Path) -> None:
         connection = sqlite3.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection, check_same_thread=False)
         super().__init__(connection, serde=_MessagesOnly())
+        self._closed = False
         self._stored: dict[str, str] = {}
         self._known: dict[tuple[str, str], _Known] = {}
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
@@ -144,11 +145,18 @@ class FileThreads(SqliteSaver):
             try:
                 future.set_result(do())
             except BaseException as error:
-                self.conn.rollback()
+                with suppress(sqlite3.Error):
+                    self.conn.rollback()
                 future.set_exception(error)
 
     async def run(self, do: Callable[[], T]) -> T:
-        """Run a function on the thread of the file; a cancelled one is still run to its end."""
+        """Run a function on the thread of the file; a cancelled one is still run to its end.
+
+        Raises:
+            sqlite3.ProgrammingError: The file is closed.
+        """
+        if self._closed:
+            raise sqlite3.ProgrammingError("the file is closed")
         future: Future[T] = Future()
         self._work.put((future, do))
         return await asyncio.shield(asyncio.wrap_future(future))
@@ -156,6 +164,7 @@ class FileThreads(SqliteSaver):
     async def close(self) -> None:
         """Close the file, and end its thread."""
         await self.run(self.conn.close)
+        self._closed = True
         self._work.put(None)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -43,6 +43,12 @@ TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 Schema = dict[str, Any]
 
+_LEFT_OUT = (
+    *("additionalItems", "$recursiveAnchor", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary", "$id"),
+    *("dependencies", "dependentRequired", "dependentSchemas"),
+)
+"""Keywords that no model needs; `$id` would change the meaning of `#`."""
+
 _NOT_VALID: Any = object()
 
 
@@ -91,7 +97,7 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in schema:
             modern["items"] = schema["additionalItems"]
-    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes the meaning of "#"
+    for gone in _LEFT_OUT:
         modern.pop(gone, None)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusive{bound.title()}"
@@ -132,11 +138,6 @@ def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:
 
 def _a(kind: type) -> Callable[[Any, _Level], Any]:
     return _if(lambda value: isinstance(value, kind))
-
-
-def _text_like(pattern: str) -> Callable[[Any, _Level], Any]:
-    form = re.compile(pattern, re.ASCII)
-    return _if(lambda value: isinstance(value, str) and form.fullmatch(value))
 
 
 def _count(value: Any, level: _Level) -> Any:
@@ -199,19 +200,6 @@ def _named_by_pattern(value: Any, level: _Level) -> Any:
     return {name: part for name, part in parts.items() if _pattern(name, level) is not _NOT_VALID}
 
 
-def _named_names(value: Any, level: _Level) -> Any:
-    if not isinstance(value, Mapping):
-        return _NOT_VALID
-    return {name: _names(each, level) for name, each in value.items() if isinstance(each, list)}
-
-
-def _dependencies(value: Any, level: _Level) -> Any:
-    if not isinstance(value, Mapping):
-        return _NOT_VALID
-    parts = _named_parts({name: each for name, each in value.items() if not isinstance(each, list)}, level)
-    return {**parts, **_named_names(value, level)}
-
-
 _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "type": _type,
     "enum": _values,
@@ -219,13 +207,10 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "pattern": _pattern,
     "multipleOf": _if(lambda value: is_number(value) and value > 0),
     "examples": _a(list),
-    "$schema": _text_like(r"https?://[\w./#-]+"),
+    "$schema": _if(lambda value: isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII)),
     "patternProperties": _named_by_pattern,
-    "dependentRequired": _named_names,
-    "dependencies": _dependencies,
-    **dict.fromkeys(("title", "description", "$comment", "format", "$ref", "$dynamicRef"), _a(str)),
+    **dict.fromkeys(("title", "description", "$comment", "format", "$ref"), _a(str)),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _a(str)),
-    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _text_like(r"[A-Za-z_][-A-Za-z0-9._]*")),
     **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _a(bool)),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _if(is_number)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
@@ -236,7 +221,7 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
         lambda value, level: value if isinstance(value, bool) else _part(value, level),
     ),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
-    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
+    **dict.fromkeys(("properties", "$defs", "definitions"), _named_parts),
 }
 """Keyword -> function that returns its valid value, or `_NOT_VALID`. Unknown keywords are annotations, and stay."""
 
@@ -247,9 +232,8 @@ def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if not isinstance(node, dict):
         return node
     kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
-    for key in ("$ref", "$dynamicRef"):
-        if isinstance(kept.get(key), str) and not _leads_to_schema(kept[key], resolver):
-            del kept[key]
+    if isinstance(kept.get("$ref"), str) and not _leads_to_schema(kept["$ref"], resolver):
+        del kept["$ref"]
     return kept
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import duration
 from mcp_magic.consent.consent import PERSON
@@ -196,17 +196,6 @@ class Question:
     def values(self) -> Any:
         """The values of the form at first; None without a form."""
         return self.form.values if self.form is not None else None
-
-
-class Asker(Protocol):
-    """A place where the user is asked: a panel, lines, or nowhere."""
-
-    async def ask(self, question: Question) -> Reply:
-        """Ask, and return the reply.
-
-        Raises:
-            TimeoutError: No reply came in time.
-        """
 
 
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
