@@ -123,6 +123,14 @@ async def test_reconnect_opens_a_lost_session_again(host: Host) -> None:
     assert not (await again.call("process")).is_error
 
 
+async def test_connecting_to_a_lost_server_opens_the_session_of_its_connection_again(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    with pytest.raises(errors.SessionClosedError):
+        await connection.call("die")
+    assert await host.connect(command("showcase_server"), name="show") is connection
+    assert not (await connection.call("process")).is_error
+
+
 async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
     with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
         connection = await host.connect(server.url, name="show")

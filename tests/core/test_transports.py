@@ -50,6 +50,7 @@ async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer(host:
         connection = await host.connect(server.url, name="weather")
         assert connection.spec.transport == "sse"
         assert not (await connection.call("get_weather", location="London")).is_error
+        assert await host.connect(server.url, name="weather") is connection
 
 
 async def test_sse_is_used_at_once_when_it_is_asked_for(host: Host) -> None:
