@@ -74,6 +74,8 @@ class ErrorLog:
         self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
         self._closed = threading.Event()
+        self.seen = 0
+        """The `end` when it was last looked at, which costs a system call."""
 
     @property
     def file(self) -> TextIO:
@@ -84,7 +86,8 @@ class ErrorLog:
     def end(self) -> int:
         """The number of bytes written so far."""
         with self._lock:
-            return self._last.end if self._closed.is_set() else self._sink.end
+            self.seen = self._last.end if self._closed.is_set() else self._sink.end
+        return self.seen
 
     def since(self, position: int) -> Written:
         """Return the output since a position, at most its last 64 KiB; after `close` nothing."""
@@ -291,12 +294,17 @@ class Lines:
         self._read = 0
         self._rest = b""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is unread output."""
+        return self._errlog.end != self._read
+
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
         """Yield the lines since the last call, each with the time of the last write; with `last` an unfinished one too.
 
         Of more than 64 KiB the beginning is skipped, and a longer line is split.
         """
-        if self._errlog.end == self._read and not (last and self._rest):
+        if not (self.is_behind or (last and self._rest)):
             return
         found = self._errlog.since(self._read)
         rest = self._rest if found.start == self._read else b""

@@ -7,8 +7,10 @@ import html
 import json
 import re
 from bisect import bisect_left
+from collections import deque
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -264,7 +266,13 @@ def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
 # Cuts for messages that are too long to keep.
 
 KEPT_BYTES = 20_000
-"""Most bytes of a message that is kept whole; a longer one is cut to about this size."""
+"""Most bytes of a message that is kept whole."""
+
+CUT_BYTES = 5_000
+"""About how many bytes are kept of a longer message in the trace."""
+
+ESTIMATED_NODES, SAMPLE = 2000, 32
+"""Most values of a message, and about how many of one container, from which the size of a long message is estimated."""
 
 KEPT_NODES = 400
 """Most values that are kept of a cut message."""
@@ -282,15 +290,15 @@ DEEPEST = 40
 class Cut:
     """The beginning of a message, within limits for values and characters."""
 
-    def __init__(self, hide: Callable[[str], str]) -> None:
+    def __init__(self, hide: Callable[[str], str], characters: int = KEPT_BYTES) -> None:
         self._hide = hide
         self._nodes = KEPT_NODES
-        self._characters = KEPT_BYTES
+        self._characters = self._most = characters
 
     @property
     def size(self) -> int:
         """The approximate size in bytes of what was kept."""
-        return KEPT_BYTES - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
+        return self._most - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return a value, or its beginning."""
@@ -374,6 +382,54 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
+def _is_long(value: dict[str, Any]) -> bool:
+    """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on every message; looks at 10,000 values."""
+    left = KEPT_BYTES
+    containers: list[Any] = [value]
+    for container in containers:  # it grows meanwhile
+        for inner in container.values() if type(container) is dict else container:
+            kind = type(inner)
+            if kind is str:
+                left -= len(inner)
+            elif kind is dict or kind is list:
+                left -= 2 * len(inner)
+                if left < 0:
+                    return True
+                containers.append(inner)
+    return left < 0
+
+
+def estimated_size(value: Any) -> int:
+    """Return about how many bytes a value has as JSON, from the beginning of a text and some items of a container.
+
+    >>> estimated_size({"text": "é" * 1_000_000})
+    2000011
+    >>> rows = [{"number": number, "name": "x" * 50} for number in range(100_000)]
+    >>> 0.99 < estimated_size({"rows": rows}) / len(to_json({"rows": rows})) < 1.01
+    True
+    """
+    size = 0.0
+    values = deque([(value, 1.0)])
+    for _ in range(ESTIMATED_NODES):
+        if not values:
+            break
+        value, weight = values.popleft()
+        if isinstance(value, str):
+            begin = value[:CUT_BYTES]
+            size += weight * ((len(to_json(begin)) - 2) * len(value) / max(1, len(begin)) + 2)
+        elif isinstance(value, dict | list | tuple):
+            size += weight * (len(value) + 1)
+            chosen = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
+            weight *= len(value) / max(1, len(chosen))
+            if isinstance(value, dict):
+                size += weight * sum(len(str(name)) + 3 for name in chosen)
+                chosen = [value[name] for name in chosen]
+            values.extend((inner, weight) for inner in chosen)
+        else:
+            size += weight * len(str(value))
+    return round(size)
+
+
 class Masker:
     """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens."""
 
@@ -396,38 +452,42 @@ class Masker:
             self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
         return self._encoded
 
-    def harmless(self, message: dict[str, Any]) -> bytes:
-        """Return a message as JSON text, or b"" if `keep` must process it: it may hold a secret or is too long."""
-        try:
-            text = self._dump(message)
-        except ValueError:  # a value that is not JSON
-            return b""
-        return b"" if len(text) > KEPT_BYTES or self._suspicious(text) else text
+    def keep(self, message: dict[str, Any], schemas: Callable[[], bool] = lambda: False) -> tuple[bytes, int, bool]:
+        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
+
+        A long message is cut before it is written as JSON, and its size is estimated.
+        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        """
+        if _is_long(message):
+            size = max(estimated_size(message), KEPT_BYTES + 1)
+        else:
+            try:
+                text = self._dump(message)
+            except ValueError:  # a value that is not JSON
+                text = to_json(message)
+            size = len(text)
+            if 0 < size <= KEPT_BYTES:
+                if not self._suspicious(text):
+                    return text, size, True
+                kept = to_json(self.whole(message, schemas=schemas()))
+                return kept, size, kept == text
+        message = Cut(self.hide, CUT_BYTES).value(message)
+        text = to_json(message)
+        if self._suspicious(text):
+            text = to_json(self.whole(message, schemas=schemas()))
+        return text, size, False
 
     def _suspicious(self, text: bytes) -> bool:
+        """Whether JSON text may hold a secret."""
         shown = text.decode("utf-8", "replace")
         if self._entered and '"accept"' in shown:
             return True
-        if _has_word(shown.lower()):
+        # Bytes become lower case ten times faster than a str; other letters than ASCII may become some of ASCII.
+        if _has_word(text.lower().decode() if shown.isascii() else shown.lower()):
             return True
         if not self._forms:
             return False
         return any(form in shown for form in self._forms) or any(form in shown for form in self._encoded_forms())
-
-    def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
-        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
-
-        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
-        """
-        text = to_json(message)
-        size, whole = len(text), True
-        if not 0 < size <= KEPT_BYTES:
-            message, whole = Cut(self.hide).value(message), False
-            text = to_json(message)
-        if not self._suspicious(text):
-            return text, size, whole
-        kept = to_json(self.whole(message, schemas=schemas))
-        return kept, size, whole and kept == text
 
     def whole(self, value: Any, *, schemas: bool = False) -> Any:
         """Return a value masked, without a cut."""

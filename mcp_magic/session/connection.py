@@ -286,12 +286,6 @@ class Connection:
         """How often the user has reopened the session."""
         return self._supervisor.opened_by_hand
 
-    @property
-    def attempts(self) -> int:
-        """How many attempts to reopen a lost session have failed so far; 0 while it is open."""
-        backoff = self._supervisor.backoff
-        return backoff.attempts if backoff is not None else 0
-
     def note_found_open(self) -> None:
         """Note that `connect` was asked for this session, which was already open."""
         self._found_open = self.opened_at

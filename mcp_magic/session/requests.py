@@ -89,7 +89,7 @@ class RequestSender:
         self._reports = reports
         self._limit = ConcurrencyLimit(most_at_once())
 
-    async def send_call(
+    def send_call(
         self,
         what: str,
         send: Callable[[Client], Awaitable[T]],
@@ -102,7 +102,7 @@ class RequestSender:
         harmless: bool = False,
         pages: bool = True,
         wait_if_busy: bool = True,
-    ) -> T:
+    ) -> Awaitable[T]:
         """Send a request during which the server may ask the user questions.
 
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
@@ -120,7 +120,7 @@ class RequestSender:
             prepared=prepared,
             visit=self._notices.questions.visited if pages else None,
         )
-        return await self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
+        return self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
 
     async def send(
         self,

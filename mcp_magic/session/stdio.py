@@ -51,6 +51,9 @@ class _WholeLines:
     """Iterates over texts of whole lines; replaces a line that is too long by an error."""
 
     def __init__(self, stream: Any, errors: str) -> None:
+        from anyio import EndOfStream
+
+        self._end_of_stream = EndOfStream
         self._stream = stream
         self._errors = errors
         self._parts: list[bytes] = []
@@ -63,12 +66,10 @@ class _WholeLines:
         return self
 
     async def __anext__(self) -> str:
-        from anyio import EndOfStream
-
         while True:
             try:
                 chunk: bytes = await self._stream.receive()
-            except EndOfStream:
+            except self._end_of_stream:
                 raise StopAsyncIteration from None
             said = ""
             if self._skips:

@@ -112,9 +112,10 @@ class _TracedCalls:
         try:
             answer = await asked
         except Exception as error:
-            code, data = getattr(error, "code", -32603), getattr(error, "data", None)
-            told = {"code": code, "message": str(error), **({"data": data} if data is not None else {})}
-            self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": told})
+            problem = {"code": getattr(error, "code", -32603), "message": str(error)}
+            if (data := getattr(error, "data", None)) is not None:
+                problem["data"] = data
+            self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": problem})
             raise
         self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
         return answer

@@ -45,7 +45,9 @@ class CloseOnFailedTLS:
         self._stream: Any = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an event of the HTTP client."""
+        """Handle an event of the HTTP client. Most are of no use: there are a dozen for each request."""
+        if event.startswith("http") and not event.endswith("send_request_headers.started"):
+            return
         await self._then(event, info)
         if event.endswith("connect_tcp.complete"):
             self._stream = info.get("return_value")

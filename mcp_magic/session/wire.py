@@ -45,9 +45,9 @@ class Place:
         return self.wire.recorder.hide(text) if self.wire else text
 
     def position(self) -> Position | None:
-        """Return the current end of its stderr, or None if this host does not have the stderr."""
+        """Return the end of its stderr when its last message came, or None if this host does not have the stderr."""
         errlog = self.wire.errlog if self.wire else None
-        return Position(errlog, errlog.end) if errlog else None
+        return Position(errlog, errlog.seen) if errlog else None
 
     def stderr(self, since: Position | None = None) -> str:
         """Return its stderr since a position, secrets masked; all of it if the process was started later."""

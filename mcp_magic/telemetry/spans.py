@@ -144,9 +144,10 @@ class WireSpans(Tap):
             return
         if "method" not in message or "id" not in message:
             return
-        from opentelemetry.trace import get_current_span
-
-        current = get_current_span()
+        api, named = _api()
+        if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
+            return
+        current = api.get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
             return
         current.set_attributes({**self._attributes, **_target(message)})

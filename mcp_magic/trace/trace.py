@@ -306,6 +306,7 @@ class Recorder:
     def _set(self, taps: tuple[Tap, ...]) -> None:
         self._taps = taps
         self._readers = tuple(tap for tap in taps if tap.reads_stderr)
+        self._listeners = tuple(tap for tap in taps if type(tap).message is not Tap.message)
 
     @property
     def entries(self) -> list[Entry]:
@@ -324,9 +325,9 @@ class Recorder:
         Returns:
             The row, which `http` completes; the trace keeps it unless it is off.
         """
-        if self._lines is not None:
+        if direction == IN and self._lines is not None and self._lines.is_behind:
             self.stderr()
-        for tap in self._taps:
+        for tap in self._listeners:
             tap.message(direction, message)
         method, number = message.get("method", ""), message.get("id")
         if not self.trace.messages:
@@ -336,12 +337,7 @@ class Recorder:
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
         kind = ("notification" if number is None else "request") if method else _kind(message)
-        text = self._masker.harmless(message)
-        size, whole = len(text), True
-        if not text:
-            text, size, whole = self._masker.keep(
-                message, schemas=direction == IN and self._has_schemas(method, number)
-            )
+        text, size, whole = self._masker.keep(message, lambda: direction == IN and self._has_schemas(method, number))
         row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
         row[SECONDS] = perf_counter()
         self.trace.add(row, self._settled)

@@ -130,6 +130,14 @@ async def test_other_sessions_are_undisturbed_by_one_that_dies(host: Host) -> No
     assert (await waiting).text == "waited"
 
 
+async def test_connecting_to_a_lost_server_opens_the_session_of_its_connection_again(host: Host) -> None:
+    connection = await host.connect(command("showcase_server"), name="show")
+    with pytest.raises(errors.SessionClosedError):
+        await connection.call("die")
+    assert await host.connect(command("showcase_server"), name="show") is connection
+    assert not (await connection.call("process")).is_error
+
+
 async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
     async with serving(load("showcase_server").server.streamable_http_app()) as url:
         connection = await host.connect(f"{url}/mcp", name="show")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
-from mcp_magic.trace.trace import FRESH, IN, OUT, Entry, Tap, Trace, fault
+from mcp_magic.trace.trace import FRESH, IN, OUT, Entry, Recorder, Tap, Trace, fault
 from tests.core.asgi import serving
 from tests.core.test_sessions import PLAIN, until
 from tests.environments import ROOT
@@ -300,6 +302,34 @@ async def test_a_long_message_is_cut_and_its_size_is_told(host: Host, talker: Co
         assert len(entry.text) < 2 * KEPT_BYTES
         assert not entry.whole
     assert "(1,000,000 characters)" in request.message["params"]["arguments"]["text"]
+
+
+@pytest.mark.parametrize("result", ["text", "rows"])
+def test_an_answer_of_50_MB_holds_up_the_loop_for_a_moment_only(result: str) -> None:
+    rows = [{"number": number, "name": "x" * 40} for number in range(800_000)]
+    results = {
+        "text": {"content": [{"type": "text", "text": "words\n" * 8_000_000}]},
+        "rows": {"structuredContent": rows},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "result": results[result]}
+    recorder = Recorder("big", StdioSpec(command="big"))
+
+    started = time.thread_time()
+    recorder.message(IN, message)
+
+    assert time.thread_time() - started < 0.08
+    [entry] = recorder.entries
+    assert entry.size == pytest.approx(50_000_000, rel=0.2)
+
+
+async def test_a_call_looks_at_the_stderr_once(talker: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    fstat = os.fstat
+    monkeypatch.setattr("mcp_magic.stderr.os.fstat", lambda file: looks.append(file) or fstat(file))
+
+    await talker.call("echo", text="x")
+
+    assert len(looks) == 1
 
 
 def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None:

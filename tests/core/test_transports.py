@@ -54,6 +54,7 @@ async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer_and_w
         connection = await host.connect(f"{url}/sse", name="weather")
         assert connection.spec.transport == "sse"
         assert not (await connection.call("get_weather", location="London")).is_error
+        assert await host.connect(f"{url}/sse", name="weather") is connection
         at_once = await host.connect(f"{url}/sse", name="sse", transport="sse")
         assert at_once.spec.transport == "sse"
         with pytest.raises(HTTPStatusError, match="answered HTTP 405"):
