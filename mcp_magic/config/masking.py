@@ -10,14 +10,14 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 SHORTEST = 4
 """Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
@@ -310,14 +310,9 @@ class Cut:
         if depth >= DEEPEST or self._nodes <= 0:
             return f"… ({len(value):,} more)"
         if isinstance(value, dict):
-            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in self._some(value.items())}
-        return [self.value(inner, depth + 1) for inner in self._some(value)]
-
-    def _some(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            if self._nodes <= 0:
-                return
-            yield value
+            items = takewhile(lambda _: self._nodes > 0, value.items())
+            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in items}
+        return [self.value(inner, depth + 1) for inner in takewhile(lambda _: self._nodes > 0, value)]
 
     def _text(self, text: str) -> str:
         limit = max(self._characters, 0)

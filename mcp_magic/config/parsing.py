@@ -37,11 +37,9 @@ PROTOCOLS = ("auto", "handshake", "2026-07-28")
 
 
 class FieldError(ValueError):
-    """A key or its value is wrong. Never leaves the package: the code that catches it adds the file and the line.
+    """A key or its value is wrong; `path` are the keys that lead to it from the checked table.
 
-    Attributes:
-        message: The problem.
-        path: The keys that lead from the checked table to the value.
+    Never leaves the package: the code that catches it adds the file and the line.
     """
 
     def __init__(self, message: str, *path: str | int) -> None:
@@ -400,15 +398,10 @@ def _references(text: str) -> list[re.Match[str]]:
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
 class Variables:
-    """The values of `${...}` in one file.
+    """The values of `${...}` in one file."""
 
-    Attributes:
-        environ: The environment; it wins over the `.env` file.
-        base: The folder that the file configures (`${workspaceFolder}`), which may hold a `.env`.
-    """
-
-    environ: Mapping[str, str]
-    base: Path | None = None
+    environ: Mapping[str, str]  # wins over the `.env` file
+    base: Path | None = None  # the folder that the file configures (`${workspaceFolder}`), which may hold a `.env`
 
     def expand(self, value: Any) -> Any:
         """Return `value` with all its strings expanded; keys stay.

@@ -141,23 +141,14 @@ _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re
 
 @dataclass(frozen=True)
 class Declaration:
-    """A parsed declaration.
-
-    Attributes:
-        servers: Servers by name, in the order of the document.
-        consent: Rules, each with one of `allow`, `deny` and `ask`, and optional keys such as `arguments` and `reason`.
-        agents: Tables of agents by name.
-        settings: Values of settings by name.
-        source: The file, for messages.
-        digest: The hash of the content.
-    """
+    """A parsed declaration."""
 
     servers: dict[str, ServerEntry] = field(default_factory=dict)
-    consent: tuple[dict[str, Any], ...] = ()
+    consent: tuple[dict[str, Any], ...] = ()  # rules, each with one of `allow`, `deny` and `ask`
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
-    digest: str = ""
+    source: str = ""  # the file, for messages
+    digest: str = ""  # the hash of the content
 
     @property
     def started(self) -> list[ServerEntry]:

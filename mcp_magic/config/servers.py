@@ -68,31 +68,18 @@ SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 @dataclass(frozen=True)
 class ServerEntry:
-    """A configured server, not started.
+    """A configured server, not started."""
 
-    Attributes:
-        name: The name in the file; empty if `problem` concerns the whole file.
-        source: The file's path, or "MCP_SERVERS".
-        spec: How to reach the server; None if `problem` says why that is unknown.
-        disabled: Whether the file disables the server.
-        problem: The error in its configuration.
-        shadowed_by: The source whose server with the same name is used instead.
-        variables: The names of the variables that its `${VAR}` pass to it.
-        written: The whole command line or URL as in the file: `${VAR}` not expanded, secrets masked.
-        sets: The names of the variables and headers that the file sets.
-        digest: The hash of the server's table and of the variables from its `env_file`.
-    """
-
-    name: str
-    source: str
-    spec: Spec | None = None
+    name: str  # as in the file; empty if `problem` concerns the whole file
+    source: str  # the file's path, or "MCP_SERVERS"
+    spec: Spec | None = None  # None if `problem` says why it is unknown
     disabled: bool = False
     problem: ConfigError | None = None
-    shadowed_by: str | None = None
-    variables: tuple[str, ...] = ()
-    written: str = ""
-    sets: tuple[str, ...] = ()
-    digest: str = ""
+    shadowed_by: str | None = None  # the source whose server of this name is used instead
+    variables: tuple[str, ...] = ()  # the names of those that its `${VAR}` pass to it
+    written: str = ""  # the command line or URL as in the file: `${VAR}` not expanded, secrets masked
+    sets: tuple[str, ...] = ()  # the names of the variables and headers that the file sets
+    digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
 
 def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:

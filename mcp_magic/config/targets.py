@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
@@ -266,8 +267,8 @@ def resolve_target(
             raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
         spec, name = StdioSpec(command=command[0], args=tuple(command[1:])), name_of_command(command[0], command[1:])
     elif isinstance(target, str):
-        names = _Names(lookup, find_entry or partial(find_server, directory=directory), tuple(known), directory)
-        spec, name = names.resolve(target.strip())
+        find_entry = find_entry or partial(find_server, directory=directory)
+        spec, name = _from_name(target.strip(), lookup, find_entry, known, directory)
     else:
         spec, name = _from_value(target, directory)
     return overrides.applied(spec, directory), name
@@ -319,68 +320,56 @@ def _name_of_spec(spec: Spec) -> str:
     return slug(str(getattr(getattr(spec, "server", None), "name", None) or ""))
 
 
-class _Names:
-    """Resolves a text, tried in this order: a URL, a file, a variable, a configured server."""
-
-    def __init__(
-        self,
-        lookup: Callable[[str], Any] | None,
-        find_entry: Callable[[str], ServerEntry],
-        known: tuple[str, ...],
-        directory: Path | None,
-    ) -> None:
-        self._lookup = lookup
-        self._find_entry = find_entry
-        self._known = known
-        self._directory = directory
-
-    def resolve(self, text: str) -> Named:
-        if not text:
-            raise TargetError(f"no target given. {TARGETS}")
-        if _URL.match(text):
-            try:
-                return url_spec(text), name_of_url(text)
-            except FieldError as error:
-                problem = str(error)
-            raise TargetError(problem)
-        if address := url_meant(text, self._directory):
-            address = mask_url(address)
-            raise TargetError(
-                f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
-            )
-        program, *arguments = text.split()
-        there = (self._directory or Path.cwd()) / Path(text).expanduser()
-        if is_path(text) and not (arguments and not there.exists() and shutil.which(program)):
-            return spec_of_file(Path(text), self._directory)
-        value = self._variable(text)
-        if means_server(value):
-            return _from_value(value, self._directory)[0], text
+def _from_name(
+    text: str,
+    lookup: Callable[[str], Any] | None,
+    find_entry: Callable[[str], ServerEntry],
+    known: Iterable[str],
+    directory: Path | None,
+) -> Named:
+    """Resolve a text, tried in this order: a URL, a file, a variable, a configured server."""
+    if not text:
+        raise TargetError(f"no target given. {TARGETS}")
+    if _URL.match(text):
         try:
-            entry = self._find_entry(text)
-        except ConfigError as error:
-            not_configured = str(error)
-        else:
-            return _from_entry(entry)
-        raise TargetError(self._unknown(text, value, not_configured))
+            return url_spec(text), name_of_url(text)
+        except FieldError as error:
+            problem = str(error)
+        raise TargetError(problem)
+    if address := url_meant(text, directory):
+        address = mask_url(address)
+        raise TargetError(
+            f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
+        )
+    program, *arguments = text.split()
+    there = (directory or Path.cwd()) / Path(text).expanduser()
+    if is_path(text) and not (arguments and not there.exists() and shutil.which(program)):
+        return spec_of_file(Path(text), directory)
+    value = None
+    if lookup is not None and text.isidentifier():
+        with suppress(LookupError, NameError):
+            value = lookup(text)
+    if means_server(value):
+        return _from_value(value, directory)[0], text
+    try:
+        entry = find_entry(text)
+    except ConfigError as error:
+        not_configured = str(error)
+    else:
+        return _from_entry(entry)
+    raise TargetError(f"{_unknown(text, value, known)} {TARGETS}\n{not_configured}")
 
-    def _variable(self, text: str) -> Any:
-        if self._lookup is None or not text.isidentifier():
-            return None
-        try:
-            return self._lookup(text)
-        except (LookupError, NameError):
-            return None
 
-    def _unknown(self, text: str, value: Any, not_configured: str) -> str:
-        hint = did_you_mean(text, [name for name in self._known if name != text])
-        words = mask_arguments(tuple(text.split()))
-        text = " ".join(words)
-        first = f"{text!r} is not a target.{hint}"
-        if value is not None:
-            first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
-        if len(words) > 1 or shutil.which(words[0]):
-            first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
-        return f"{first} {TARGETS}\n{not_configured}"
+def _unknown(text: str, value: Any, known: Iterable[str]) -> str:
+    hint = did_you_mean(text, [name for name in known if name != text])
+    words = mask_arguments(tuple(text.split()))
+    text = " ".join(words)
+    first = f"{text!r} is not a target.{hint}"
+    if value is not None:
+        first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
+    if len(words) > 1 or shutil.which(words[0]):
+        first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
+    return first
 
 
 def means_server(value: Any) -> bool:

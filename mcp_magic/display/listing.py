@@ -117,7 +117,8 @@ class Listing(Sequence[Mapping[str, Any]]):
 
     def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
         """Return a listing of other rows with the same title, columns and texts."""
-        return Listing(rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind)
+        texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
+        return type(self)(rows, columns=self.columns, **texts)
 
     def __repr__(self) -> str:
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"

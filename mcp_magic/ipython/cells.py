@@ -26,23 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """What holds where a question comes up.
+    """What holds where a question comes up."""
 
-    Attributes:
-        kernel: The version of ipykernel; None in a terminal.
-        running: Whether the cell that asks is still running; a task can outlive its cell and ask.
-        nested: Whether the cell waits in a nested event loop: inside a function, `%time` or plain Python.
-        allow_stdin: Whether `input()` can ask the user.
-        widgets: Whether the frontend shows widgets.
-        subshells: Whether the frontend sends widget messages to a subshell.
-    """
-
-    kernel: tuple[int, ...] | None = None
-    running: bool = True
-    nested: bool = False
-    allow_stdin: bool = False
-    widgets: bool = False
-    subshells: bool = False
+    kernel: tuple[int, ...] | None = None  # the version of ipykernel; None in a terminal
+    running: bool = True  # whether the cell that asks still runs; a task can outlive its cell and ask
+    nested: bool = False  # whether the cell waits in a nested event loop: in a function, `%time` or plain Python
+    allow_stdin: bool = False  # whether `input()` can ask the user
+    widgets: bool = False  # whether the frontend shows widgets
+    subshells: bool = False  # whether the frontend sends widget messages to a subshell
 
 
 class Cells:
@@ -52,8 +43,8 @@ class Cells:
         self._shell = shell
         self._running: dict[str, dict[str, Any]] = {}
         self._with_widgets: set[str] = set()
-        self.latest: Context | None = None
-        self.started: list[Callable[[], None]] = []
+        self.latest: Context | None = None  # output from the context of the latest cell appears below it
+        self.started: list[Callable[[], None]] = []  # callbacks that run when a cell begins
         self._ended_at = 0.0
         self._starts()  # the cell that loads the extension is running already
 
@@ -225,17 +216,11 @@ T = TypeVar("T")
 
 
 class CellRun(NamedTuple):
-    """A run of a cell.
+    """A run of a cell."""
 
-    Attributes:
-        cell: The cell's id, or "" if the frontend does not report it; then nothing is replaced.
-        run: An id of this run of the cell.
-        deleted: Ids of deleted cells.
-    """
-
-    cell: str = ""
+    cell: str = ""  # its id, or "" if the frontend does not report it; then nothing is replaced
     run: str = ""
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()  # ids of deleted cells
 
 
 _shown: dict[str, tuple[str, list[Any]]] = {}

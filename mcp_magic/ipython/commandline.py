@@ -68,24 +68,17 @@ class State:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One `%mcp` line (or `%%mcp` cell) and its surroundings.
-
-    Attributes:
-        body: The cell below a `%%mcp` line, or None.
-        command: The words after ` -- `.
-        variables: The variables of the caller's scope, by name.
-        directory: The base of relative paths.
-    """
+    """One `%mcp` line (or `%%mcp` cell) and its surroundings."""
 
     host: NotebookHost
     settings: Settings
     shell: InteractiveShell
     cells: Cells
     state: State
-    body: str | None = None
-    command: Sequence[str] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    directory: Path = field(default_factory=Path.cwd)
+    body: str | None = None  # the cell below a `%%mcp` line
+    command: Sequence[str] = ()  # the words after ` -- `
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of the caller's scope
+    directory: Path = field(default_factory=Path.cwd)  # the base of relative paths
 
     def connection(self, name: str | None) -> Connection:
         """Return the connection of that name; without a name, the only connection."""
@@ -138,15 +131,10 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Tab:
-    """The position where Tab was pressed.
+    """The position where Tab was pressed."""
 
-    Attributes:
-        fragment: The typed part of the word.
-        positional: The words before it, without options and their values.
-    """
-
-    fragment: str
-    positional: Sequence[str] = ()
+    fragment: str  # the typed part of the word
+    positional: Sequence[str] = ()  # the words before it, without options and their values
     namespace: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings | None = None
     agents: Iterable[str] = ()
@@ -196,44 +184,27 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Implementation:
-    """A subcommand's behaviour and arguments.
+    """A subcommand's behaviour and arguments."""
 
-    Attributes:
-        run: Runs it and returns the value that the cell shows.
-        arguments: What its line takes; at most one of those in an inner tuple may be given.
-        takes_body: Whether `%%mcp NAME` with a cell below is allowed.
-        takes_command: Whether ` -- COMMAND ARG...` may follow.
-        left_over: Where surplus words belong, for the error.
-    """
-
-    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
-    arguments: tuple[Argument | tuple[Argument, ...], ...] = ()
+    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]  # returns the value that the cell shows
+    arguments: tuple[Argument | tuple[Argument, ...], ...] = ()  # of those in an inner tuple, one may be given
     examples: tuple[str, ...] = ()
     details: str = ""
-    takes_body: bool = False
-    takes_command: bool = False
-    left_over: str = ""
+    takes_body: bool = False  # whether `%%mcp NAME` with a cell below is allowed
+    takes_command: bool = False  # whether ` -- COMMAND ARG...` may follow
+    left_over: str = ""  # where surplus words belong, for the error
 
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand of `%mcp`, as known before its module is imported.
-
-    Attributes:
-        name: The word that is typed.
-        module: The module in `commands` that has its `Implementation`, under its name in capitals.
-        group: One of `GROUPS`.
-        summary: One line for the list of subcommands, without a full stop.
-        everyday: Whether the first screen of the help explains it; the other subcommands are only named there.
-        title: The words before the arguments, if not `%mcp NAME`.
-    """
+    """A subcommand of `%mcp`, as known before its module is imported."""
 
     name: str
-    module: str
-    group: str
-    summary: str
-    everyday: bool = False
-    title: str = ""
+    module: str  # in `commands`; it has the `Implementation`, under the name in capitals
+    group: str  # one of `GROUPS`
+    summary: str  # one line, without a full stop
+    everyday: bool = False  # whether the first screen of the help explains it; the others are only named there
+    title: str = ""  # the words before the arguments, if not `%mcp NAME`
 
     @property
     def typed(self) -> str:

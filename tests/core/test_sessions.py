@@ -131,10 +131,10 @@ async def test_other_sessions_are_undisturbed_by_one_that_dies(host: Host) -> No
 
 
 async def test_connecting_to_a_lost_server_opens_the_session_of_its_connection_again(host: Host) -> None:
-    connection = await host.connect(command("showcase_server"), name="show")
+    connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.SessionClosedError):
         await connection.call("die")
-    assert await host.connect(command("showcase_server"), name="show") is connection
+    assert await host.connect(PLAIN, name="show") is connection
     assert not (await connection.call("process")).is_error
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Coroutine, Iterable
 
-    from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import ResourceTemplate
 
     from mcp_magic.results.results import ResourceResult
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from mcp_magic.skills import Skill, Skills
     from mcp_magic.ui.explorer import Explorer
     from mcp_magic.ui.request_form import RequestForm
-    from mcp_magic.ui.widgets import Publish
     from mcp_magic.watch import Watch
 
 _T = TypeVar("_T")
@@ -250,7 +248,9 @@ async def _form(invocation: Invocation, arguments: argparse.Namespace) -> Reques
         form.close()
         raise
     if invocation.cells.kernel is not None:
-        form.publish = _publisher(invocation.shell)
+        publish = invocation.shell.display_pub.publish
+        shown_as = {"display_id": uuid.uuid4().hex}  # by which the copy that the notebook saves is replaced later
+        form.publish = lambda bundle, update: publish(bundle, transient=shown_as, update=update)
     return invocation.cells.keep(form)
 
 
@@ -263,16 +263,6 @@ async def _template(invocation: Invocation, name: str, server: str | None) -> tu
             known.append(template.uri_template)
     near = did_you_mean(name, known)
     raise UnknownResourceError(f"no connected server has the template {name!r}.{near} `%mcp templates` lists them.")
-
-
-def _publisher(shell: InteractiveShell) -> Publish:
-    """Return a function that shows a form and later replaces the copy saved in the notebook."""
-    shown_as = {"display_id": uuid.uuid4().hex}
-
-    def publish(bundle: dict[str, Any], update: bool) -> None:
-        shell.display_pub.publish(bundle, transient=shown_as, update=update)
-
-    return publish
 
 
 FORM = Implementation(

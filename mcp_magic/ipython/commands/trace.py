@@ -119,12 +119,6 @@ def _answer(result: Any) -> str:
 class TraceListing(Listing):
     """A listing whose rows open to the whole message; texts from servers are escaped."""
 
-    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
-        """Return a listing like this one with other messages."""
-        return TraceListing(
-            rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
-        )
-
     def parts(self) -> list[Part]:
         """Return the parts to display, one: the newest messages, which open to their JSON."""
         rows = self.rows[-document.display.listing_rows :]
