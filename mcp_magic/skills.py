@@ -100,17 +100,13 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     for each in resources:
         given = each if isinstance(each, dict) else {}
         file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
-        if not _is_whole(file):
+        texts = isinstance(file.uri, str) and isinstance(file.digest, str)
+        if not texts or type(file.size) is not int or file.size < 0 or not _DIGEST.fullmatch(file.digest):
             return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
     return tuple(files), _problem_of(uri, files)
-
-
-def _is_whole(file: SkillFile) -> bool:
-    texts = isinstance(file.uri, str) and isinstance(file.digest, str)
-    return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 
 
 def _problem_of(uri: str, files: list[SkillFile]) -> str:

@@ -50,8 +50,8 @@ def is_secret(path: str, field: Field | None = None) -> bool:
     >>> is_secret("api_key"), is_secret("login.password"), is_secret("max_tokens")
     (True, True, False)
     """
-    said = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
-    return said or is_secret_name(path)
+    is_marked = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
+    return is_marked or is_secret_name(path)
 
 
 class _Short(reprlib.Repr):
@@ -114,7 +114,7 @@ def together(problems: list[str]) -> ArgumentsError:
 
 # Errors of jsonschema as lines for people.
 
-_TOLD_BY_TYPE = frozenset(
+_COVERED_BY_TYPE = frozenset(
     (
         *("type", "enum", "const", "format", "pattern", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum"),
         *("exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
@@ -150,7 +150,7 @@ def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> Iterator[Proble
     if extra:
         yield Problem((), unknown(extra, root))
     lacking: set[tuple[str | int, ...]] = set()
-    for error in (part for whole in _errors(compiled, arguments) for part in _told_of(whole)):
+    for error in (part for whole in _errors(compiled, arguments) for part in _variant_errors(whole)):
         path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
@@ -192,7 +192,7 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
     if error.validator == "oneOf" and not error.context:
         got = shown(error.instance, secret=is_secret(name, field))
         return f"{name}: expected exactly one of {field.type_text} to fit, got {got}"
-    return unfit(name, field, error.instance) if error.validator in _TOLD_BY_TYPE else _in_its_words(error, path, field)
+    return unfit(name, field, error.instance) if error.validator in _COVERED_BY_TYPE else _in_its_words(error, path, field)
 
 
 def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
@@ -204,13 +204,13 @@ def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Fiel
     return f"{name}: {shorten(' '.join(error.message.split()), 160)}"
 
 
-def _told_of(error: ValidationError) -> Iterator[ValidationError]:
+def _variant_errors(error: ValidationError) -> Iterator[ValidationError]:
     """Yield, for a union's error, the errors of the variant that the value is meant for, else the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
     if not meant:
         yield error
     for each in meant:
-        yield from _told_of(each)
+        yield from _variant_errors(each)
 
 
 def _meant_variant(error: ValidationError) -> list[ValidationError]:
