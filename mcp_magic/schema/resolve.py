@@ -196,16 +196,16 @@ class Resolver:
             return known[1]
         if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
             self.budget.steps -= 1
-            made = Plain(schema, [], False)  # as nearly all are
+            plain = Plain(schema, [], False)  # as nearly all are
         else:
             walk = _Walk(min(MAX_STEPS, self.budget.steps))
             before = walk.steps
-            made = self._made_plain(schema, walk)
+            plain = self._make_plain(schema, walk)
             self.budget.steps -= before - walk.steps
-        self._known[id(schema)] = schema, made
-        return made
+        self._known[id(schema)] = schema, plain
+        return plain
 
-    def _made_plain(self, schema: Any, walk: _Walk) -> Plain:
+    def _make_plain(self, schema: Any, walk: _Walk) -> Plain:
         head, trail = self._expand(schema, frozenset(), walk)
         leaves: list[Schema] = []
         nullable = False
