@@ -100,17 +100,13 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     for each in resources:
         given = each if isinstance(each, dict) else {}
         file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
-        if not _is_whole(file):
+        texts = isinstance(file.uri, str) and isinstance(file.digest, str)
+        if not texts or type(file.size) is not int or file.size < 0 or not _DIGEST.fullmatch(file.digest):
             return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
     return tuple(files), _problem_of(uri, files)
-
-
-def _is_whole(file: SkillFile) -> bool:
-    texts = isinstance(file.uri, str) and isinstance(file.digest, str)
-    return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 
 
 def _problem_of(uri: str, files: list[SkillFile]) -> str:
@@ -191,18 +187,20 @@ def _loader(yaml: Any, *, core: bool) -> Any:
     return Loader
 
 
-def _same(read: Any, said: Any) -> bool:
+def _same(read: Any, stated: Any) -> bool:
     """Compare as JSON does: `1` is not `true`, and 1 equals 1.0."""
     if isinstance(read, dict):
         keys = {str(key): value for key, value in read.items()}
-        return isinstance(said, dict) and keys.keys() == said.keys() and all(_same(keys[k], said[k]) for k in keys)
+        return (
+            isinstance(stated, dict) and keys.keys() == stated.keys() and all(_same(keys[k], stated[k]) for k in keys)
+        )
     if isinstance(read, list):
-        return isinstance(said, list) and len(read) == len(said) and all(map(_same, read, said))
+        return isinstance(stated, list) and len(read) == len(stated) and all(map(_same, read, stated))
     if isinstance(read, datetime.date):  # has an explicit tag
-        return bool(read.isoformat() == said)
-    if isinstance(read, bool) or isinstance(said, bool):
-        return read is said
-    return bool(read == said)
+        return bool(read.isoformat() == stated)
+    if isinstance(read, bool) or isinstance(stated, bool):
+        return read is stated
+    return bool(read == stated)
 
 
 # Skills: a skill is a directory with a `SKILL.md`. The entry holds its front matter and lists every file with its size

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
 from mcp_magic._text import did_you_mean, listed
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 # A cassette in use. Requests and turns of models are masked, and written as they happen.
-
-InProcess = Literal["live", "replay"]
 
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
@@ -83,7 +81,7 @@ class Cassette:
         self.path = path
         self.mode = _one_of("mode", mode, tuple(MODES))
         self.pauses = pauses
-        self.in_process = _one_of("in-process", in_process, get_args(InProcess))
+        self.in_process = _one_of("in-process", in_process, ("live", "replay"))
         self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
         self.file = CassetteFile(path, here, largest)
         self.recorded = self.played = 0

@@ -457,12 +457,12 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
-        if not decision.approved or made is None:
+        lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        if not decision.approved or lasting is None:
             return
-        made, asked = replace(made, since=since), self.rule_for(request)
-        at = self.rules.index(asked) if asked else len(self.rules)
-        self.rules[at:] = [made, *(rule for rule in self.rules[at:] if rule != made)]
+        lasting, asking = replace(lasting, since=since), self.rule_for(request)
+        at = self.rules.index(asking) if asking else len(self.rules)
+        self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
 
 
 def _by_policy(policy: str, request: Request) -> str:

@@ -220,11 +220,11 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
     if unchanged:
         return arguments  # type: ignore[return-value]
     root = root_field(schema)
-    made: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in arguments.items():
         name = _name(key, "arguments")
-        made[name] = to_json_value(value, root.at(name), name)
-    return made
+        converted[name] = to_json_value(value, root.at(name), name)
+    return converted
 
 
 def check_text(value: Any, path: str) -> None:
@@ -356,11 +356,11 @@ def _text(text: str, path: str) -> str:
 
 
 def _object(value: Mapping[Any, Any], field: Field, path: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, item in value.items():
         name = key if type(key) is str and key.isascii() else _name(key, path)
-        made[name] = item if _is_plain(item) else _convert(item, _inner(field, name), f"{path}.{name}")
-    return made
+        converted[name] = item if _is_plain(item) else _convert(item, _inner(field, name), f"{path}.{name}")
+    return converted
 
 
 def _name(key: Any, path: str) -> str:

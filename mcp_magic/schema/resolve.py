@@ -196,16 +196,16 @@ class Resolver:
             return known[1]
         if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
             self.budget.steps -= 1
-            made = Plain(schema, [], False)  # as nearly all are
+            plain = Plain(schema, [], False)  # as nearly all are
         else:
             walk = _Walk(min(MAX_STEPS, self.budget.steps))
             before = walk.steps
-            made = self._made_plain(schema, walk)
+            plain = self._make_plain(schema, walk)
             self.budget.steps -= before - walk.steps
-        self._known[id(schema)] = schema, made
-        return made
+        self._known[id(schema)] = schema, plain
+        return plain
 
-    def _made_plain(self, schema: Any, walk: _Walk) -> Plain:
+    def _make_plain(self, schema: Any, walk: _Walk) -> Plain:
         head, trail = self._expand(schema, frozenset(), walk)
         leaves: list[Schema] = []
         nullable = False
@@ -242,7 +242,8 @@ class Resolver:
         for each in parts if isinstance(parts, list) else ():
             part, trail = self._expand(each, trail, walk)
             merged = merge(merged, part)
-            walk.steps -= _names(merged) // NAMES_A_STEP
+            named = [merged.get(key) for key in ("properties", "patternProperties", "required")]
+            walk.steps -= sum(len(names) for names in named if isinstance(names, Mapping | list)) // NAMES_A_STEP
             if walk.steps < 0:
                 break
         walk.depth -= 1
@@ -277,7 +278,14 @@ class Resolver:
     def find(self, ref: str) -> Any:
         """Return the target of a reference inside the document, or True (anything) if it has none."""
         base, _, fragment = ref.partition("#")
-        place = self.root if not base else self._find_base(base)
+        place = self.root
+        if base:
+            own = self.root.get("$id") if isinstance(self.root, Mapping) else None
+            try:
+                absolute = urljoin(own, base) if isinstance(own, str) else base
+            except ValueError:  # not a URL
+                absolute = base
+            place = self._anchors.get(base, self._anchors.get(absolute, True))
         if fragment and not fragment.startswith("/"):
             return self._anchors.get(f"#{unquote(fragment)}", True)
         for part in fragment.split("/")[1:]:
@@ -289,14 +297,6 @@ class Resolver:
             else:
                 return True
         return place
-
-    def _find_base(self, base: str) -> Any:
-        own = self.root.get("$id") if isinstance(self.root, Mapping) else None
-        try:
-            absolute = urljoin(own, base) if isinstance(own, str) else base
-        except ValueError:  # not a URL
-            absolute = base
-        return self._anchors.get(base, self._anchors.get(absolute, True))
 
     @functools.cached_property
     def _anchors(self) -> dict[str, Any]:
@@ -321,12 +321,6 @@ def index_in(place: list[Any], key: str) -> int | None:
     if not key.isdecimal() or len(key) > len(str(len(place))):
         return None
     return int(key) if int(key) < len(place) else None
-
-
-def _names(schema: Schema) -> int:
-    """Return how many property names a schema has."""
-    named = (schema.get(key) for key in ("properties", "patternProperties", "required"))
-    return sum(len(each) for each in named if isinstance(each, Mapping | list))
 
 
 def _seen(option: Any, trail: frozenset[str]) -> bool:

@@ -79,9 +79,9 @@ def identifier(name: str) -> str:
     ('get_sum', 'class_', '_3d')
     """
     # Python normalizes identifiers to NFKC, so two names that differ only in that would be the same.
-    made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
-    made = made if made.isidentifier() else f"_{made}"
-    return f"{made}_" if keyword.iskeyword(made) else made
+    text = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
+    text = text if text.isidentifier() else f"_{text}"
+    return f"{text}_" if keyword.iskeyword(text) else text
 
 
 def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:

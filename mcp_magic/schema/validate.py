@@ -50,8 +50,8 @@ def is_secret(path: str, field: Field | None = None) -> bool:
     >>> is_secret("api_key"), is_secret("login.password"), is_secret("max_tokens")
     (True, True, False)
     """
-    said = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
-    return said or is_secret_name(path)
+    is_marked = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
+    return is_marked or is_secret_name(path)
 
 
 class _Short(reprlib.Repr):
@@ -114,7 +114,7 @@ def together(problems: list[str]) -> ArgumentsError:
 
 # Errors of jsonschema as lines for people.
 
-_TOLD_BY_TYPE = frozenset(
+_COVERED = frozenset(
     (
         *("type", "enum", "const", "format", "pattern", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum"),
         *("exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
@@ -150,7 +150,7 @@ def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> Iterator[Proble
     if extra:
         yield Problem((), unknown(extra, root))
     lacking: set[tuple[str | int, ...]] = set()
-    for error in (part for whole in _errors(compiled, arguments) for part in _told_of(whole)):
+    for error in (part for whole in _errors(compiled, arguments) for part in _variant_errors(whole)):
         path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
@@ -192,7 +192,7 @@ def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> st
     if error.validator == "oneOf" and not error.context:
         got = shown(error.instance, secret=is_secret(name, field))
         return f"{name}: expected exactly one of {field.type_text} to fit, got {got}"
-    return unfit(name, field, error.instance) if error.validator in _TOLD_BY_TYPE else _in_its_words(error, path, field)
+    return unfit(name, field, error.instance) if error.validator in _COVERED else _in_its_words(error, path, field)
 
 
 def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
@@ -204,13 +204,13 @@ def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Fiel
     return f"{name}: {shorten(' '.join(error.message.split()), 160)}"
 
 
-def _told_of(error: ValidationError) -> Iterator[ValidationError]:
+def _variant_errors(error: ValidationError) -> Iterator[ValidationError]:
     """Yield, for a union's error, the errors of the variant that the value is meant for, else the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
     if not meant:
         yield error
     for each in meant:
-        yield from _told_of(each)
+        yield from _variant_errors(each)
 
 
 def _meant_variant(error: ValidationError) -> list[ValidationError]:
@@ -297,8 +297,8 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
             checker.checks(name)(lambda text, name=name: fits_format(text, name))
     cls = _bounded(_draft_of(schema), _has_keyword(schema, "patternProperties"))
     # With an empty registry jsonschema does not fetch remote references.
-    made: Validator = cls(schema, registry=Registry(), format_checker=checker)
-    return made
+    validator: Validator = cls(schema, registry=Registry(), format_checker=checker)
+    return validator
 
 
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
@@ -328,8 +328,8 @@ def _draft_of(schema: Any) -> type[Validator]:
 
 @functools.cache
 def _metaschema_validator(cls: type[Validator]) -> Validator:
-    made: Validator = _bounded(cls, named=True)(cls.META_SCHEMA)
-    return made
+    validator: Validator = _bounded(cls, named=True)(cls.META_SCHEMA)
+    return validator
 
 
 @functools.cache
@@ -363,8 +363,8 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
     if named:  # jsonschema's own keyword runs the patterns of every subschema without limits
         bounded["unevaluatedProperties"] = _nothing
     extending: Any = validators
-    made = extending.extend(cls, bounded)
-    evolve = made.evolve
+    limited = extending.extend(cls, bounded)
+    evolve = limited.evolve
 
     def evolve_here(validator: Any, **changes: Any) -> Any:
         spend_step()
@@ -374,8 +374,8 @@ def _bounded(cls: type[Validator], named: bool) -> Any:
             changes["schema"] = {key: value for key, value in part.items() if key != "$schema"}
         return evolve(validator, **changes)
 
-    made.evolve = evolve_here
-    return made
+    limited.evolve = evolve_here
+    return limited
 
 
 def _keyword_with(fits: Callable[[Any, Any], bool], message: Callable[[Any, Any], str]) -> Any:
@@ -722,11 +722,11 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
         return [_completed(item, field.at(index), (*path, index), filled) for index, item in enumerate(value)]
     if not isinstance(value, dict) or field is None or field.kind != "object":
         return value
-    made = {name: _completed(item, field.at(name), (*path, name), filled) for name, item in value.items()}
+    completed = {name: _completed(item, field.at(name), (*path, name), filled) for name, item in value.items()}
     for child in field.children:
-        if child.required and not child.needed and child.name not in made:
-            made[child.name] = filled[path_text((*path, child.name))] = copy.deepcopy(child.default)
-    return made
+        if child.required and not child.needed and child.name not in completed:
+            completed[child.name] = filled[path_text((*path, child.name))] = copy.deepcopy(child.default)
+    return completed
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
