@@ -7,13 +7,20 @@ import psutil
 import pytest
 
 from mcp_magic._host import Host
+from mcp_magic.session import supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait as long as a busy machine takes for the end of a process whose call has failed: its error tells how."""
+    monkeypatch.setattr(supervisor, "DEATH_SECONDS", 20.0)
+
+
+@pytest.fixture
+async def host(patient: None) -> AsyncIterator[Host]:
     """A host that leaves no process and no task behind, which is checked."""
     tasks = asyncio.all_tasks()
     processes = set(psutil.Process().children(recursive=True))

@@ -61,10 +61,14 @@ class Plain:
     Args:
         name: What it calls itself.
         version: The protocol version that it speaks.
+
+    Attributes:
+        level: The level of logging that it was told.
     """
 
     def __init__(self, name: str, version: str = MODERN) -> None:
         self._about = {"capabilities": {"tools": {}, "logging": {}}, "serverInfo": {"name": name, "version": "1"}}
+        self.level = ""
         self._version = version
         self._tools: dict[str, Callable[..., Any]] = {}
         self._calls: dict[Any, Call] = {}
@@ -91,11 +95,13 @@ class Plain:
                 self._calls[number] = call = Call(self, params)
                 threading.Thread(target=self._call, args=(number, call, params), daemon=True).start()
             elif number is not None and "method" in message:
+                self.level = params.get("level", self.level)
                 self._answer(number, message["method"])
 
     def _answer(self, number: Any, method: str) -> None:
         modern = self._version == MODERN
-        results: dict[str, Any] = {"ping": {}, "tools/list": {"tools": [*map(described, self._tools.values())]}}
+        tools = [described(function) for function in self._tools.values()]
+        results: dict[str, Any] = {"ping": {}, "logging/setLevel": {}, "tools/list": {"tools": tools}}
         if modern:
             results["server/discover"] = {"supportedVersions": [MODERN], **self._about}
         else:

@@ -68,10 +68,16 @@ def echo(text: str) -> str:
 
 
 @server.tool
-def log(call: Call, text: str) -> str:
-    """Log an error."""
-    call.log("error", text)
+def log(call: Call, text: str, level: str = "error") -> str:
+    """Log."""
+    call.log(level, text)
     return "logged"
+
+
+@server.tool
+def level() -> str:
+    """Say which level of logging was set."""
+    return server.level
 
 
 @server.tool

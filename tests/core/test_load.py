@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.config.specs import HttpSpec
+from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
 from tests.core.asgi import Forgetful, serving
 from tests.core.persons import logging_in
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 ERAS = pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a hundred connections at once take as long as they do on a busy machine."""
+    monkeypatch.setattr(transports, "CONNECT_SECONDS", 100.0)
 
 
 class Holding:

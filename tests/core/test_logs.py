@@ -70,16 +70,16 @@ async def test_a_server_logs_as_much_as_the_person_asks_for_and_messages_belong_
     assert (await logged(connection, seen + 2))[seen:] == ["loud", "soft"]
 
 
-@pytest.mark.parametrize("era", ["modern", "handshake"])
+@pytest.mark.parametrize("era", ["2026-07-28", "2025-06-18"])
 async def test_the_level_is_kept_when_the_session_is_opened_again(host: Host, era: str) -> None:
-    connection = await reports(host, [*SERVER, "--era", era] if era == "handshake" else None)
+    connection = await host.connect([*PLAIN, era], name="reports")
     await connection.set_log_level("debug")
 
     again = await host.reconnect("reports")
-    await again.call("log", level="debug", data="soft")
+    await again.call("log", text="soft", level="debug")
 
     assert await logged(again, 1) == ["soft"]
-    assert (await again.call("level")).text == ("debug" if era == "handshake" else "None")
+    assert (await again.call("level")).text == ("debug" if era == "2025-06-18" else "")
 
 
 async def test_a_server_is_told_nothing_unless_the_person_says_so(host: Host) -> None:

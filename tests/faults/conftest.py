@@ -12,9 +12,12 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
+from tests.core.conftest import patient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+__all__ = ["patient"]
 
 LEFT_SECONDS = 30.0
 """Seconds in which everything must be gone after a host is closed."""
@@ -64,7 +67,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def host(soon: None) -> AsyncIterator[Host]:
+async def host(soon: None, patient: None) -> AsyncIterator[Host]:
     """A host whose sessions are opened again quickly, and that leaves nothing behind."""
     left = Left()
     host = Host()
