@@ -30,8 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def frontend(request: pytest.FixtureRequest, folder: Path) -> Iterator[Frontend]:
-    """A kernel that has run the module's SETUP, and somebody with widgets before it."""
-    with started(folder, getattr(request.module, "SETUP", [LOAD])) as running:
+    """A kernel that has run the module's SETUP, and somebody with widgets before it; a plain one if it says PLAIN."""
+    module = request.module
+    with started(folder, getattr(module, "SETUP", [LOAD]), plain=getattr(module, "PLAIN", False)) as running:
         yield running
 
 

@@ -21,10 +21,12 @@ THIS_KERNEL = "this kernel"
 
 
 @contextmanager
-def started(folder: Path, cells: Sequence[str], kernel: str = THIS_KERNEL, **variables: str) -> Iterator[Frontend]:
+def started(
+    folder: Path, cells: Sequence[str], kernel: str = THIS_KERNEL, *, plain: bool = False, **variables: str
+) -> Iterator[Frontend]:
     """Start a kernel in a folder, run cells in it, and show its widgets to somebody; end it at the end."""
     python = sys.executable if kernel == THIS_KERNEL else kernel_python(kernel)
-    running = Kernel(folder, environment(folder, **variables), python)
+    running = Kernel(folder, environment(folder, **variables), python, plain=plain)
     try:
         for code in cells:
             running.ok(code)

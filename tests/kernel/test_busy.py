@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timed
 
+PLAIN = True
 LIMIT = 1.5
 """Seconds: a quarter until the loop counts as busy, half of one for IPython to render the error, some for others."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tests.kernel.driving import Cell, Kernel
 
+PLAIN = True  # IPython shows an error in half the time where few modules are imported
 LIMIT = 0.5
 """Seconds from the stop button until the cell has ended (issue 2)."""
 
@@ -50,6 +51,13 @@ def interrupt(kernel: Kernel, cell: str) -> Cell:
     return done
 
 
+def interrupted(kernel: Kernel, folder: Path, code: str) -> Cell:
+    """Run a cell until it has made the file `started` in a folder; press stop."""
+    calling = kernel.start(code)
+    until((folder / "started").exists, what="the tool has started")
+    return interrupt(kernel, calling)
+
+
 @pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("server", ["stdio", "http", "inprocess"])
@@ -57,10 +65,7 @@ def interrupt(kernel: Kernel, cell: str) -> Cell:
 def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     kernel: Kernel, tmp_path: Path, server: str, form: str
 ) -> None:
-    calling = kernel.start(FORMS[form].format(server=server, folder=tmp_path))
-    until((tmp_path / "started").exists, what="the tool has started")
-
-    cell = interrupt(kernel, calling)
+    cell = interrupted(kernel, tmp_path, FORMS[form].format(server=server, folder=tmp_path))
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
     soon(cell.seconds, LIMIT)
@@ -85,10 +90,7 @@ def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kern
 
 @pytest.mark.parametrize("form", ["awaited", "nested"])
 def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form: str) -> None:
-    calling = kernel.start(FORMS[form].format(server="inprocess", folder=tmp_path))
-    until((tmp_path / "started").exists, what="the tool has started")
-
-    cell = interrupt(kernel, calling)
+    cell = interrupted(kernel, tmp_path, FORMS[form].format(server="inprocess", folder=tmp_path))
 
     assert "During handling" not in cell.shown_error
     assert "site-packages" not in cell.shown_error.replace("nest_asyncio2", "")
@@ -99,10 +101,7 @@ def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form
 @tried_again
 def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path) -> None:
     kernel.ok("from mcp_magic import host")
-    calling = kernel.start(f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
-    until((tmp_path / "started").exists, what="the tool has started")
-
-    cell = interrupt(kernel, calling)
+    cell = interrupted(kernel, tmp_path, f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
 
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
     soon(cell.seconds, 3)  # IPython needs half a second to render that many frames, on a busy machine two
@@ -113,13 +112,8 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
 @pytest.mark.timed
 @tried_again
 def test_interrupt_stops_a_loop_of_calls(kernel: Kernel, tmp_path: Path) -> None:
-    calling = kernel.start(
-        f"import pathlib\nn = 0\nwhile n < 10_000:\n    r = %mcp call stdio:ping\n    n += 1\n"
-        f"    pathlib.Path({str(tmp_path / 'looping')!r}).touch()"
-    )
-    until((tmp_path / "looping").exists, what="the loop runs")
-
-    cell = interrupt(kernel, calling)
+    code = "import pathlib\nn = 0\nwhile n < 10_000:\n    r = %mcp call stdio:ping\n    n += 1\n"
+    cell = interrupted(kernel, tmp_path, f"{code}    pathlib.Path({str(tmp_path / 'started')!r}).touch()")
 
     # between two magics it is ipykernel that ends the cell, by cancelling it
     assert cell.ename in ("KeyboardInterrupt", "CancelledError")
@@ -136,9 +130,7 @@ def test_an_interrupt_between_cells_harms_nothing(kernel: Kernel) -> None:
 
 def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_path: Path) -> None:
     before = kernel.ok("import signal\nsignal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0]
-    calling = kernel.start(FORMS["awaited"].format(server="inprocess", folder=tmp_path))
-    until((tmp_path / "started").exists, what="the tool has started")
-    interrupt(kernel, calling)
+    interrupted(kernel, tmp_path, FORMS["awaited"].format(server="inprocess", folder=tmp_path))
 
     assert kernel.ok("signal.getsignal(signal.SIGINT)").text.partition(" at 0x")[0] == before
     sleeping = kernel.start("print('asleep', flush=True)\nimport time\ntime.sleep(60)")
