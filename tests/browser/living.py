@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SETUP",
+    "WAIT_MS",
     "asked",
     "assert_readable",
     "button",

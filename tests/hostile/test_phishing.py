@@ -40,7 +40,7 @@ from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
 from tests.core.test_elicitation import url_server
-from tests.widgets.test_approval import widgets
+from tests.widgets.driving import widgets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -44,7 +44,9 @@ from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.ui.question import Panel
 from tests.agent.telling import call, decided, told
 from tests.core.sampling_servers import said
-from tests.widgets.test_approval import ApprovalPanel, Page, ask, button, handled, page, panel, text, widgets
+from tests.widgets.conftest import page
+from tests.widgets.driving import Page, handled, widgets
+from tests.widgets.test_approval import ApprovalPanel, ask, button, panel, text
 
 if TYPE_CHECKING:
     from mcp_magic.ask.question import Question, Reply

@@ -16,6 +16,7 @@ from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
+from tests.widgets.driving import Page, handled, widgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,28 +36,6 @@ FORECAST = Tool(
 def request(location: str = "London", **more: Any) -> Request:
     given = {"asker": "agent", "definition": FORECAST, **more}
     return Request("weather", "forecast", {"location": location}, **given)
-
-
-class Page:
-    """What a notebook shows: outputs that can be replaced."""
-
-    def __init__(self) -> None:
-        self.outputs: list[dict[str, Any]] = []
-
-    def show(self, bundle: dict[str, Any]) -> Any:
-        self.outputs.append(bundle)
-        place = len(self.outputs) - 1
-
-        def replace(other: dict[str, Any]) -> None:
-            self.outputs[place] = other
-
-        return replace
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines, with `TIME` for how long something took."""
-        shown = [line for output in self.outputs for line in output["text/plain"].splitlines()]
-        return [re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", line) for line in shown]
 
 
 class ApprovalPanel:
@@ -90,25 +69,12 @@ class ApprovalPanel:
 
 
 @pytest.fixture
-def page() -> Page:
-    return Page()
-
-
-@pytest.fixture
 def panel(page: Page) -> Iterator[ApprovalPanel]:
-    """A panel; afterwards all its widgets are closed."""
-    before = set(registry._instances)
+    """A panel, which is closed in the end."""
     made = ApprovalPanel(page)
     yield made
     assert made.waiting == ()
     assert made.widget is None
-    assert set(registry._instances) <= before
-
-
-def widgets(root: Any, kind: type[Any]) -> list[Any]:
-    """Return the widgets of a kind, in the order in which Tab reaches them."""
-    inside = [found for child in getattr(root, "children", ()) for found in widgets(child, kind)]
-    return [root, *inside] if isinstance(root, kind) else inside
 
 
 def button(panel: ApprovalPanel, description: str, number: int = 0) -> Any:
@@ -137,12 +103,6 @@ async def ask(panel: ApprovalPanel, *requests: Request) -> list[asyncio.Task[Dec
     while len(panel.waiting) < len(requests):
         await asyncio.sleep(0)
     return tasks
-
-
-async def handled() -> None:
-    """Let what the handlers posted be done."""
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 async def test_approve_lets_the_call_go_out_as_it_is(panel: ApprovalPanel, page: Page) -> None:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pytest
-from ipywidgets.widgets import widget as registry
 
 from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
 from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.widgets.test_approval import Page, widgets
+from tests.widgets.driving import Page, widgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,18 +34,11 @@ PAGE = Elicitation("bank", "Log in <b>there</b>", "url", url="https://bank.examp
 
 
 @pytest.fixture
-def page() -> Page:
-    return Page()
-
-
-@pytest.fixture
 def panel(page: Page) -> Iterator[Panel]:
-    """A panel; afterwards all its widgets are closed."""
-    before = set(registry._instances)
+    """A panel, which is closed in the end."""
     made = Panel(page.show)
     yield made
     assert made.widget is None
-    assert set(registry._instances) <= before
 
 
 def button(panel: Panel, description: str) -> Any:

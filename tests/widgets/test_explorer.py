@@ -25,31 +25,18 @@ from tests.servers import bundled
 from tests.widgets.driving import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
+async def host(host: Host) -> Host:
     await host.connect_many(
         {
             "showcase": InProcessSpec(server=bundled.load("showcase_server").server),
             "math": InProcessSpec(server=bundled.load("math_server").server, trust=True),
         }
     )
-    yield host
-    await host.close()
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    """Every test closes its explorers, and then no widget is left."""
-    before = set(alive)
-    yield
-    left = [alive[name] for name in set(alive) - before]
-    for widget in left:
-        widget.close()
-    assert left == []
+    return host
 
 
 @pytest.fixture
@@ -320,6 +307,8 @@ async def test_a_resource_is_read_in_place(explorer: Explorer) -> None:
 async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host: Host) -> None:
     explorer.kinds.value, explorer.search.value = "resources", "math://"
     choose(explorer, "math://constants")
+    said: list[str] = []  # that it is no longer offered is said soon after
+    explorer.detail.note.observe(lambda _: said.append(text(explorer.detail.note)), "value")
     await host["math"].close()
     explorer.detail.read.click()
     await explorer.settled()

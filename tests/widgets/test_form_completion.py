@@ -7,17 +7,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ipywidgets.widgets.widget import _instances
 from mcp.server.mcpserver import MCPServer
 from mcp_types import Completion
 
-from mcp_magic._host import Host
 from mcp_magic.ui.request_form import RequestForm
 from tests.widgets.driving import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
+    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
 
@@ -56,11 +53,8 @@ async def completing() -> Completing:
 
 
 @pytest.fixture
-async def connection(completing: Completing) -> AsyncIterator[Connection]:
-    host, before = Host(), set(_instances)
-    yield await host.connect(completing.server, name="completing")
-    await host.close()
-    assert not set(_instances) - before
+async def connection(completing: Completing, host: Host) -> Connection:
+    return await host.connect(completing.server, name="completing")
 
 
 async def form_of(connection: Connection) -> tuple[RequestForm, Any]:

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from mcp_magic.ui.inputs import Entry
 
 
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = set(_instances)
-    yield
-    assert not set(_instances) - before
-
-
 @pytest.fixture
 def made() -> Iterator[Any]:
     forms: list[Form] = []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ipywidgets.widgets.widget import _instances
@@ -16,9 +15,6 @@ from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui.form import Form
 from tests.schema.strategies import QUICK, anything_like_a_schema, called, json_values, objects
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def exact(value: Any) -> str:
@@ -38,13 +34,6 @@ def is_valid(document: dict[str, Any], arguments: dict[str, Any]) -> bool:
     except ArgumentsError:
         return False
     return True
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = set(_instances)
-    yield
-    assert not set(_instances) - before
 
 
 @QUICK

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
-from ipywidgets.widgets.widget import _instances
 
 from mcp_magic import schema as s
-from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.results.content import read_line
@@ -26,20 +24,12 @@ from tests.widgets.driving import until
 from tests.widgets.instances import instances
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from mcp_types import Tool
 
+    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host, before = Host(), set(_instances)
-    yield host
-    await host.close()
-    assert not set(_instances) - before
 
 
 @pytest.fixture

@@ -35,16 +35,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def connection() -> AsyncIterator[Connection]:
-    host = Host()
-    yield await host.connect(bundled.load("showcase_server").server, name="showcase")
-    await host.close()
+async def connection(host: Host) -> Connection:
+    return await host.connect(bundled.load("showcase_server").server, name="showcase")
 
 
 @pytest.fixture
 async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
-    """Opens forms, and sees that they leave no widget and no comm."""
-    before, comms = set(_instances), set(comm.get_comm_manager().comms)
+    """Opens forms, and sees that they leave no comm."""
+    comms = set(comm.get_comm_manager().comms)
     forms: list[RequestForm] = []
 
     async def open_form(tool: str, **arguments: Any) -> RequestForm:
@@ -57,7 +55,6 @@ async def opened(connection: Connection) -> AsyncIterator[Callable[..., Any]]:
     yield open_form
     for form in forms:
         form.close()
-    assert not set(_instances) - before
     assert not set(comm.get_comm_manager().comms) - comms
 
 
