@@ -307,8 +307,6 @@ async def test_a_resource_is_read_in_place(explorer: Explorer) -> None:
 async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host: Host) -> None:
     explorer.kinds.value, explorer.search.value = "resources", "math://"
     choose(explorer, "math://constants")
-    said: list[str] = []  # that it is no longer offered is said soon after
-    explorer.detail.note.observe(lambda _: said.append(text(explorer.detail.note)), "value")
     await host["math"].close()
     explorer.detail.read.click()
     await explorer.settled()
