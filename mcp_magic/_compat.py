@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-IN_BROWSER: bool = sys.platform == "emscripten"
-"""Whether this Python runs in a browser."""
+IN_BROWSER: bool = sys.platform == "emscripten"  # whether this Python runs in a browser
 
 
 def call_without_threads() -> None:

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 
 # Names: which server offers a tool or serves a URI.
 
-OFFERING = (State.OPEN, State.RECONNECTING)
-"""States of the sessions in which names are looked up."""
+OFFERING = (State.OPEN, State.RECONNECTING)  # states of the sessions in which names are looked up
 
 
 def numbered(name: str, base: str) -> bool:
@@ -284,8 +283,7 @@ PREFETCH_SECONDS = 5.0
 """Seconds that `connect` waits for the first listings, from which completion and signatures are made. A slower server
 is connected all the same, and its listings arrive later."""
 
-KEPT = 20
-"""Failed servers whose stderr is kept."""
+KEPT = 20  # failed servers whose stderr is kept
 
 _SSE_FALLBACK = (400, 404, 405)
 """HTTP statuses after which to try the old HTTP+SSE transport (specification, "Backwards Compatibility")."""

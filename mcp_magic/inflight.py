@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RESTART_SECONDS = 0.05
-"""Minimum seconds between two restarts: a server may report a hundred thousand times."""
+RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may report a hundred thousand times
 
 
 class Deadline:
@@ -121,8 +120,7 @@ class Deadline:
 
 # Progress reports of a server, as numbers (specification, "Progress").
 
-RATE_SECONDS = 0.2
-"""Minimum seconds of observation before a rate is meaningful."""
+RATE_SECONDS = 0.2  # minimum seconds of observation before a rate is meaningful
 
 
 MAX_MESSAGE = 2000
@@ -229,14 +227,11 @@ State = Literal["running", "done", "failed", "timed out", "cancelled", "interrup
 KEPT_MESSAGES = 50
 """Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
 
-KEPT_CHARACTERS = 2000
-"""Maximum number of characters of a log message to keep for display."""
+KEPT_CHARACTERS = 2000  # maximum number of characters of a log message to keep for display
 
-MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of a progress message to display."""
+MESSAGE_CHARACTERS = 200  # maximum number of characters of a progress message to display
 
-TIMES = 10
-"""Without a set maximum, a call that keeps reporting may take this many times its deadline in all."""
+TIMES = 10  # without a set maximum, a call that keeps reporting may take this many times its deadline in all
 
 
 class Report:
@@ -545,11 +540,9 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     return [current] if current is not None and current in calls else [*calls]
 
 
-_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Requests that ask for progress notifications."""
+_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))  # requests that ask for progress notifications
 
-PAGES_FIRST = -32042
-"""JSON-RPC error code: the user must visit pages first."""
+PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
 
 
 class HasLevel(Protocol):
@@ -735,14 +728,12 @@ def retry_after(value: Any) -> float | None:
 
 # The questions of a server during a call, one after the other.
 
-EARLY_SECONDS = 0.5
-"""Seconds by which the time-out of an elicitor may come before that of `in_time`."""
+EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come before that of `in_time`
 
 SETTLE_SECONDS = 60.0
 """Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
-WAIT_SECONDS = 2.0
-"""Seconds that the next call waits for that ping."""
+WAIT_SECONDS = 2.0  # seconds that the next call waits for that ping
 
 
 @dataclass(frozen=True)
@@ -870,8 +861,7 @@ MOST_AT_ONCE = 400
 """Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
 On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
-TELL_SECONDS = 1.0
-"""Seconds that a call waits before the user is told."""
+TELL_SECONDS = 1.0  # seconds that a call waits before the user is told
 
 
 class RateLimiter:
@@ -950,14 +940,11 @@ def most_at_once() -> int:
 # or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
 # read-only or idempotent). Nothing else is ever sent twice.
 
-BUSY_ATTEMPTS = 2
-"""How often `Retry-After` is honoured for one request."""
+BUSY_ATTEMPTS = 2  # how often `Retry-After` is honoured for one request
 
-LOST_ATTEMPTS = 3
-"""How often a request that could not connect is retried once its server is back."""
+LOST_ATTEMPTS = 3  # how often a request that could not connect is retried once its server is back
 
-METHOD_NOT_FOUND = -32601
-"""JSON-RPC error code."""
+METHOD_NOT_FOUND = -32601  # JSON-RPC error code
 
 _NO_SESSION = re.compile(
     r"\b(no|no valid|invalid|unknown|expired|missing|terminated|closed)\b.{0,10}\bsession\b"

@@ -137,8 +137,7 @@ _HIDDEN_KINDS = (
     ("private use characters", re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")),
     ("control characters", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufff9-\ufffb\ud800-\udfff]")),
 )
-MAX_TEXT = 200_000
-"""Most characters of a text that are checked; each hidden one needs a look at those around it."""
+MAX_TEXT = 200_000  # most characters of a text that are checked; each hidden one needs a look at those around it
 
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
 _ANY = re.compile("|".join(pattern.pattern for _, pattern in _HIDDEN_KINDS))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from mcp_magic.auth.login import Authorizer
     from mcp_magic.consent.consent import Approver
 
-EXIT_SECONDS = 8.0
-"""Most seconds that an exiting kernel waits for its servers."""
+EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
 EXIT_STEPS = (0.7, 0.5)
 """Seconds that an exiting kernel gives a stdio server: after closing its stdin, and after SIGTERM, before SIGKILL.

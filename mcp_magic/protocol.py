@@ -81,8 +81,7 @@ STATUSES = {
 BUSY = frozenset((429, 503))
 """HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
-AWAY = BUSY | {502, 504}
-"""HTTP statuses after which a server may soon answer."""
+AWAY = BUSY | {502, 504}  # HTTP statuses after which a server may soon answer
 
 REFUSED = frozenset((401, 403, 407))
 """HTTP statuses that every further attempt would get too: the user must give other credentials first."""
@@ -174,8 +173,7 @@ def instead(method: str) -> str:
 
 # Log messages and their levels (specification, "Logging"; RFC 5424, 6.2.1).
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""From least to most severe."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")  # from least to most severe
 
 
 class LogMessage(NamedTuple):
@@ -256,8 +254,7 @@ async def ping(client: Client) -> None:
 # error as a stream, and nbclient would wait for its time-out. `without_context` takes it out where errors of a session
 # are raised.
 
-CLOSED = -32000
-"""The SDK's code for a request whose connection ended."""
+CLOSED = -32000  # the SDK's code for a request whose connection ended
 
 _ENDED = ("Connection closed", "Connection lost", "SSE stream ")
 """Beginnings of the messages with this code, from the SDK and from `session/http.py`."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 # The entries of skills: what a server says about a skill before it is read.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".
 
-MAX_FILES = 512
-"""Most files of a skill; most bytes follow. Every host must accept so many and may refuse more."""
+MAX_FILES = 512  # most files of a skill; most bytes follow. Every host must accept so many and may refuse more.
 MAX_BYTES = 16 * 1024 * 1024
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

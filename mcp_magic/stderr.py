@@ -32,20 +32,16 @@ if TYPE_CHECKING:
 # into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
 # interpreter for long.
 
-TAIL_BYTES = 64 * 1024
-"""Maximum number of bytes to read back; `%mcp logs` shows the end of the stderr."""
+TAIL_BYTES = 64 * 1024  # maximum number of bytes to read back; `%mcp logs` shows the end of the stderr
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes that the file may take on the disk before its beginning is freed: a chatty server must not fill the disk."""
 
-_PUNCH_HOLE = 0x01 | 0x02
-"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
+_PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`
 
-LOOK_SECONDS = 1.0
-"""Seconds between two checks of the file's size; meanwhile it may exceed its limit."""
+LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
 
-SETTLE_SECONDS = 1.0
-"""Deadline in seconds for emptying a pipe."""
+SETTLE_SECONDS = 1.0  # deadline in seconds for emptying a pipe
 
 
 class Written(NamedTuple):
@@ -282,8 +278,7 @@ class Position(NamedTuple):
 
 # New lines of a server's stderr since the last read.
 
-LONGEST_LINE = 1 << 16
-"""Bytes after which an unfinished line counts as a line."""
+LONGEST_LINE = 1 << 16  # bytes after which an unfinished line counts as a line
 
 
 class Lines:
@@ -319,8 +314,7 @@ class Lines:
 
 # The process of a stdio server, which the SDK hides.
 
-_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The file of a server's stderr -> its process."""
+_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the file of a server's stderr -> its process
 
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -422,23 +416,18 @@ def exit_words(code: int) -> str:
 
 # The cause of a failure in a server's stderr: its lines, and missing environment variables.
 
-MAX_LINES = 6
-"""Maximum number of lines of a cause."""
+MAX_LINES = 6  # maximum number of lines of a cause
 
-LAST_LINES = 3
-"""Number of last lines to show if none looks like a cause."""
+LAST_LINES = 3  # number of last lines to show if none looks like a cause
 
-CONTINUED = 3
-"""Maximum number of further lines of an exception's text."""
+CONTINUED = 3  # maximum number of further lines of an exception's text
 
 LOOKED_AT = 600
 """Characters of a line to look at; its server is not trusted, and long lines make regular expressions slow."""
 
-BOTH_ENDS = 100_000
-"""Characters of a longer text to look at, at its beginning and at its end."""
+BOTH_ENDS = 100_000  # characters of a longer text to look at, at its beginning and at its end
 
-VARIABLES = 4
-"""Maximum number of variables to name."""
+VARIABLES = 4  # maximum number of variables to name
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 

@@ -200,8 +200,7 @@ def _arguments(chunk: ToolCallChunk, unfinished: bool) -> dict[str, Any] | None:
 # Decisions and answers belong to a call by its id. If a model named two calls the same, one would run with the decision
 # about the other; and providers refuse such a conversation.
 
-MAX_ID = 40
-"""Characters of a call's id that every provider accepts."""
+MAX_ID = 40  # characters of a call's id that every provider accepts
 
 _BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "function_call": "call_id"}
 """Types of content blocks that are calls -> the key of their id."""

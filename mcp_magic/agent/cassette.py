@@ -97,8 +97,7 @@ MOST_MESSAGES = 1_000_000
 MOST_CHARACTERS = 256_000_000
 """Limits for the conversations of all turns together: each turn may repeat the one before and so double the total."""
 
-_CALL_TYPES = ("tool_use", "tool_call", "function_call")
-"""Types of content blocks that are calls."""
+_CALL_TYPES = ("tool_use", "tool_call", "function_call")  # types of content blocks that are calls
 
 
 @dataclass
@@ -295,8 +294,7 @@ def _tool(tool: Any) -> Any:
 
 # A model's turn with a cassette in. It is written at its end, because a secret may span chunks.
 
-SHORTENED = 0.005
-"""Longest pause between chunks in seconds, unless the recorded pauses are kept."""
+SHORTENED = 0.005  # longest pause between chunks in seconds, unless the recorded pauses are kept
 
 
 def stand_in(name: str) -> BaseChatModel | None:

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.definitions import Definitions
 
 
-MAX_TURNS = 25
-"""The most turns of the model for one request, by default."""
+MAX_TURNS = 25  # the most turns of the model for one request, by default
 
 
 # The state that flows through the graph, and the context of a run.
@@ -117,11 +116,9 @@ LAST_TURN = "This is the last turn: no further tool can be called. Answer with w
 
 OTHER_CALL = "not called: the decision was about another tool or other arguments; call it again"
 
-INSTRUCTIONS_LIMIT = 2000
-"""Characters of a server's instructions that the model gets."""
+INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
 
-KNOWN_CHARACTERS = 500
-"""Characters of each of the last results in the closing text of a stopped run."""
+KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
 
 
 @dataclass
@@ -495,11 +492,9 @@ def build_graph(
 
 # A run: it updates the transcript, and repairs the thread after any failure.
 
-PRUNE_TURNS = 20
-"""Turns after which LangGraph's copies of the thread, one for each step, are dropped."""
+PRUNE_TURNS = 20  # turns after which LangGraph's copies of the thread, one for each step, are dropped
 
-UNASKED = ("rule ", "approval ", "default")
-"""Prefixes of the `by` of decisions that show no question."""
+UNASKED = ("rule ", "approval ", "default")  # prefixes of the `by` of decisions that show no question
 
 INTERRUPTED = "the user interrupted the run before this call had an answer"
 

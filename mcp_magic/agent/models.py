@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 # Errors of providers on one line, without keys.
 # Their error classes share only the HTTP status, and messages that may quote the key.
 
-LONGEST = 300
-"""Characters of a provider's own message."""
+LONGEST = 300  # characters of a provider's own message
 
 KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|CREDENTIALS?)\b")
 """The name of an environment variable that holds a key."""
@@ -42,8 +41,7 @@ _KEY = re.compile(
 )
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 
-_CODE = re.compile(r"^Error code: \d+(?: - )?")
-"""How messages of the packages of OpenAI and Anthropic begin."""
+_CODE = re.compile(r"^Error code: \d+(?: - )?")  # how messages of the packages of OpenAI and Anthropic begin
 
 _PROGRAMMING = (TypeError, AttributeError, KeyError, NotImplementedError, AssertionError)
 
@@ -166,8 +164,7 @@ def model_name(model: Any) -> str:
 
 # Chat models from a name (through LangChain), from an object, or the offline model.
 
-OFFLINE = "offline"
-"""The name of the model that needs no provider."""
+OFFLINE = "offline"  # the name of the model that needs no provider
 
 OFFLINE_NOTE = (
     "answered by `offline`, a model without weights made for tutorials and tests: it understands requests that name or "

@@ -528,11 +528,9 @@ def _fits(call: Call, text: str) -> bool:
     return own and len(call.unused) <= 2 and (not left or len(known) / len(left) >= LEAST_KNOWN)
 
 
-CHARACTERS_A_TOKEN = 4
-"""Characters counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
+CHARACTERS_A_TOKEN = 4  # characters counted as one token of usage: a rule of thumb, since nothing is tokenised here
 
-ASKED = "asked_back"
-"""The key in an `AIMessage`'s `additional_kwargs` that stores the call of a question."""
+ASKED = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
 
 LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
 """Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""

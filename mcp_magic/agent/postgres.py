@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
 
-CONNECT_SECONDS = 5
-"""Seconds to connect to the server, unless the URL sets `connect_timeout`."""
+CONNECT_SECONDS = 5  # seconds to connect to the server, unless the URL sets `connect_timeout`
 
 _NEWEST = """
 SELECT * FROM (

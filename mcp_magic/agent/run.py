@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 CALL_COLUMNS = ("turn", "server", "tool", "arguments", "approved by", "seconds", "error")
 
-DESCRIPTION = 200
-"""Characters of a tool's description in the listing."""
+DESCRIPTION = 200  # characters of a tool's description in the listing
 
 
 def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:

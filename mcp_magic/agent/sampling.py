@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """The fields of LangChain's models that limit the tokens of an answer."""
 
-MAX_STOPS = 4
-"""The most stop sequences that OpenAI takes. The answer is cut here at sequences that were not passed on."""
+MAX_STOPS = 4  # the most stop sequences that OpenAI takes. The answer is cut here at sequences that were not passed on.
 
 NO_MORE = "No tool can be called now: answer with what is known."
 """The instruction to a model that has used tools and whose provider has no choice for "no tool"."""
@@ -262,8 +261,7 @@ def _alone() -> Iterator[None]:
 # A sampling request as LangChain messages.
 # For media that the model does not take (images, sound, types that no provider takes) it reads a line of text.
 
-WHOLE = 1_000_000_000
-"""Limit of characters without effect: the model reads all that the user has seen."""
+WHOLE = 1_000_000_000  # limit of characters without effect: the model reads all that the user has seen
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")

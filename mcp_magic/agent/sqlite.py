@@ -37,17 +37,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOCKED_SECONDS = 2.0
-"""Seconds to wait while another process writes to the file."""
+LOCKED_SECONDS = 2.0  # seconds to wait while another process writes to the file
 
-FREE_PAGES = 256
-"""Pages of 4 KiB that may stay unused in the file."""
+FREE_PAGES = 256  # pages of 4 KiB that may stay unused in the file
 
-LARGEST = 64_000_000
-"""Bytes of the largest value (a conversation) to read from or write to the file."""
+LARGEST = 64_000_000  # bytes of the largest value (a conversation) to read from or write to the file
 
-STATEMENT_SECONDS = 30.0
-"""Seconds that a statement may take."""
+STATEMENT_SECONDS = 30.0  # seconds that a statement may take
 
 _PAUSE = 1.0
 _STEPS = 100_000

@@ -34,14 +34,11 @@ if TYPE_CHECKING:
 # The place of threads: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
 # A place that cannot be used does not stop a run: the run goes on in memory and says so.
 
-MEMORY = ":memory:"
-"""The place of threads that end with the kernel."""
+MEMORY = ":memory:"  # the place of threads that end with the kernel
 
-TAB_SECONDS = 0.05
-"""Seconds that Tab may wait for a file that is locked."""
+TAB_SECONDS = 0.05  # seconds that Tab may wait for a file that is locked
 
-READING_SECONDS = 0.3
-"""Seconds that Tab may read a file."""
+READING_SECONDS = 0.3  # seconds that Tab may read a file
 
 _DATABASE = re.compile(r"postgres(ql)?://")
 _memory: list[MemoryThreads] = []
@@ -172,14 +169,11 @@ def thread_names(where: Any = None) -> list[str]:
 
 # The summary that a listing shows of each thread. Checkpoints store it, so a listing reads no conversation.
 
-SUMMARY = "mcp_magic"
-"""The key of the summary in a checkpoint's metadata."""
+SUMMARY = "mcp_magic"  # the key of the summary in a checkpoint's metadata
 
-AFTER = "after"
-"""The key in a summary of the failed place's checkpoint that a thread in memory continues."""
+AFTER = "after"  # the key in a summary of the failed place's checkpoint that a thread in memory continues
 
-LAST = 80
-"""Characters of the last request in a summary."""
+LAST = 80  # characters of the last request in a summary
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -398,8 +392,7 @@ class MemoryThreads(InMemorySaver):
 
 # Operations on stored threads: list, read, fork at an earlier turn, delete.
 
-MOST = 1000
-"""The most threads in a listing."""
+MOST = 1000  # the most threads in a listing
 
 
 class ThreadSummary(NamedTuple):

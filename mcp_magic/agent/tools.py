@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 # A provider that rejects one schema refuses the whole request, so one odd tool would block all others. The model's
 # schema is only a hint: arguments are checked against the server's own schema.
 
-MAX_CHAIN = 64
-"""References to follow in a row, at most."""
+MAX_CHAIN = 64  # references to follow in a row, at most
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -256,11 +255,9 @@ def _leads_to_schema(ref: str, resolver: Resolver) -> bool:
 # The server's schema changes only where OpenAI or Anthropic refuse it: at its root they take only an object without
 # alternatives, and Anthropic takes argument names only of `a-zA-Z0-9_.-`, at most 64 characters.
 
-MAX_ARGUMENT = 64
-"""Characters of an argument's name that Anthropic takes."""
+MAX_ARGUMENT = 64  # characters of an argument's name that Anthropic takes
 
-NOTE = 600
-"""Characters of a constraint that is described in words."""
+NOTE = 600  # characters of a constraint that is described in words
 
 _NAME = re.compile(rf"[a-zA-Z0-9_.-]{{1,{MAX_ARGUMENT}}}")
 

@@ -48,8 +48,7 @@ MAX_DESCRIPTION = 600
 
 MAX_RULE = 500
 
-MAX_NAME = 200
-"""Characters shown of a tool's name."""
+MAX_NAME = 200  # characters shown of a tool's name
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
 """How far an approval reaches beyond the one call."""

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 ELICIT_SECONDS = 600.0
 """Seconds the user has to fill in a form or come back from a page; after that the user counts as absent."""
 
-MAX_QUESTIONS = 20
-"""Default number of questions that a server may ask during one call."""
+MAX_QUESTIONS = 20  # default number of questions that a server may ask during one call
 
 NOT_ASKED = -1
 """The error code of a question that the user is not asked; the protocol defines one for refused sampling only."""
@@ -52,8 +51,7 @@ _ASKS_FOR_SECRET = re.compile(
 )
 """Words that ask for secrets, which MCP forbids in a form. A server can ask in other words."""
 
-MAX_WORDS = 4000
-"""Characters of a server's text that are searched for such words."""
+MAX_WORDS = 4000  # characters of a server's text that are searched for such words
 
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -119,8 +117,7 @@ class Answer:
         return cls("cancel", None, reason)
 
 
-Elicitor = Callable[[Elicitation], Awaitable[Answer]]
-"""Asks the user: any `async def (elicitation) -> Answer`."""
+Elicitor = Callable[[Elicitation], Awaitable[Answer]]  # asks the user: any `async def (elicitation) -> Answer`
 
 
 @dataclass
@@ -266,8 +263,7 @@ def _fitting(answer: Any, asked: Elicitation) -> Answer:
 # Message, schema and address come from the server: markup is escaped, invisible characters are made visible, and
 # secrets are masked.
 
-MAX_MESSAGE = 20_000
-"""Characters shown of a message; a longer one is cut to its beginning and end."""
+MAX_MESSAGE = 20_000  # characters shown of a message; a longer one is cut to its beginning and end
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 

@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     Named = list[tuple[str, Any]]
 
 
-EDIT = "edit"
-"""The name of the choice that opens the form."""
+EDIT = "edit"  # the name of the choice that opens the form
 
-MAX_OUTCOMES = 20
-"""Lines shown about earlier questions of a panel; those before them are only counted."""
+MAX_OUTCOMES = 20  # lines shown about earlier questions of a panel; those before them are only counted
 
-NOT_ANSWERED = "not answered"
-"""The reason of a reply that did not come in time."""
+NOT_ANSWERED = "not answered"  # the reason of a reply that did not come in time
 
-INTERRUPTED = "interrupted"
-"""The reason of a reply whose question was cancelled."""
+INTERRUPTED = "interrupted"  # the reason of a reply whose question was cancelled
 
 
 @dataclass(frozen=True)

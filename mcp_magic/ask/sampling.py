@@ -355,8 +355,7 @@ def reply_summary(asked: SamplingRequest, reply: Sampled) -> str:
 # `input_required`. Both end here: rules and the user decide, a model answers, and the user may review the reply. A
 # refusal is sent as the protocol's error; no failure here ends the session.
 
-SAMPLING = "sampling"
-"""The name after the server's in rules and in the audit: `deny trips:sampling`."""
+SAMPLING = "sampling"  # the name after the server's in rules and in the audit: `deny trips:sampling`
 
 REJECTED, REJECTED_TEXT = -1, "User rejected sampling request"
 """The protocol's error for a refusal (specification, "Sampling", "Error Handling")."""
@@ -635,8 +634,7 @@ REFUSED = (
 )
 
 
-MAX_READ = 2_000_000
-"""Characters of a request or a reply about which the user is asked. A longer one is refused."""
+MAX_READ = 2_000_000  # characters of a request or a reply about which the user is asked. A longer one is refused.
 
 
 def too_long_to_read(texts: Iterable[Text]) -> str:
@@ -737,17 +735,13 @@ def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Revi
 MAX_TEXT = 100_000
 """Characters shown of one text. A longer one says how many are left out, and is opened before it is sent."""
 
-MAX_SCHEMA = 20_000
-"""Characters shown of a tool's schema."""
+MAX_SCHEMA = 20_000  # characters shown of a tool's schema
 
-MAX_DESCRIPTION = 2_000
-"""Characters shown of a tool's description."""
+MAX_DESCRIPTION = 2_000  # characters shown of a tool's description
 
-MAX_STOPS, MAX_STOP = 10, 60
-"""Stop sequences shown, and characters of each."""
+MAX_STOPS, MAX_STOP = 10, 60  # stop sequences shown, and characters of each
 
-MAX_METADATA = 500
-"""Characters shown of the metadata."""
+MAX_METADATA = 500  # characters shown of the metadata
 
 _SCROLL = "max-height:28em;overflow:auto"
 

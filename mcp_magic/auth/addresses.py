@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 LOOKUP_SECONDS = 3.0
 """Deadline of a DNS lookup in seconds. A name that is not found is either dead or resolved by a proxy."""
 
-_EMBEDDED = int(ip_address("64:ff9b::"))
-"""The prefix of IPv6 addresses that embed IPv4 addresses (NAT64, RFC 6052)."""
+_EMBEDDED = int(ip_address("64:ff9b::"))  # the prefix of IPv6 addresses that embed IPv4 addresses (NAT64, RFC 6052)
 
-_METADATA = ip_address("fd00:ec2::254")
-"""The address that gives AWS machines their credentials over IPv6."""
+_METADATA = ip_address("fd00:ec2::254")  # the address that gives AWS machines their credentials over IPv6
 
 Address = IPv4Address | IPv6Address
 

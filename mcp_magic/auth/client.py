@@ -81,13 +81,11 @@ OWN = "mcp_magic_oauth"
 ATTEMPTS = 6
 """Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
 
-ASK_SECONDS = 15.0
-"""Deadline of a request to an authorization server, in seconds."""
+ASK_SECONDS = 15.0  # deadline of a request to an authorization server, in seconds
 
 REDIRECTS = 5
 
-ANY_PORT = "http://127.0.0.1/callback"
-"""Placeholder of the redirect URI while no callback server runs."""
+ANY_PORT = "http://127.0.0.1/callback"  # placeholder of the redirect URI while no callback server runs
 
 _BACKGROUND = frozenset(("subscriptions/listen", "ping"))
 """Requests that no user waits for. They may refresh a token but do not start a log-in."""
@@ -1011,8 +1009,7 @@ def _base64(data: bytes) -> str:
 
 # Log-out: revokes the tokens of a server if it can (RFC 7009), and deletes them here in any case.
 
-REVOKE_SECONDS = 5.0
-"""Deadline of a revocation, in seconds. The tokens are deleted here even if it is missed."""
+REVOKE_SECONDS = 5.0  # deadline of a revocation, in seconds. The tokens are deleted here even if it is missed.
 
 
 @dataclass(frozen=True)

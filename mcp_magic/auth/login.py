@@ -90,23 +90,17 @@ def _scopes(login: LogIn) -> str:
 
 T = TypeVar("T")
 
-LOGIN_SECONDS = 300.0
-"""Deadline of the user's log-in, in seconds."""
+LOGIN_SECONDS = 300.0  # deadline of the user's log-in, in seconds
 
-GIVEN_UP_SECONDS = 0.1
-"""Interval in seconds at which a log-in checks whether the request that needs it was cancelled."""
+GIVEN_UP_SECONDS = 0.1  # interval in seconds at which a log-in checks whether the request that needs it was cancelled
 
-FAREWELL_SECONDS = 2.0
-"""Seconds that the authorizer has to remove its output after the answer."""
+FAREWELL_SECONDS = 2.0  # seconds that the authorizer has to remove its output after the answer
 
-SILENT_SECONDS = 10.0
-"""Seconds a connection may stay without a request; browsers open some in advance."""
+SILENT_SECONDS = 10.0  # seconds a connection may stay without a request; browsers open some in advance
 
-MOST_CONNECTIONS = 32
-"""Most connections at a time, each with a thread; the oldest is closed for one more."""
+MOST_CONNECTIONS = 32  # most connections at a time, each with a thread; the oldest is closed for one more
 
-CALLBACK_PATH = "/callback"
-"""The path of the redirect URI."""
+CALLBACK_PATH = "/callback"  # the path of the redirect URI
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_magic</title><style>
 body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}

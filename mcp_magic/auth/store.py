@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import AuthOptions
 
-SERVICE = "mcp_magic"
-"""The service name of our entries in a keyring."""
+SERVICE = "mcp_magic"  # the service name of our entries in a keyring
 
 LOCK_SECONDS = 15.0
 """Seconds to wait while another kernel refreshes a token. After that it counts as hung, and this kernel refreshes."""
@@ -36,8 +35,7 @@ POLL_SECONDS = 0.03
 
 FAR = 2**30
 
-RECOMMENDED = 1
-"""The lowest priority of a reliable keyring backend (keyring, "Recommended backends")."""
+RECOMMENDED = 1  # the lowest priority of a reliable keyring backend (keyring, "Recommended backends")
 
 Record = dict[str, Any]
 

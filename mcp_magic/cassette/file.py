@@ -47,8 +47,7 @@ BLOB, PLAIN = "$blob", "$plain"
 
 BLOB_CHARACTERS = 1000  # minimum length of base64 that gets a line of its own
 
-LARGEST = 64_000_000
-"""Maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there."""
+LARGEST = 64_000_000  # maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there
 
 UNPACKED = 4  # characters that unpacking blobs and folders may produce, for each byte that the file may have
 RESERVED = 100  # bytes that are left for the line that says that the recording ended

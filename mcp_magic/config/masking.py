@@ -19,8 +19,7 @@ from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-SHORTEST = 4
-"""Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
+SHORTEST = 4  # characters of the shortest secret that is masked: masking each "1" would make a message unreadable
 
 _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{16,}")
 """Text that looks like a token, whatever its name: long, with letters and digits, no path and no host name."""
@@ -29,10 +28,8 @@ _PLAIN = re.compile(r"[\w+=~-]+")
 _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
 _ESCAPE = re.compile(r"(?:%[0-9A-F]{2})+")
 _URL_SAFE = str.maketrans("+/", "-_")
-_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
-"""The start of `--name=value`, `NAME=value` or `Name: value`."""
-_OFTEN = 300
-"""Characters of the longest URL whose masked form is cached, because logs may repeat it."""
+_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
+_OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _USER = re.compile(r"(://).+@")
@@ -255,8 +252,7 @@ def _in_base64(secret: str) -> frozenset[str]:
     return frozenset(found)
 
 
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")
-"""What every text with base64 of a secret has."""
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")  # what every text with base64 of a secret has
 
 
 def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
@@ -265,26 +261,20 @@ def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
 
 # Cuts for messages that are too long to keep.
 
-KEPT_BYTES = 20_000
-"""Most bytes of a message that is kept whole."""
+KEPT_BYTES = 20_000  # most bytes of a message that is kept whole
 
-CUT_BYTES = 5_000
-"""About how many bytes are kept of a longer message in the trace."""
+CUT_BYTES = 5_000  # about how many bytes are kept of a longer message in the trace
 
 ESTIMATED_NODES, SAMPLE = 2000, 32
 """Most values of a message, and about how many of one container, from which the size of a long message is estimated."""
 
-KEPT_NODES = 400
-"""Most values that are kept of a cut message."""
+KEPT_NODES = 400  # most values that are kept of a cut message
 
-VALUE_BYTES = 100
-"""Bytes that a value counts besides its characters."""
+VALUE_BYTES = 100  # bytes that a value counts besides its characters
 
-LONGEST = 2000
-"""Most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer."""
+LONGEST = 2000  # most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer
 
-DEEPEST = 40
-"""Most levels of a message that are kept, because of Python's stack."""
+DEEPEST = 40  # most levels of a message that are kept, because of Python's stack
 
 
 class Cut:
@@ -327,8 +317,7 @@ class Cut:
 # searched for words that mark secrets, and only a message with such a word is walked. A message that is too long is cut
 # and checked in the same way.
 
-LEARNED = 64
-"""Most remembered values of secret-looking names; they are masked wherever they appear again."""
+LEARNED = 64  # most remembered values of secret-looking names; they are masked wherever they appear again
 
 _WORDS = (*STEMS, "://")
 """Words of which the JSON text has at least one if the code below finds an unknown secret in it."""

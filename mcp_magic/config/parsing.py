@@ -251,11 +251,9 @@ def _short(program: str) -> str:
 # JSON with comments and trailing commas (VS Code's "JSON with Comments"). Spaces replace them character by character,
 # so that the errors of the standard parser have the positions of the file.
 
-LARGEST = 1_000_000
-"""Bytes of the largest configuration file that is read, because a stranger's file may have any size."""
+LARGEST = 1_000_000  # bytes of the largest configuration file that is read, because a stranger's file may have any size
 
-LARGEST_DATA = 64_000_000
-"""Bytes of the largest data file that is read: answers, schemas, snapshots."""
+LARGEST_DATA = 64_000_000  # bytes of the largest data file that is read: answers, schemas, snapshots
 
 # Unterminated strings and comments match too. Otherwise each later quote would start a new search to the end.
 _STRING = r'"(?:\\.|[^"\\\n])*+"?'
@@ -477,11 +475,9 @@ class Variables:
 
 KeyPath = tuple[str | int, ...]
 
-MAX_TRIED = 2_000_000
-"""Characters that are parsed to find a line. Past them, messages have no line."""
+MAX_TRIED = 2_000_000  # characters that are parsed to find a line. Past them, messages have no line.
 
-MAX_PARTS = 32
-"""Parts of a dotted key. The time of `tomllib` grows with the square of their number."""
+MAX_PARTS = 32  # parts of a dotted key. The time of `tomllib` grows with the square of their number.
 
 _PART = r"""(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
 _LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}")

@@ -358,8 +358,7 @@ _HARMLESS = frozenset(
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""
 
-_POLICIES = ("deny", "ask", "readonly", "auto")
-"""Values of the setting `approval`, the strictest first."""
+_POLICIES = ("deny", "ask", "readonly", "auto")  # values of the setting `approval`, the strictest first
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:

@@ -194,8 +194,7 @@ def _short(word: str) -> str:
     return word.removeprefix(here) if len(here) > 1 else word
 
 
-MAX_WHERE = 160
-"""Characters of a command line that a message shows; `python -c` may hold a whole program."""
+MAX_WHERE = 160  # characters of a command line that a message shows; `python -c` may hold a whole program
 
 
 @dataclass(frozen=True, kw_only=True)

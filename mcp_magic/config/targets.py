@@ -232,8 +232,7 @@ TARGETS = (
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SERVER_CLASSES = (("mcp.server.mcpserver.server", "MCPServer"), ("mcp.server.lowlevel.server", "Server"))
 
-Named = tuple[Spec, str]
-"""A spec, and the default name of its session."""
+Named = tuple[Spec, str]  # A spec, and the default name of its session
 
 
 def resolve_target(

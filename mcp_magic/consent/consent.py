@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 # Request and decision: the values passed between the caller, the approver and `Consent`.
 
-PERSON = "person"
-"""The asker of calls that the user types or submits: they need no approval unless a rule says so."""
+PERSON = "person"  # the asker of calls that the user types or submits: they need no approval unless a rule says so
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,7 @@ Approver = Callable[[Request], Awaitable[Decision]]
 
 MAX_RECORDS = 10_000  # records kept in memory; the file, if set, keeps all of them
 
-MAX_TEXT = 2000
-"""Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
+MAX_TEXT = 2000  # characters kept of one text in the arguments: a record identifies the call, it does not copy it
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-KEPT = 20
-"""Definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept."""
+KEPT = 20  # definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept
 
 GONE_BYTES = 20_000_000
 """Bytes of whole definitions kept of tools that are no longer listed; beyond that only digests are kept."""

@@ -350,8 +350,7 @@ async def _first_document(probe: HttpProbe, urls: list[str]) -> dict[str, Any] |
 
 _ELSEWHERE = ("/mcp", "/mcp/", "/sse")
 _FOREIGN_PAGE = "http://a-page-somewhere.example"
-_FINAL = (401, 403, 407, 408, 413, 429)
-"""Statuses after which no other request is tried; statuses from 500 count too."""
+_FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request is tried; statuses from 500 count too
 
 
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:

@@ -352,8 +352,7 @@ class ServerProcess:
 
 # The step connect for a command: start the process, send the opening requests, and end it.
 
-DISCOVER_SECONDS = 10.0
-"""Deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does."""
+DISCOVER_SECONDS = 10.0  # deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does
 
 SILENT_SECONDS = 3.0  # the same deadline, from the moment the server has read the request
 

@@ -60,16 +60,13 @@ if TYPE_CHECKING:
 # SIGALRM (Windows), while other code uses it, and on any thread but the main one, `input()` waits for a line. A line
 # after the deadline is a time-out there as well.
 
-SHOW = Choice("show", typed="show the [w]hole")
-"""The choice if a value is cut."""
+SHOW = Choice("show", typed="show the [w]hole")  # the choice if a value is cut
 
-VIEW = Choice("view", typed="[v]iew hidden")
-"""The choice if a value is hidden."""
+VIEW = Choice("view", typed="[v]iew hidden")  # the choice if a value is hidden
 
 KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
 
-SETTLE_SECONDS = 0.05
-"""Seconds for an answer that arrived during `input()` to be handled."""
+SETTLE_SECONDS = 0.05  # seconds for an answer that arrived during `input()` to be handled
 
 
 class _TimeIsUp(BaseException):
@@ -413,11 +410,9 @@ T = TypeVar("T")
 
 Way = Literal["panel", "input", "nobody"]
 
-AWAITED_CLICKS = (7, 4)
-"""The first version of ipykernel that delivers widget messages to a cell that awaits."""
+AWAITED_CLICKS = (7, 4)  # the first version of ipykernel that delivers widget messages to a cell that awaits
 
-SUBSHELL_CLICKS = (7, 0)
-"""The first version of ipykernel that delivers them to a subshell."""
+SUBSHELL_CLICKS = (7, 0)  # the first version of ipykernel that delivers them to a subshell
 
 SUBSHELL_SECONDS = 2.0
 """Seconds that a frontend has to make a subshell once it shows a widget; JupyterLab takes a tenth of one."""

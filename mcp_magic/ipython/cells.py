@@ -223,8 +223,7 @@ class CellRun(NamedTuple):
     deleted: tuple[str, ...] = ()  # ids of deleted cells
 
 
-_shown: dict[str, tuple[str, list[Any]]] = {}
-"""Cell -> its last run that showed something, and what that run showed."""
+_shown: dict[str, tuple[str, list[Any]]] = {}  # cell -> its last run that showed something, and what that run showed
 
 
 def keep(thing: T, at: CellRun) -> T:

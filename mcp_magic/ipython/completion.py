@@ -311,11 +311,9 @@ def place_in(template: str, text: str) -> PlaceInTemplate | None:
 # Tab is synchronous and called from the kernel's loop, so the request briefly nests the loop. A later answer goes into
 # the cache, for the next Tab.
 
-PATIENCE_SECONDS = 0.25
-"""Seconds that a Tab waits for the server."""
+PATIENCE_SECONDS = 0.25  # seconds that a Tab waits for the server
 
-FRESH_SECONDS = 60.0
-"""Seconds that an answer stays in the cache."""
+FRESH_SECONDS = 60.0  # seconds that an answer stays in the cache
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}
 _requests: dict[tuple[Any, ...], asyncio.Task[None]] = {}
@@ -377,8 +375,7 @@ async def _fill(
 _INLINE = re.compile(r"\$[^\W\d]|\{.+\}|\\[${]")
 """Text that some commands would read as a variable or an expression, even within a word."""
 
-MAX_NAMES = 2000
-"""The most names of a folder that are examined: Tab has to be quick."""
+MAX_NAMES = 2000  # the most names of a folder that are examined: Tab has to be quick
 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:

@@ -35,14 +35,11 @@ if TYPE_CHECKING:
 # All other calls (in `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) stay synchronous and
 # nest the loop (`run_nested`).
 
-MAGICS = ("mcp", "mcp_agent", "mcp_server")
-"""The magics that can be awaited."""
+MAGICS = ("mcp", "mcp_agent", "mcp_server")  # the magics that can be awaited
 
-MARK = "\x00"
-"""Begins a line that is awaited; a user cannot type it."""
+MARK = "\x00"  # begins a line that is awaited; a user cannot type it
 
-REMEMBERED = 8
-"""Rewritten cells whose source is remembered, for the history."""
+REMEMBERED = 8  # rewritten cells whose source is remembered, for the history
 
 
 class _TopLevelMagics(ast.NodeVisitor):
@@ -148,8 +145,7 @@ def _rewritten(source: str, found: _TopLevelMagics, *, awaited: bool = True) -> 
 # round after BUSY_SECONDS, or by the next Interrupt, an exception ends the busy code where it is. A system timer
 # measures the time: matching a pattern checks for signals, but lets no other thread run.
 
-BUSY_SECONDS = 0.25
-"""Seconds after which a loop that has not come round counts as busy."""
+BUSY_SECONDS = 0.25  # seconds after which a loop that has not come round counts as busy
 
 _ROOMS = (
     "_host ask auth cassette consent display doctor inflight lint protocol results schema server session skills stderr "
@@ -274,8 +270,7 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
 
 interrupts = Interrupts()
 
-INTERRUPT_SECONDS = 1.0
-"""Seconds that a cancellation needs at most to reach the code that asked a question."""
+INTERRUPT_SECONDS = 1.0  # seconds that a cancellation needs at most to reach the code that asked a question
 
 
 async def interrupt() -> None:
@@ -314,8 +309,7 @@ def until_interrupted() -> Iterator[None]:
 
 T = TypeVar("T")
 
-BLOCKED_SECONDS = 2.0
-"""Seconds after which another thread checks whether the cell's loop still runs."""
+BLOCKED_SECONDS = 2.0  # seconds after which another thread checks whether the cell's loop still runs
 
 BLOCKED = (
     "%mcp in a thread needs the kernel's loop, which is blocked while the cell waits for threads. "

@@ -220,8 +220,7 @@ class LivePanel:
 # Where a frontend shows widgets, each segment is a display that is updated in place. A terminal prints each entry once
 # it is complete. Unattended notebooks (nbclient, nbval, papermill) and consoles show nothing before the end.
 
-LIVE_INTERVAL = 0.05
-"""Least seconds between two updates: twenty a second."""
+LIVE_INTERVAL = 0.05  # least seconds between two updates: twenty a second
 
 
 class _AtTheEnd:
@@ -342,20 +341,16 @@ def shown_again(shell: InteractiveShell) -> None:
 # reach the kernel. At the end, one line per call remains and no widget. Terminals and notebooks that run unattended get
 # printed lines.
 
-LINE_SECONDS = 1.0
-"""Seconds between two printed progress lines of a call."""
+LINE_SECONDS = 1.0  # seconds between two printed progress lines of a call
 
-INTERVAL = 0.1
-"""Least seconds between two updates: ten a second, however many notifications come."""
+INTERVAL = 0.1  # least seconds between two updates: ten a second, however many notifications come
 
-SHOW_AFTER = 0.2
-"""Seconds from the first report until a bar is shown; a quicker call gets only its last line."""
+SHOW_AFTER = 0.2  # seconds from the first report until a bar is shown; a quicker call gets only its last line
 
 CANCEL_AFTER = 0.5
 """Seconds from the first report until there is a button: earlier clicks are unlikely, and widgets are imported late."""
 
-TICK = 1.0
-"""Most seconds between two updates, so that the elapsed time advances."""
+TICK = 1.0  # most seconds between two updates, so that the elapsed time advances
 
 
 class Reporting:
@@ -491,14 +486,11 @@ def _html(markup: Markup) -> str:
 
 # Live logs of a server, until Interrupt.
 
-LISTED = 50
-"""Lines listed of each kind by default."""
+LISTED = 50  # lines listed of each kind by default
 
-FOLLOWED = 500
-"""The last lines that are kept while following, and listed at the end."""
+FOLLOWED = 500  # the last lines that are kept while following, and listed at the end
 
-FOLLOW_INTERVAL = 0.2
-"""Least seconds between two updates."""
+FOLLOW_INTERVAL = 0.2  # least seconds between two updates
 
 
 async def follow(

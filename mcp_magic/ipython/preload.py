@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 0.2
 """Seconds without a cell before the first module, so that nothing is imported between the cells of a Run All."""
 
-PAUSE_SECONDS = 0.002
-"""Seconds between two modules, in which a cell can start."""
+PAUSE_SECONDS = 0.002  # seconds between two modules, in which a cell can start
 
 CONNECT = (
     *("pydantic_core.core_schema", "pydantic", "pydantic.types", "mcp_types", "mcp_types._v2025_11_25"),

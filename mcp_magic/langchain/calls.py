@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ATTEMPTS = 3
-"""Attempts for one call."""
+ATTEMPTS = 3  # attempts for one call
 
 FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
 """Backoff in seconds: before the second attempt, before any attempt at most, and the random part of each."""
@@ -157,14 +156,11 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
 # Closed, it lets every call through. After several session failures in a row it opens and refuses every call. After a
 # while it is half-open: it lets one call through, whose outcome closes or opens it.
 
-FAILURES = 3
-"""Failures in a row that open the breaker."""
+FAILURES = 3  # failures in a row that open the breaker
 
-REST_SECONDS = 30.0
-"""Seconds until one call may try again; restarting a server by hand takes about that long."""
+REST_SECONDS = 30.0  # seconds until one call may try again; restarting a server by hand takes about that long
 
-MAX_REASON = 200
-"""Characters of the last failure in the refusal's message."""
+MAX_REASON = 200  # characters of the last failure in the refusal's message
 
 
 class Breaker:
@@ -271,8 +267,7 @@ def breaker_of(connection: Connection) -> Breaker:
 
 # One call of a tool for a model: consent, session, retries, and the result in the form that a model reads.
 
-MIN_SECONDS = 0.01
-"""The least seconds for an attempt; a call with less left is not retried."""
+MIN_SECONDS = 0.01  # the least seconds for an attempt; a call with less left is not retried
 
 
 class MCPToolException(ToolException):

@@ -32,14 +32,12 @@ if TYPE_CHECKING:
 
 # MCP content blocks in the form that a model reads.
 
-LIMIT = 20_000
-"""Default limit of characters of one result that a model reads: about 5,000 tokens."""
+LIMIT = 20_000  # default limit of characters of one result that a model reads: about 5,000 tokens
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Image types that providers take; with any other type they refuse the whole conversation."""
 
-IMAGE_BYTES = 3_700_000
-"""Most bytes of one image: Anthropic takes 5 MB of base64, others more."""
+IMAGE_BYTES = 3_700_000  # most bytes of one image: Anthropic takes 5 MB of base64, others more
 
 
 class Reader:
@@ -126,8 +124,7 @@ Content = str | list[str | dict[str, Any]]
 
 SAID_NOTHING = "The tool reported an error and did not say what went wrong."
 
-LEVELS = 200
-"""Nested levels of lists and objects to store, a little below the limit of the stores of conversations."""
+LEVELS = 200  # nested levels of lists and objects to store, a little below the limit of the stores of conversations
 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
 """The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
@@ -303,8 +300,7 @@ def _adapter() -> TypeAdapter[ContentBlock]:
 
 # Resources as LangChain blobs, for its loaders and parsers.
 
-PARALLEL = 8
-"""Resources read at the same time."""
+PARALLEL = 8  # resources read at the same time
 
 
 async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-DIGITS = 6
-"""Hex digits that make cleaned names distinct."""
+DIGITS = 6  # hex digits that make cleaned names distinct
 
-MAX_DIGITS = 40
-"""Hex digits of a SHA-1."""
+MAX_DIGITS = 40  # hex digits of a SHA-1
 
 _JOINT = "__"
 _VALID = re.compile(r"[a-zA-Z0-9_-]+")

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 # fails at anchors, at references out of the document and at data with a key `$ref`. One such tool would keep a model
 # from all others. So references are resolved here first; schemas without any stay as they are.
 
-MAX_ROUNDS = 2
-"""How often a recursive schema is expanded; below that only its type stays."""
+MAX_ROUNDS = 2  # how often a recursive schema is expanded; below that only its type stays
 
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
@@ -128,8 +127,7 @@ def _outline(schema: Any) -> dict[str, Any]:
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 10.0
-"""Seconds for a loop on another thread to respond. A loop that waits for this very call never does."""
+BUSY_SECONDS = 10.0  # seconds for a loop on another thread to respond. A loop that waits for this very call never does.
 
 _ENDED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
 _BUSY = (

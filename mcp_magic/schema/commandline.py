@@ -40,8 +40,7 @@ MAX_SUGGESTED = 200
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
 
-_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")
-"""A text with an apostrophe, which reads better in double quotes."""
+_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")  # A text with an apostrophe, which reads better in double quotes
 
 _SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
 

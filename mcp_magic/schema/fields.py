@@ -47,8 +47,7 @@ UNSET: Final = Sentinel("unset")  # the argument is left out (`None` would be se
 
 MAX_CHOICES = 8  # choices that a message names; it only counts the others
 
-MAX_DESCRIBED_DEPTH = 3
-"""Levels of nested lists that a message describes; a recursive schema has no last level."""
+MAX_DESCRIBED_DEPTH = 3  # levels of nested lists that a message describes; a recursive schema has no last level
 
 MAX_TEXT = 60  # characters of one value that a message shows
 

@@ -22,8 +22,7 @@ MAX_PATTERN = 4_000  # characters of the longest pattern that is compiled
 MAX_BYTES = 6_000_000  # bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB
 MAX_CACHE = 1_000_000  # bytes of the engine's cache for a pattern
 
-MAX_PATTERN_STEPS = 100_000
-"""Backtracking steps that a pattern with lookaheads or back references may take in one text."""
+MAX_PATTERN_STEPS = 100_000  # backtracking steps that a pattern with lookaheads or back references may take in one text
 
 MAX_TEXT = 1_000_000  # characters of the longest text that is checked against a pattern
 

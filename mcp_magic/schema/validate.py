@@ -605,8 +605,7 @@ def _most(each: Iterable[list[int]]) -> list[int]:
     return [max(level) for level in itertools.zip_longest(*each, fillvalue=0)]
 
 
-_ended: list[BaseException] = []
-"""Interrupts raised in a custom keyword, which jsonschema-rs takes for "does not fit"."""
+_ended: list[BaseException] = []  # interrupts raised in a custom keyword, which jsonschema-rs takes for "does not fit"
 
 
 def _keyword(fits: Callable[[Any, Any], bool]) -> Any:
@@ -676,8 +675,7 @@ class _Compiled:
         return (self.names is None or self.names.issuperset(arguments)) and self.fits(arguments)
 
 
-_compiled: dict[tuple[int, bool], _Compiled] = {}
-"""Cache by the schema's id and whether it is an output schema."""
+_compiled: dict[tuple[int, bool], _Compiled] = {}  # cache by the schema's id and whether it is an output schema
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:

@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 MAX_QUOTE = 20_000
 """Longest description or instructions, in characters; parsing Markdown takes up to 20 seconds a megabyte."""
 
-MAX_DEPTH = 4
-"""Levels of nested objects that get their own rows."""
+MAX_DEPTH = 4  # levels of nested objects that get their own rows
 
-MAX_ROWS = 500
-"""Most rows in a table of arguments."""
+MAX_ROWS = 500  # most rows in a table of arguments
 
 # Formulas that run on over the following text, even over fences: `$$`, `\\\\[` (nbconvert).
 _MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
@@ -232,8 +230,7 @@ def _blocks(lines: list[str]) -> list[Token]:
 # It holds the definitions of tools, prompts, resources and templates by name, sorted: two snapshots of an unchanged
 # server are equal as text.
 
-FORMAT = 1
-"""The version of the snapshot format, stored in the member "mcp_magic"."""
+FORMAT = 1  # the version of the snapshot format, stored in the member "mcp_magic"
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -324,8 +321,7 @@ def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
         yield Change("server", name, "instructions", "changed")
 
 
-_Difference = tuple[str, str, bool]
-"""Where, what, and whether it breaks code, as in `Change`."""
+_Difference = tuple[str, str, bool]  # where, what, and whether it breaks code, as in `Change`
 
 
 def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 # The notebook variables that a cell's code uses, turned into code: a program does not have them.
 
-MAX_DATA = 20_000
-"""Longest value, in characters, that is written into a program."""
+MAX_DATA = 20_000  # longest value, in characters, that is written into a program
 
 
 class Needs:

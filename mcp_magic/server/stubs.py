@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
 """Names used in type hints; a class with one of these names would shadow it for a type checker."""
 
-MAX_DEPTH = 6
-"""Levels of nested objects that get their own classes; recursive schemas would never end."""
+MAX_DEPTH = 6  # levels of nested objects that get their own classes; recursive schemas would never end
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-MAX_PAGES = 1000
-"""Maximum number of pages of one listing: a server that sends more is taken to be endless."""
+MAX_PAGES = 1000  # maximum number of pages of one listing: a server that sends more is taken to be endless
 
-MAX_ITEMS = 100_000
-"""Maximum number of items of one listing, on all its pages."""
+MAX_ITEMS = 100_000  # maximum number of items of one listing, on all its pages
 
 MAX_BYTES = 100_000_000
 """Maximum number of bytes of one listing as JSON, on all its pages: a server must not fill the memory."""
@@ -32,8 +30,7 @@ MAX_BYTES = 100_000_000
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
 
-SETTLE_SECONDS = 2.0
-"""Seconds that a caller waits for a listing that is known to have changed."""
+SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known to have changed
 
 
 class Kind(NamedTuple):

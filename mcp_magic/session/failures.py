@@ -283,26 +283,20 @@ _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
-"""The next string or bracket of intended JSON."""
+_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)  # the next string or bracket of intended JSON
 
-_MAX_TOKENS = 100_000
-"""Maximum number of strings and brackets to scan in invalid JSON: about 0.05 s."""
+_MAX_TOKENS = 100_000  # maximum number of strings and brackets to scan in invalid JSON: about 0.05 s
 
 _ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
 _VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
-_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')
-"""An id at the end of a text, where some SDKs write it."""
+_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')  # an id at the end of a text, where some SDKs write it
 
 _KEY = re.compile(r"\s*:")
-_BEGINNING, _TAIL = 1000, 300
-"""Characters to look at, at the beginning and the end of a text."""
+_BEGINNING, _TAIL = 1000, 300  # characters to look at, at the beginning and the end of a text
 
-_MAX_LINES = 10_000
-"""Maximum number of lines of one answer to keep."""
+_MAX_LINES = 10_000  # maximum number of lines of one answer to keep
 
-_KNOWN_BY = ("id", "method", "result", "error")
-"""The members that tell the kind of a message."""
+_KNOWN_BY = ("id", "method", "result", "error")  # the members that tell the kind of a message
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
@@ -530,8 +524,7 @@ def _reason(details: list[Any], whole: dict[str, Any]) -> str:
 # one. `connect_error` explains it while a session is opened, `request_error` afterwards. Nothing else in the package
 # looks at foreign error types.
 
-_INTERNAL_ERROR = -32603
-"""The SDK's codes for answers that consist of an HTTP status only."""
+_INTERNAL_ERROR = -32603  # the SDK's codes for answers that consist of an HTTP status only
 
 _TIMED_OUT = -32001
 """The SDK's code for a request that was not answered in time. Some servers use it for "session not found"."""
@@ -645,8 +638,7 @@ _CAUSED = "The above exception was the direct"
 _FAILED = "Error executing tool "
 
 _MODULE = re.compile(r"^(?:\w+\.)+")
-_FRAME = "╰"
-"""Begins the last line of a traceback by rich, which MCPServer logs with if it is installed."""
+_FRAME = "╰"  # begins the last line of a traceback by rich, which MCPServer logs with if it is installed
 
 
 def clue(place: Place, tool: str, begun: Position | None) -> str:

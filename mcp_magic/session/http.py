@@ -77,8 +77,7 @@ STREAM_SECONDS = 0.5
 """Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
 lost; but some servers open the stream only with its first notification."""
 
-_STILL_OPEN = 409
-"""HTTP status of a server that has not noticed yet that the previous stream was cut."""
+_STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
 class ResilientClient:

@@ -79,17 +79,14 @@ def _announced(client: Client) -> dict[str, Any]:
 # Handshake versions set the level once (`logging/setLevel`). Since 2026-07-28 each request names its level, and a
 # server sends no log messages for requests without one.
 
-MAX_MESSAGES = 1000
-"""Maximum number of log messages kept per connection, for `%mcp logs`."""
+MAX_MESSAGES = 1000  # maximum number of log messages kept per connection, for `%mcp logs`
 
 MAX_BYTES = 4_000_000
 """Approximate maximum of their bytes. Of a single message 20,000 characters and its size are kept."""
 
-MAX_LOGGER = 200
-"""Maximum number of characters kept of a logger's name."""
+MAX_LOGGER = 200  # maximum number of characters kept of a logger's name
 
-USUAL: LoggingLevel = "info"
-"""The default level that requests to a 2026-07-28 server name."""
+USUAL: LoggingLevel = "info"  # the default level that requests to a 2026-07-28 server name
 
 
 class Logs:

@@ -64,8 +64,7 @@ class Reconnection:
         return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
 
 
-LASTED_SECONDS = 60.0
-"""After something that lasted this many seconds, the next pause is the first again."""
+LASTED_SECONDS = 60.0  # after something that lasted this many seconds, the next pause is the first again
 
 
 class Backoff:

@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 60.0
-"""Maximum seconds that a request without a deadline waits in all for a busy server."""
+BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
 
 class RequestSender:

@@ -15,8 +15,7 @@ MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
 answer. An endless message must not fill the memory."""
 
-_BEGINNING = 1000
-"""Bytes at the beginning of a line in which to look for its id."""
+_BEGINNING = 1000  # bytes at the beginning of a line in which to look for its id
 
 _ID = re.compile(
     r'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,\s*"(?:result|error)"'

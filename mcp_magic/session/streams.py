@@ -156,14 +156,11 @@ class _TracedCalls:
 # The SDK accepts "7" for 7 and drops every other unexpected answer. Here the pending requests remember a stray answer
 # for their error messages, and a request for which it is certainly meant ends.
 
-WAITING = 10_000
-"""Maximum number of pending requests to remember; a server that never answers must not fill the memory."""
+WAITING = 10_000  # maximum number of pending requests to remember; a server that never answers must not fill the memory
 
-TOLD = 10
-"""Maximum number of stray answers per session to report; more would say nothing new."""
+TOLD = 10  # maximum number of stray answers per session to report; more would say nothing new
 
-_SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
-"""A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`."""
+_SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)  # A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`
 
 _NOTHING: dict[str, Any] = {}
 
@@ -261,8 +258,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
 REFUSALS = 100
 """Maximum number of refusals of unreadable requests in progress; a server may send many and read no answer."""
 
-LOOK_SECONDS = 0.05
-"""Seconds between two looks at a process that has not answered the probe."""
+LOOK_SECONDS = 0.05  # seconds between two looks at a process that has not answered the probe
 
 
 class Watched:

@@ -118,8 +118,7 @@ class Ticks:
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 8.0
 """First and longest pause before an ended subscription is renewed; doubles each time."""
 
-GOODBYE_SECONDS = 5.0
-"""Deadline in seconds for unsubscribing."""
+GOODBYE_SECONDS = 5.0  # deadline in seconds for unsubscribing
 
 
 class _Shared:

@@ -67,8 +67,7 @@ class CloseOnFailedTLS:
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a message. The library's default of 1 MiB would refuse images that other transports carry."""
 
-GOODBYE_SECONDS = 2.0
-"""Deadline in seconds for the closing handshake: a server that is gone does not answer it."""
+GOODBYE_SECONDS = 2.0  # deadline in seconds for the closing handshake: a server that is gone does not answer it
 
 
 def _connect(spec: WebSocketSpec) -> Any:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from mcp_magic.trace.trace import Recorder
 
 
-NOT_RECORDED = "mcp_magic/cassette"
-"""Marks, in the `data` of an error, that a cassette has no answer to the request."""
+NOT_RECORDED = "mcp_magic/cassette"  # marks, in the `data` of an error, that a cassette has no answer to the request
 
 
 class Place:

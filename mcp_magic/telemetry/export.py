@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 SCOPES = (SCOPE, SDK_SCOPE)
 
-MAX_TEXT = 200
-"""Most characters of a name or an attribute."""
+MAX_TEXT = 200  # most characters of a name or an attribute
 
 ALLOWED = frozenset(
     (

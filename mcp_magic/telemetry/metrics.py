@@ -18,14 +18,11 @@ from mcp_magic.trace.trace import OUT, Tap
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds (OpenTelemetry semantic conventions, `mcp.client.operation.duration`)."""
 
-LIMIT = 2000
-"""Most pairs of server and tool with their own counters, because a model may invent any number of names."""
+LIMIT = 2000  # most pairs of server and tool with their own counters, because a model may invent any number of names
 
-OTHER = "(other)"
-"""The name under which the pairs beyond the limit are counted."""
+OTHER = "(other)"  # the name under which the pairs beyond the limit are counted
 
-MAX_NAME = 200
-"""Most characters of a name that are kept; the specification allows a tool 128."""
+MAX_NAME = 200  # most characters of a name that are kept; the specification allows a tool 128
 
 
 class Series:

@@ -27,17 +27,13 @@ if TYPE_CHECKING:
 # semantic conventions for MCP and for generative AI. A span never holds arguments, results or the text of an error,
 # because those may be secret.
 
-SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
-"""The instrumentation scopes of our spans and of the SDK's."""
+SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"  # the instrumentation scopes of our spans and of the SDK's
 
-SERVER = "mcp_magic.server"
-"""The attribute for the connection's name; the conventions define none."""
+SERVER = "mcp_magic.server"  # the attribute for the connection's name; the conventions define none
 
-TOOL_ERROR = "tool_error"
-"""`error.type` of a call whose tool reported an error (semantic conventions for MCP)."""
+TOOL_ERROR = "tool_error"  # `error.type` of a call whose tool reported an error (semantic conventions for MCP)
 
-WAITING = 1000
-"""Most spans that wait for the answer to their request."""
+WAITING = 1000  # most spans that wait for the answer to their request
 
 _TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": ("", "gen_ai.prompt.name")}
 """Method -> `gen_ai.operation.name`, and the attribute for its `name`."""

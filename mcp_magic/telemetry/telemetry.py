@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 TARGETS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
 """Name of a target -> the package that it needs."""
 
-EXIT_SECONDS = 1.0
-"""Longest wait in seconds for a collector when the kernel ends or the user turns telemetry off."""
+EXIT_SECONDS = 1.0  # longest wait in seconds for a collector when the kernel ends or the user turns telemetry off
 
 _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 """Loggers silenced because they would write below a cell when the collector is down; `%mcp metrics` says so."""
@@ -170,5 +169,4 @@ def _within(seconds: float, work: Any) -> bool:
     return not thread.is_alive()
 
 
-telemetry = Telemetry()
-"""The export of this process."""
+telemetry = Telemetry()  # the export of this process

@@ -32,11 +32,9 @@ OUT, IN, STDERR = "→", "←", "stderr"
 MAX_MESSAGES = 10_000
 MAX_BYTES = 64_000_000
 
-ENTRY_BYTES = 600
-"""Bytes that an entry counts besides its text; otherwise small messages could fill the memory."""
+ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-FRESH = 256
-"""Number of new messages that are settled at once."""
+FRESH = 256  # number of new messages that are settled at once
 
 Row = list[Any]
 """A kept message: the fields of `Entry`, in their order. Until it is settled, it has no number, and its seconds hold
@@ -221,14 +219,12 @@ def is_masked(value: Any) -> bool:
 WAITING = 10_000
 """Most requests without an answer that are remembered: a server that never answers must not fill the memory."""
 
-MAX_NAME = 200
-"""Most characters kept of a method and of an id besides the text; a server may send longer ones."""
+MAX_NAME = 200  # most characters kept of a method and of an id besides the text; a server may send longer ones
 
 _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas."""
 
-_HEADERS = ("content-type", "retry-after", "location")
-"""HTTP headers of an answer that are useful and hold no secret."""
+_HEADERS = ("content-type", "retry-after", "location")  # HTTP headers of an answer that are useful and hold no secret
 
 being_sent: ContextVar[Row | None] = ContextVar("mcp_magic_being_sent", default=None)
 """The message that is being sent. HTTP transports post it in the sender's context."""

@@ -223,14 +223,11 @@ class Level(IntEnum):
 ROOM = {Level.FULL: 140_000, Level.BRIEF: 70_000, Level.LINE: 100_000}
 """Bytes of HTML for the entries of each level, beside those of the last segment, which is always in full."""
 
-ANSWER = 40_000
-"""Characters of an answer."""
+ANSWER = 40_000  # characters of an answer
 
-TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}
-"""Characters of other text."""
+TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}  # characters of other text
 
-RESULT = 15_000
-"""Bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`."""
+RESULT = 15_000  # bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`
 
 
 def shortened(text: str, limit: int) -> tuple[str, str]:
@@ -253,8 +250,7 @@ class CallStatus(StrEnum):
     CUT_OFF = "cut off"
 
 
-OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
-"""The states of a call that is not over."""
+OPEN = (CallStatus.WAITING, CallStatus.RUNNING)  # the states of a call that is not over
 
 
 class Entry:

@@ -65,14 +65,12 @@ SIGNS = {
     CallStatus.CUT_OFF: "–",  # noqa: RUF001 - an en dash: nothing is known
 }
 
-OUTCOME = 90
-"""Characters of a result on the summary line of its call."""
+OUTCOME = 90  # characters of a result on the summary line of its call
 
 _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
 """The line below a table that gives its size."""
 
-_HOW = re.compile(r": \.\w+(?=\]|$)")
-"""The hint at a result's attribute: a transcript has no such attributes."""
+_HOW = re.compile(r": \.\w+(?=\]|$)")  # the hint at a result's attribute: a transcript has no such attributes
 
 
 def status_text(called: Called) -> str:
@@ -162,23 +160,17 @@ def _calls_text(statuses: Counter[CallStatus]) -> str:
 # Entries as HTML and as text. All text comes from users, models and servers, so it is escaped here or in
 # `display.document`. Texts for terminals are wrapped, with a sign before each call and results indented.
 
-IN_SUMMARY = 120
-"""Characters of the arguments on the summary line of a call."""
+IN_SUMMARY = 120  # characters of the arguments on the summary line of a call
 
-IN_TABLE = 300
-"""Characters of one argument in the table."""
+IN_TABLE = 300  # characters of one argument in the table
 
-TABLE = 4_000
-"""Characters of the table of arguments."""
+TABLE = 4_000  # characters of the table of arguments
 
-EXCERPT = 300
-"""Characters of a shortened result."""
+EXCERPT = 300  # characters of a shortened result
 
-WIDEST = 100
-"""Columns of the text at most: longer lines are hard to read on any terminal."""
+WIDEST = 100  # columns of the text at most: longer lines are hard to read on any terminal
 
-MOST_LINES = 12
-"""Lines of a full result; a shortened one has three."""
+MOST_LINES = 12  # lines of a full result; a shortened one has three
 
 _INDENT = "    "
 
@@ -369,8 +361,7 @@ def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
 
 MOST_ENTRIES = 8
 
-MOST_WEIGHT = 20_000
-"""Approximate characters after which the next entry begins a new segment."""
+MOST_WEIGHT = 20_000  # approximate characters after which the next entry begins a new segment
 
 
 @dataclass(eq=False)
@@ -484,8 +475,7 @@ def _bytes(base64: int) -> int:
 
 # The style of a transcript, added to the style of all outputs.
 
-_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
-"""Outranks JupyterLab's own rules for outputs, as in `results.style`."""
+_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"  # outranks JupyterLab's own rules for outputs, as in `results.style`
 
 _LINE = "var(--jp-border-color2,rgba(127,127,127,.35))"
 _QUIET = "var(--jp-content-font-color2,#767676)"

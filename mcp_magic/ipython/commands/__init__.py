@@ -8,8 +8,7 @@ from mcp_magic.ipython.commandline import Command
 
 _daily = partial(Command, everyday=True)
 
-SERVERS = Command("servers", "connect", "Connect", "lists the connected servers")
-"""`%mcp` without a subcommand."""
+SERVERS = Command("servers", "connect", "Connect", "lists the connected servers")  # `%mcp` without a subcommand
 
 AGENT = Command(
     "mcp_agent",

@@ -52,8 +52,7 @@ SERVERS = Implementation(_servers)
 
 # Sessions, opened and closed.
 
-SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
-"""The suffixes of files that `%mcp connect` runs."""
+SERVER_FILES = (".py", ".js", ".mjs", ".cjs")  # the suffixes of files that `%mcp connect` runs
 
 
 def _complete_target(tab: Tab) -> list[str]:

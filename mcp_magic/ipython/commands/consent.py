@@ -54,8 +54,7 @@ def fitting_nothing(host: Host) -> dict[int, str]:
 
 # The subcommands.
 
-MAX_SHOWN = 100
-"""Most characters of one argument in a list."""
+MAX_SHOWN = 100  # most characters of one argument in a list
 
 
 def _complete_rule(tab: Tab) -> list[str]:

@@ -320,8 +320,7 @@ UI = Implementation(
 
 # Watches.
 
-SHORTEST = 0.1
-"""Least seconds between two reads of `--every`."""
+SHORTEST = 0.1  # least seconds between two reads of `--every`
 
 
 async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:

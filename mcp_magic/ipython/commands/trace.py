@@ -48,14 +48,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
-SAYS = 120
-"""Most characters of a message's summary."""
+SAYS = 120  # most characters of a message's summary
 
-TREE_BYTES = 6000
-"""Most bytes of one message's JSON in the page; `.df` and an export have all of it."""
+TREE_BYTES = 6000  # most bytes of one message's JSON in the page; `.df` and an export have all of it
 
-LEAST_TREE_BYTES = 1500
-"""The same limit if many messages share the page."""
+LEAST_TREE_BYTES = 1500  # the same limit if many messages share the page
 
 
 def trace_row(entry: Entry) -> dict[str, Any]:
@@ -168,8 +165,7 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
 
 # The subcommand.
 
-SHOWN = 100
-"""Messages listed by default."""
+SHOWN = 100  # messages listed by default
 
 
 async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
@@ -225,11 +221,9 @@ TRACE = Implementation(
 
 # The trace as a picture: requests as bars on a time axis, with a lane for each method of each server.
 
-LANES = 40
-"""Most lanes drawn; more would be unreadable."""
+LANES = 40  # most lanes drawn; more would be unreadable
 
-SHORTEST = 0.002
-"""The least length of a bar, as a part of the axis, so that it is visible."""
+SHORTEST = 0.002  # the least length of a bar, as a part of the axis, so that it is visible
 
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
 
@@ -307,8 +301,7 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
 ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """Methods that a session sends once and on its own; they cannot be replayed."""
 
-LATEST = 30
-"""The number of requests that Tab offers; `%mcp trace` lists all."""
+LATEST = 30  # the number of requests that Tab offers; `%mcp trace` lists all
 
 
 def _complete_request(tab: Tab) -> dict[str, str]:
@@ -403,8 +396,7 @@ REPLAY = Implementation(
 
 # Logs.
 
-FAILED = "failed start"
-"""The source of stderr lines of a replacement server that could not be opened."""
+FAILED = "failed start"  # the source of stderr lines of a replacement server that could not be opened
 
 
 async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:

@@ -189,8 +189,7 @@ def _rule(table: dict[str, Any], declaration: Declaration, origin: _Origin) -> R
     return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
 
-DECLARATIONS = (".toml", ".json")
-"""The suffixes of files that `%mcp up` reads."""
+DECLARATIONS = (".toml", ".json")  # the suffixes of files that `%mcp up` reads
 
 UP = Implementation(
     _up,
