@@ -12,6 +12,7 @@ from mcp_magic.display.document import Markup, facts, joined, page, preformatted
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import escaped_json, in_line, is_long, outline, visible
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.fields import kept_root
 from mcp_magic.schema.secrets import MASK
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _masked(
         known = {child.name: child for child in field.children} if field else {}
         return {name: masked(inner, known.get(name), str(name), f"{prefix}{name}") for name, inner in value.items()}
 
-    root = schema.root_field(definition.input_schema) if definition is not None else None
+    root = kept_root(definition.input_schema) if definition is not None else None
     return members(arguments, root, ""), hidden
 
 
