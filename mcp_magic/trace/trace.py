@@ -290,6 +290,7 @@ class Recorder:
         self._masker = Masker(spec.secrets)
         self._asked: dict[str, dict[str, tuple[Row, float]]] = {OUT: {}, IN: {}}
         self._lines: Lines | None = None
+        self._begins = False
 
     def add(self, tap: Tap) -> None:
         """Add a tap."""
@@ -321,8 +322,9 @@ class Recorder:
         Returns:
             The row, which `http` completes; the trace keeps it unless it is off.
         """
-        if direction == IN and self._lines is not None and self._lines.is_behind:
+        if (direction == IN or self._begins) and self._lines is not None and self._lines.is_behind:
             self.stderr()
+        self._begins = False
         for tap in self._listeners:
             tap.message(direction, message)
         method, number = message.get("method", ""), message.get("id")
@@ -427,6 +429,7 @@ class Recorder:
         """Read a server's stderr from now on; None reads it a last time and stops."""
         self.stderr(last=errlog is None)
         self._lines = Lines(errlog) if errlog is not None else None
+        self._begins = True  # what a server wrote before the first message is recorded before it
         if errlog is not None:
             self.trace.flush[id(self)] = self.stderr
         else:

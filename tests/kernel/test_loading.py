@@ -46,7 +46,7 @@ def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports
     start: Callable[..., Kernel],
 ) -> None:
     heavy = "sorted({'mcp', 'langgraph.graph', 'mcp_magic.agent.sqlite'} & set(sys.modules))"
-    kernel = start(MCP_MAGIC_PRELOAD="true")
+    kernel = start(plain=True, MCP_MAGIC_PRELOAD="true")
     busy = kernel.ok(f"%load_ext mcp_magic\nimport asyncio, sys\nawait asyncio.sleep(0.6)\n{heavy}")
     assert busy.text == "[]"
 
