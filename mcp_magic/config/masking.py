@@ -32,7 +32,6 @@ _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`
 _OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
-_USER = re.compile(r"(://).+@")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
 
 
@@ -63,8 +62,14 @@ def _masked_url(url: str) -> str:
 
 def mask_text(text: str) -> str:
     """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters."""
-    text = _URL.sub(lambda found: mask_url(_USER.sub(rf"\1{MASK}@", found[0])), text)
+    text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
     return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
+
+
+def _without_user(url: str) -> str:
+    scheme, _, rest = url.partition("://")  # a pattern would take quadratic time on "http://http://http://..."
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}://{MASK}@{place}" if user and at else url
 
 
 class Concealed(str):

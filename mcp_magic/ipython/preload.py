@@ -45,7 +45,7 @@ AGENT = (
     *("requests", "pydantic.v1", "langchain_core.messages", "langsmith.schemas", "langsmith.run_trees", "httpx"),
     *("langchain_core.tracers.langchain", "langchain_core.tools", "langgraph.types", "langgraph_sdk"),
     *("langgraph.graph", "mcp_magic.agent.graph", "mcp_magic.agent.run", "mcp_magic.agent.models"),
-    *("mcp_magic.agent.offline", "aiosqlite", "langgraph.checkpoint.sqlite.aio", "mcp_magic.agent.sqlite"),
+    *("mcp_magic.agent.offline", "langgraph.checkpoint.sqlite", "mcp_magic.agent.sqlite"),
     *("langgraph.checkpoint.memory", "langchain_core.tracers.context", "markdown_it"),
 )
 """The modules of the first `%mcp connect` and of the first `%%mcp_agent`, in an order that takes small steps."""
@@ -60,9 +60,14 @@ class Preload:
         self._next: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin once the kernel is idle. Does nothing in a terminal, whose loop runs only while a cell does."""
+        """Begin once the kernel is idle.
+
+        Does nothing in a terminal, whose loop runs only while a cell does, and where a configuration file loads the
+        extension before the kernel's loop runs.
+        """
         if self._cells.kernel is not None and not IN_BROWSER:
-            self._next = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._step)
+            with suppress(RuntimeError):
+                self._next = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._step)
 
     def stop(self) -> None:
         """Import no more."""
