@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import duration
+from mcp_magic._text import duration, sentence
 from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTION = 600
 
-MAX_RULE = 500
+MAX_RULE = 600
 
 MAX_NAME = 200  # characters shown of a tool's name
 
@@ -156,18 +156,14 @@ def _badges(request: Request) -> list[Badge]:
 
 
 def _changed(request: Request) -> str:
-    """Say that the tool has changed, and which rule no longer covers it."""
-    if request.replaced:
-        return f"{request.replaced[0].upper()}{one_line(request.replaced[1:], 600)}."
-    what = "This tool has changed"
+    """Say what has changed of the tool, and which rule no longer covers it."""
+    texts = []
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
-        what = f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when})"
-    return (
-        f"{what}. Rule `{in_line(request.outdated, MAX_RULE)}` was about what it was before."
-        if request.outdated
-        else f"{what}."
-    )
+        texts.append(f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when}).")
+    if request.outdated:
+        texts.append(sentence(in_line(f"{request.outdated[0].upper()}{request.outdated[1:]}", MAX_RULE)))
+    return " ".join(texts)
 
 
 def _description(request: Request) -> str:

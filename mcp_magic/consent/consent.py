@@ -50,8 +50,7 @@ class Request:
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
         change: How the definition differs from the one the user knew, or None.
-        outdated: The rule that allowed an earlier definition of the tool, or "".
-        replaced: A text saying that this rule was given for another server of this name, or "".
+        outdated: Why a rule that allows the call no longer covers it, or "".
     """
 
     server: str
@@ -63,7 +62,6 @@ class Request:
     run: str | None = None
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
-    replaced: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -237,21 +235,13 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
     return definitions.replacement(server, rule.since) is None
 
 
-def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
+def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
+    """Say why an allowing rule does not cover a tool of a server: the tool, or the server, is another one now."""
     if _is_same_server(rule, server, definitions):
-        return ""
+        return f"the tool has changed since rule `{rule}` allowed it"
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
     was = f": it was {known.before}, and is {known.now}" if known is not None else ""
     return f"rule `{rule}` was given for another server called {server}{was}"
-
-
-def because_changed(request: Request, decision: Decision) -> Decision:
-    """Add to a denial that a rule would have allowed an earlier definition of the tool."""
-    if decision.approved or decision.by == PERSON or not request.outdated:
-        return decision
-    changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
-    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
 
 
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
@@ -351,14 +341,16 @@ class Consent:
                 return None
             action = _by_policy(policy or self.policy, request)
         elif rule.action == "allow" and action == "ask":
-            replaced = another_server(rule, request.server, self.definitions)
-            request = replace(request, outdated=str(rule), replaced=replaced)
+            request = replace(request, outdated=why_outdated(rule, request.server, self.definitions))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        return because_changed(request, await self._ask(request, approver or self.approver))
+        decision = await self._ask(request, approver or self.approver)
+        if decision.approved or decision.by == PERSON or not request.outdated:
+            return decision
+        return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
