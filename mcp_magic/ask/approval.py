@@ -78,11 +78,14 @@ def approval_question(request: Request) -> Question:
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
             Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
             Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+            Choice("deny", typed="[d]eny always", extra={"never": True}),
         ),
         extra=(
-            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", enter="deny"),
+            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", beside="deny"),
+            Extra("never", False, label="always deny this tool", beside="deny"),
             Extra(
                 "scope",
+                beside="approve",
                 tooltip="what Approve approves",
                 options=(("only this time", ""), *scopes),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
@@ -105,15 +108,15 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y lets it go out, n refuses, e changes the arguments first, a stops asking",
-        is_shared=True,
+        help="y lets it go out, n refuses, e changes the arguments first, a and d stop asking",
     )
 
 
 def decision_of(request: Request, reply: Reply) -> Decision:
     """Return the decision in a reply."""
     if reply.choice != "approve":
-        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by)
+        always = "tool" if reply.extra.get("never") else ""
+        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by, always=always)
     changed = reply.values if changes(request.arguments, reply.values) else None
     return Decision.approve(changed, always=reply.extra.get("scope", ""))
 

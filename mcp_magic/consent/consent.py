@@ -84,7 +84,8 @@ class Decision:
         arguments: The arguments as the user changed them; None if unchanged.
         reason: Why the call was denied, for the asker.
         by: Who decided.
-        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
+        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run). A
+            denial is remembered for the tool, or not at all.
         definition: The seal (`Definitions.seal`) of the tool decided about, or "" if unknown.
     """
 
@@ -101,9 +102,9 @@ class Decision:
         return cls(True, arguments, always=always)
 
     @classmethod
-    def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
-        """Refuse the call."""
-        return cls(False, None, reason, by)
+    def deny(cls, reason: str = "", *, by: str = PERSON, always: str = "") -> Decision:
+        """Refuse the call; with `always="tool"` also all later calls of the tool."""
+        return cls(False, None, reason, by, always)
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
@@ -447,8 +448,11 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
-        if not decision.approved or lasting is None:
+        if decision.approved:
+            lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        else:
+            lasting = Rule("deny", exactly(request.name), reason=decision.reason) if decision.always == "tool" else None
+        if lasting is None:
             return
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)
