@@ -245,6 +245,13 @@ def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
     return f"rule `{rule}` was given for another server called {server}{was}"
 
 
+def because_outdated(request: Request, decision: Decision) -> Decision:
+    """Add to a denial why a rule does not allow the call any more."""
+    if decision.approved or decision.by == PERSON or not request.outdated:
+        return decision
+    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
+
+
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
     """Return the names of tools that a rule allowed and that have changed since."""
     if rule.action != "allow":
@@ -348,10 +355,7 @@ class Consent:
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        decision = await self._ask(request, approver or self.approver)
-        if decision.approved or decision.by == PERSON or not request.outdated:
-            return decision
-        return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
+        return because_outdated(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
