@@ -55,11 +55,7 @@ OFFERING = (State.OPEN, State.RECONNECTING)  # states of the sessions in which n
 
 
 def numbered(name: str, base: str) -> bool:
-    """Whether `name` is `base` with a number that makes it unique.
-
-    >>> numbered("math_2", "math"), numbered("mathematics", "math")
-    (True, False)
-    """
+    """Whether `name` is `base` with a number that makes it unique, as in `math_2`."""
     return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
 
 
@@ -244,15 +240,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Callbacks that get the name of a connection that changed; `first` is always called before the others.
-
-    >>> watchers = Watchers()
-    >>> stop = watchers.add(print)
-    >>> watchers.tell("weather")
-    weather
-    >>> stop()
-    >>> watchers.tell("weather")
-    """
+    """Callbacks that get the name of a connection that changed; `first` is always called before the others."""
 
     def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
         self._first = first

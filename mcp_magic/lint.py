@@ -1,4 +1,4 @@
-"""The lint of a server's definitions: 26 codes, from unclear names to hidden text."""
+"""The lint of a server's definitions: 24 codes, from unclear names to hidden text."""
 
 from __future__ import annotations
 
@@ -360,20 +360,11 @@ def _why_not(name: str) -> str:
 
 
 def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
-    """Yield names or URIs that occur more than once, and names that differ only by case."""
+    """Yield names or URIs that occur more than once."""
     for name, count in Counter(names).items():
         if count > 1:
             what = f"it is listed {count} times; only one of them can be reached"
             yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
-    if kind in ("resource", "template"):
-        return  # URIs may differ only by case
-    by_case: dict[str, set[str]] = {}
-    for name in names:
-        by_case.setdefault(name.casefold(), set()).add(name)
-    for same in by_case.values():
-        if len(same) > 1:
-            what = f"these differ by case alone: {', '.join(sorted(same)[:5])}"
-            yield Finding("name-case", WARNING, f"{kind} {min(same)}", what, "names that cannot be mistaken")
 
 
 # URIs, URI templates and MIME types.
@@ -775,8 +766,6 @@ def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
         yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
-    elif "{" not in template.uri_template:
-        yield Finding("template-fixed", NOTE, owner, "it has no part to fill in", "list it as a resource")
     yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 

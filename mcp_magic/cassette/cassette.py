@@ -190,8 +190,8 @@ VARIABLE = "MCP_MAGIC_CASSETTE"
 """Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
 
 
-examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
-"""The number of the doctor's examination in this context; its sessions are recorded separately and never replayed."""
+examining: ContextVar[bool] = ContextVar("mcp_magic_examining", default=False)
+"""Whether the doctor examines a server in this context; its sessions are neither recorded nor replayed."""
 
 
 class Deck:
@@ -312,7 +312,7 @@ _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session of a server; `marks` are further members of its first line: `added`, `doctor`."""
+    """Records one session of a server; `marks` are further members of its first line: `added`."""
 
     reads_stderr = True
 

@@ -198,13 +198,16 @@ class HttpProbe:
             await self._send("DELETE", self._url, {"mcp-session-id": self.session}, None, 0)
         return reply
 
-    async def post_at(self, path: str) -> Reply:
-        """Send `server/discover` to another path of the same server."""
-        return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
-
-    async def get_at(self, path: str = "") -> Reply:
+    async def get(self, path: str = "") -> Reply:
         """Get the URL, or a path of its server, as a client of the HTTP+SSE transport: only the start of a stream."""
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
+
+    async def speaks(self, path: str) -> bool:
+        """Whether another path of the same server speaks MCP."""
+        if path == "/sse":
+            return "event-stream" in (await self.get(path)).headers.get("content-type", "")
+        found = await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
+        return found.message is not None or found.status == 401
 
     async def document(self, url: str) -> Reply:
         """Get a JSON document without this server's credentials; not from a local address for a remote server."""
@@ -355,9 +358,15 @@ _FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request
 
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
-    _judge_scheme(spec, step)
+    if spec.url.startswith("http:") and not _is_local(spec):
+        what = "the credentials in its headers" if spec.secrets else "everything"
+        step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
     first = await probe.discover()
-    _judge_redirects(spec, probe, step)
+    if probe.redirects:
+        last = mask_url(probe.redirects[-1])
+        same = urlsplit(probe.redirects[-1])[:2] == urlsplit(spec.url)[:2]
+        says = "is followed" if same else "leads to another server, so it is not followed"
+        step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
     if first.status is None and "no answer" in first.failure:
         todo = "look at the server's log; --timeout S waits longer"
         raise step.stop(f"it takes the request, and gives {first.failure}", todo)
@@ -408,22 +417,6 @@ async def _let_in(
     return reply
 
 
-def _judge_scheme(spec: HttpSpec, step: Step) -> None:
-    if not spec.url.startswith("http:") or _is_local(spec):
-        return
-    what = "the credentials in its headers" if spec.secrets else "everything"
-    step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
-
-
-def _judge_redirects(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
-    if not probe.redirects:
-        return
-    last = mask_url(probe.redirects[-1])
-    same = urlsplit(probe.redirects[-1])[:2] == urlsplit(spec.url)[:2]
-    says = "is followed" if same else "leads to another server, so it is not followed"
-    step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
-
-
 async def _check_status(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) -> None:
     """Raise `Stop` for a status that ends the step; not for a JSON-RPC error, because that is MCP."""
     status = reply.status or 0
@@ -451,7 +444,7 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
     """Note what the URL has instead of an MCP endpoint; `Stop` unless it is of the HTTP+SSE transport."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
     what = f"HTTP {reply.status} with {kind}, which is not MCP"
-    page = await probe.get_at()
+    page = await probe.get()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
         what += "; it is a server of the old HTTP+SSE transport"
         if not spec.fallback:
@@ -460,18 +453,10 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
         return
     path = urlsplit(spec.url).path
     for other in _ELSEWHERE:
-        if other.strip("/") != path.strip("/") and (await _speaks(probe, other)):
+        if other.strip("/") != path.strip("/") and await probe.speaks(other):
             raise step.stop(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
     todo = "fix the path (it often ends in /mcp); is this an MCP server?"
     raise step.stop(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
-
-
-async def _speaks(probe: HttpProbe, path: str) -> bool:
-    if path == "/sse":
-        found = await probe.get_at(path)
-        return "event-stream" in found.headers.get("content-type", "")
-    found = await probe.post_at(path)
-    return found.message is not None or found.status == 401
 
 
 async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
