@@ -400,7 +400,12 @@ class Host:
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
-            connection = await self._open(arrival)
+            try:
+                connection = await self._open(arrival)
+            except ConnectError as error:
+                self.note_failed(name, error.stderr)
+                raise
+            self.failed.pop(name, None)
             arrival.wanted()
             old = self._connections.get(name)
             self._add(connection)
@@ -491,15 +496,6 @@ class Host:
             del self.failed[next(iter(self.failed))]
 
     async def _open(self, arrival: PendingConnection) -> Connection:
-        try:
-            connection = await self._opened(arrival)
-        except ConnectError as error:
-            self.note_failed(arrival.name, error.stderr)
-            raise
-        self.failed.pop(arrival.name, None)
-        return connection
-
-    async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
         try:

@@ -713,15 +713,12 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
         elif not _ARGUMENT.fullmatch(name):
             what = f"models do not take the argument name {name[:60]!r}"
             yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
-    descriptions = {
-        name: [part.node.get("description") for part in parts(schema) if not part.where]
+    undescribed = [
+        name
         for name, schema in names.items()
-    }
-    yield from _undescribed([name for name, found in descriptions.items() if not any(map(_is_text, found))], owner)
-
-
-def _is_text(value: Any) -> bool:
-    return bool(str(value or "").strip())
+        if not any(str(part.node.get("description") or "").strip() for part in parts(schema) if not part.where)
+    ]
+    yield from _undescribed(undescribed, owner)
 
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
@@ -746,8 +743,8 @@ def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     owner = f"prompt {prompt.name[:80]}"
     arguments = prompt.arguments or []
     yield from _described(prompt.description, owner, severity=NOTE)
-    yield from _duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
-    yield from _undescribed([argument.name for argument in arguments if not _is_text(argument.description)], owner)
+    yield from _duplicate_findings([a.name for a in arguments], f"{owner}, argument")
+    yield from _undescribed([a.name for a in arguments if not (a.description or "").strip()], owner)
     yield from _common(prompt, owner)
     given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
     yield from _text_findings((place(owner, name), text) for name, text in given)

@@ -1026,25 +1026,21 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
         return LoggedOut(
             authority, "forgotten here; not revoked there: the address for that is on this machine or its network"
         )
-    client, secret = _client(record, spec)
-    # the refresh token first: most servers revoke its access tokens with it
-    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
-    name = client.get("client_id", "")
-    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
-    return LoggedOut(authority, await _sent(endpoint, forms, client, secret, spec))
-
-
-def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
     options = getattr(spec, "auth", None)
     client: Record = dict(record.get("client") or {})
     if options is not None and options.client_id is not None:
         method = options.token_endpoint_auth_method or "client_secret_basic"
-        client = {"client_id": options.client_id, "token_endpoint_auth_method": method}
-        return client, options.client_secret
-    return client, client.get("client_secret")
+        client = {"client_id": options.client_id, "client_secret": options.client_secret}
+        client["token_endpoint_auth_method"] = method
+    # the refresh token first: most servers revoke its access tokens with it
+    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
+    name = client.get("client_id", "")
+    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
+    return LoggedOut(authority, await _sent(endpoint, forms, client, spec))
 
 
-async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
+async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, spec: UrlSpec) -> str:
+    secret = client.get("client_secret")
     options: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":
         forms = [{**form, "client_secret": secret} for form in forms]

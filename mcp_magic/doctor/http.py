@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import ipaddress
 import json
 import re
 import socket
@@ -21,7 +20,7 @@ from mcp_magic._text import duration, listed
 from mcp_magic.auth.addresses import Reach
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
-from mcp_magic.display.text import one_line
+from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.session.failures import no_host, refused_with, tls_failure, unreachable
@@ -143,14 +142,6 @@ async def _handshake(context: Any, spec: UrlSpec) -> tuple[str, bytes]:
         transport.abort()
 
 
-def _is_local(spec: UrlSpec) -> bool:
-    host = urlsplit(spec.url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
 
 BODY_BYTES = 4 * 1024 * 1024  # bytes of an answer that are read
@@ -242,7 +233,7 @@ class HttpProbe:
         asked = {"accept": ACCEPT, **headers}
         try:
             async with self._client(headers={} if foreign else None) as client:
-                if self.log_in is not None and not foreign:
+                if self.log_in is not None and self.log_in.open and not foreign:
                     self.log_in.put_on(client)
                 content = {"json": message} if message is not None else {}
                 async with client.stream(method, url, headers=asked, **content) as response:
@@ -358,7 +349,7 @@ _FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request
 
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
-    if spec.url.startswith("http:") and not _is_local(spec):
+    if spec.url.startswith("http:") and host_and_port(spec)[0] not in LOOPBACK:
         what = "the credentials in its headers" if spec.secrets else "everything"
         step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
     first = await probe.discover()
@@ -461,7 +452,7 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
 
 async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
-    if IN_BROWSER or not _is_local(spec):
+    if IN_BROWSER or host_and_port(spec)[0] not in LOOPBACK:
         return  # a browser sets the origin to that of its own page
     reply = await probe.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
@@ -495,21 +486,19 @@ class LogInProbe:
         from mcp_magic.auth.client import may_log_in
         from mcp_magic.auth.store import KeptTokens
 
-        if may_log_in(self._spec) and not self.asks:
+        self.open = may_log_in(self._spec)
+        if self.open and not self.asks:
             store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
             kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
             self.open = bool((await kept.load()).get("tokens"))
-        elif may_log_in(self._spec):
-            self.open = True
         return self.open
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
-        """Let an HTTP client send the token, if requests are to have one."""
-        if self.open:
-            from mcp_magic.auth.client import AuthContext, log_in_with
+        """Let an HTTP client send the token."""
+        from mcp_magic.auth.client import AuthContext, log_in_with
 
-            know, hide = self._recorder.know, self._recorder.hide
-            log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
+        know, hide = self._recorder.know, self._recorder.hide
+        log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
 
     @property
     def asks(self) -> bool:

@@ -142,7 +142,9 @@ def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
         assert "Logged in" in answer.text
         assert threading.active_count() < 90
         for method, path in (("POST", "/callback?code=1"), ("GET", "/callback?code=2"), ("GET", "/" + "a" * 60_000)):
-            assert httpx2.request(method, f"http://127.0.0.1:{callback.server_port}{path}", timeout=9).status_code >= 400
+            assert (
+                httpx2.request(method, f"http://127.0.0.1:{callback.server_port}{path}", timeout=9).status_code >= 400
+            )
         rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=9)
         assert rebound.status_code == 404
     finally:
