@@ -291,7 +291,7 @@ _WIDE = {
     "max-height:min(44em,85vh);overflow:auto;align-items:start",
     ".mcp-explorer-found:has(>.mcp-explorer-detail:empty)": "grid-template-columns:minmax(0,1fr)",
     ".mcp-explorer-list,.mcp-explorer-list>.widget-vbox": "display:contents",
-    **{f".mcp-explorer-row:nth-child({n + 1})": f"order:{2 * n}" for n in range(ROWS)},
+    **{f".mcp-explorer-list .mcp-explorer-row:nth-child({n + 1})": f"order:{2 * n}" for n in range(ROWS)},
     ".mcp-explorer-bar": f"order:{2 * ROWS}",
     ".mcp-explorer-detail": f"grid-area:1/2/{ROWS + 3};position:sticky;top:0;max-height:min(44em,85vh);overflow:auto;"
     "min-width:0;margin-left:1em",

@@ -578,7 +578,7 @@ class RequestForm:
 
     def _draw(self) -> None:
         code = (self._code, self._copied) if self._code.value else ()
-        can_save = self._assign is not None and not self.running and self._runner.result is not None
+        can_save = self._assign is not None and not self._run.disabled and self._runner.result is not None
         self.widget.children = (*self._top, *code, *((self._saving,) if can_save else ()), self._runner.widget)
 
     def _copy_code(self) -> None:
