@@ -576,13 +576,11 @@ class Masker:
         lowered = text.lower()
         if _has_word(lowered):
             if "cookie" in lowered:
-                text = _COOKIE.sub(self._without_cookies, text)
+                for found in _COOKIE.finditer(text):
+                    self.learn_cookies(found["name"], found["value"])
+                text = _COOKIE.sub(rf"\g<name>\g<between>{MASK}", text)
             text = _SCHEME.sub(self._without_credentials, _without_named(text))
         return text
-
-    def _without_cookies(self, found: re.Match[str]) -> str:
-        self.learn_cookies(found["name"], found["value"])
-        return f"{found['name']}{found['between']}{MASK}"
 
     def _without_credentials(self, found: re.Match[str]) -> str:
         """Mask `x` of `Basic x` and `Bearer x`; remember it if it is no prose but a user with a password."""

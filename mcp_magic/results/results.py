@@ -284,11 +284,7 @@ def _in_json(text: str) -> tuple[str, bool]:
 
 
 def _words(value: Any, depth: int = 0) -> str:
-    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects.
-
-    >>> _words({"error": {"code": -1, "message": "no such table"}}), _words({"detail": [{"msg": "Field required"}]})
-    ('no such table', 'Field required')
-    """
+    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and depth <= _DEEPEST:
@@ -304,11 +300,6 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
 
     The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
     MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-
-    >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
-    True
-    >>> repeats(["2 rows"], {"rows": 2}, {"rows": 2})
-    False
     """
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
@@ -331,16 +322,9 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    r"""Whether the structured content is only the text under a name (as from the filesystem server).
+    """Whether the structured content is only the text under a name (as from the filesystem server).
 
     If the text has several lines, other members with plain values may stand beside it.
-
-    >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
-    (True, False)
-    >>> names_the_text(["two\nlines"], {"kind": "page", "text": "two\nlines"})
-    True
-    >>> names_the_text(["Ada"], {"name": "Ada", "age": 36})
-    False
     """
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
@@ -355,8 +339,6 @@ def argument_value(data: Any, texts: list[str], type_: str) -> Any:
 
     >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
     ([1, 2], '[1, 2]')
-    >>> argument_value(None, ["tea"], "any")
-    'tea'
     """
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]

@@ -30,13 +30,7 @@ class SchemaChange(NamedTuple):
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
-    """Return the changes from one schema to another: the "input" of a tool, or the "output".
-
-    >>> before = {"properties": {"n": {"type": "integer"}}}
-    >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}
-    >>> schema_changes(before, after)
-    [SchemaChange(path='unit', text='is new and required (string)', breaking=True)]
-    """
+    """Return the changes from one schema to another: the "input" of a tool, or the "output"."""
     if json_equal(old, new):
         return []
     return list(_Comparison(side).value(root_field(old), root_field(new), ""))
