@@ -69,7 +69,7 @@ from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.trace.trace import STATUS, being_sent
+from mcp_magic.trace.trace import being_sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -374,8 +374,8 @@ class OAuthClient:
 
     def prepare(self, request: httpx2.Request) -> None:
         """Put the token on a request before it is sent, with a proof if the token is bound to a key (RFC 9449)."""
-        if (row := being_sent.get()) is not None:
-            row[STATUS] = None  # the trace shows the last answer, not an earlier refusal
+        if (entry := being_sent.get()) is not None:
+            entry.status = None  # the trace shows the last answer, not an earlier refusal
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
         if (token := self.token) is None:
