@@ -516,7 +516,8 @@ def find_line(text: str, path: KeyPath) -> int | None:
         except tomllib.TOMLDecodeError:  # within a statement of several lines
             continue
         if _has(value, path):
-            return start + 1 + _offset(lines[start:end], path[-1])
+            key = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(path[-1]))}["']?\s*[=.\]]""")
+            return next((number for number in range(start, end) if key.search(lines[number])), start) + 1
         start = end
     return None
 
@@ -528,9 +529,3 @@ def _has(value: Any, path: KeyPath) -> bool:
         except (LookupError, TypeError):
             return False
     return True
-
-
-def _offset(lines: list[str], key: str | int) -> int:
-    """Return the line of a key within its statement; 0 if that is unclear."""
-    wanted = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(key))}["']?\s*[=.\]]""")
-    return next((number for number, line in enumerate(lines) if wanted.search(line)), 0)

@@ -1,4 +1,4 @@
-"""Which cell runs, what its frontend supports, and the history without generated awaits."""
+"""Which cell runs, what its frontend supports, and what earlier runs of it showed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -250,30 +250,3 @@ def close_previous(at: CellRun) -> None:
         _shown.pop(cell, None)
         for thing in things:
             thing.close()
-
-
-# The history of the shell, as IPython alone would write it.
-#
-# `%save`, `%macro`, `In[n]` and `%history -t` take the code that ran. In a program, a top-level `await` is a syntax
-# error, and the mark of an awaited line (`MARK`) makes the code unreadable.
-
-
-class PlainHistory:
-    """Keeps our awaits out of a shell's history."""
-
-    def __init__(self, shell: InteractiveShell, originals: Mapping[str, str]) -> None:
-        self._manager: Any = shell.history_manager
-        self._originals = originals
-
-    def install(self) -> None:
-        """Start."""
-        if self._manager is not None:
-            self._manager.store_inputs = self._store
-
-    def uninstall(self) -> None:
-        """Stop."""
-        vars(self._manager or self).pop("store_inputs", None)
-
-    def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:
-        raw = source if source_raw is None else source_raw
-        type(self._manager).store_inputs(self._manager, line_num, self._originals.get(source, source), raw)

@@ -302,7 +302,6 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ("sub/nope", "no server file at {path}."),
         ("./folder", "no server file at {path} (it is a folder)."),
         ("sub/servr.py", "no server file at {path}."),
-        ("./servers", "no server file at {path} (it is a folder). In it are: math_server.py, web.js"),
         ("servers/mat_server.py", "no server file at {path}. Did you mean 'servers/math_server.py'?"),
         (
             "mcp.json",

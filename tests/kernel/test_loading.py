@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNTS = (
     "ip = get_ipython()\n"
-    "(sum(type(t).__name__ == 'AwaitMagics' for t in ip.input_transformers_post),"
+    "(sum(type(t).__name__ == 'AwaitMagics' for t in ip.ast_transformers),"
     " sum(t.__module__.startswith('mcp_magic') for t in ip.input_transformers_cleanup),"
     " sum(getattr(m, 'matcher_identifier', '') == 'mcp_magic' for m in ip.Completer.custom_matchers),"
     " sum(type(c).__name__ == 'MCPMagics' for c in ip.configurables),"
@@ -129,7 +129,7 @@ def left():
             (formatter.format_type, [each for each in formatter.type_printers if "mcp_magic" in each.__module__])
             for formatter in [*ip.display_formatter.formatters.values(), ip.display_formatter.ipython_display_formatter]
         ],
-        "history": "store_inputs" in vars(ip.history_manager),
+        "should_run_async": "should_run_async" in vars(ip),
         "displayhook": "write_output_prompt" in vars(ip.displayhook),
         "handlers": sorted((kind, repr(handler)) for kind, handler in ip.kernel.shell_handlers.items()),
         "comm targets": sorted(set(ip.kernel.comm_manager.targets) - {"jupyter.widget", "jupyter.widget.control"}),

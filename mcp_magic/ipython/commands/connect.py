@@ -273,12 +273,8 @@ DISCONNECT = Implementation(
 )
 
 
-async def _reconnect(invocation: Invocation, arguments: argparse.Namespace) -> Connection:
-    return await invocation.host.reconnect(arguments.name)
-
-
 RECONNECT = Implementation(
-    _reconnect,
+    lambda invocation, arguments: invocation.host.reconnect(arguments.name),
     (Argument("name", metavar="SERVER", help="a server that is or was connected"),),
     examples=("%mcp reconnect weather",),
 )

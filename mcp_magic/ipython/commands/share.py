@@ -122,7 +122,7 @@ async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
 
 def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Module, CodeType]:
     try:
-        tree: Any = shell.compile.ast_parse(source, filename=file, symbol="exec")
+        tree: Any = shell.transform_ast(shell.compile.ast_parse(source, filename=file, symbol="exec"))  # type: ignore[no-untyped-call]
         flags = shell.compile.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return tree, compile(tree, file, "exec", flags, dont_inherit=True)
     except SyntaxError as error:
