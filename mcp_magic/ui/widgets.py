@@ -249,16 +249,6 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 """The MIME type of a live widget (https://ipywidgets.readthedocs.io, "Widget messaging protocol")."""
 
 
-def on_enter(field: ipywidgets.Text, do: Callable[[], None]) -> None:
-    """Call `do` when Enter is pressed in a line of text."""
-
-    def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
-        if content.get("event") == "submit":
-            do()
-
-    field.on_msg(received)
-
-
 def widget_view(widget: ipywidgets.Widget) -> dict[str, Any]:
     """Return the part of a mimebundle that shows a live widget."""
     return {WIDGET_VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
