@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as _html
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -92,17 +93,27 @@ _RULES = (
 )
 
 
-def _rule(selector: str, declarations: str) -> str:
-    return f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+_NAMES = re.compile(r"(?<![\w.:-])(?:table|thead|tbody|tr|th|td|pre|p|ul|li|summary|img)\b")
 
 
-STYLE = (
-    "<style>"
-    + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
-    + f"@media print{{{_rule(':is(pre,.mcp-scroll)', 'max-height:none')}}}"
-    + "</style>"
-)
-"""The style element."""
+def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
+    """Return a rule, after the classes or else the tags in its selector: markup needs it if it has one of them."""
+    needs = re.findall(r"mcp-[\w-]+", selector) or [f"<{name}" for name in _NAMES.findall(selector)]
+    return tuple(needs), f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+
+
+_SHEET = [
+    *(_rule(selector, declarations) for selector, declarations in _RULES),
+    (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none}}}}"),
+]
+
+STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
+"""The style element, for a page whose parts come later."""
+
+
+def _style_of(html: str) -> str:
+    rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
+    return f"<style>{''.join(rules)}</style>"
 
 
 # Functions that build HTML.
@@ -224,12 +235,13 @@ def _cell(cell: object) -> Markup:
     return tag("td", "" if cell is None else cell, **_LEFT)
 
 
-def page(parts: Iterable[Markup]) -> str:
-    """Return one output: the style sheet, and the parts in its scope."""
+def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
+    """Return one output: the style, by default the rules that the parts need, and the parts in its scope."""
     shown = list(parts)
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
-    return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
+    html = "".join(shown)
+    return f'{_style_of(html) if style is None else style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
 
 
 # Parts of an output, each as text and as markup, and the mimebundle made from them.

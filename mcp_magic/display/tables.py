@@ -334,7 +334,7 @@ def describe(data: Any) -> str:
         names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
         return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
-        return f"a list of {len(data):,} values of different kinds"
+        return f"a list of {len(data):,} values of different kinds" if data else "an empty list"
     return _NOUNS.get(type(data), type(data).__name__)
 
 
@@ -822,7 +822,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     if not budget.take("parse", len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
-    if isinstance(value, (dict, list)):
+    if value is None or isinstance(value, (dict, list)):
         return data_part(value, budget)
     parts = passages(text) if value is NOT_JSON else []
     tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
@@ -857,6 +857,8 @@ def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
         return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
+    if data is None or isinstance(data, dict | list):
+        return Part.note(f"The value is {'null' if data is None else describe(data)}.")
     return Part.pre(brief(data, document.display.characters))
 
 

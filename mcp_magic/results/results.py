@@ -634,7 +634,7 @@ class ToolResult(_Result):
             beside = members_line({name: value for name, value in structured.items() if value not in self.texts})
             parts += [Part.note(beside)] if beside else []
         if not parts:
-            parts.append(verbatim_part("(empty result)", budget))
+            parts.append(Part.note("The result is empty."))
         if self.filled:
             given = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
@@ -738,7 +738,7 @@ class ResourceResult(_Result):
         """Return the parts to display, within `budget` if the display holds more than this result."""
         show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part.line("(empty resource)")]
+        return parts or [Part.note("The resource is empty.")]
 
 
 def _bytes(content: Any) -> bytes:
@@ -827,7 +827,7 @@ class PromptResult:
         described = shorten(self.description, 500)
         heading = [Part.note(described)] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
-        return parts or [Part.line("(no messages)")]
+        return parts or [Part.note("The prompt has no messages.")]
 
     def _turn(self, message: Any, budget: Budget) -> Part:
         """Return one message under its role."""

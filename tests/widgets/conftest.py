@@ -8,7 +8,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic._host import Host
-from tests.widgets.driving import Page
+from tests.widgets.driving import Page, linked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -24,6 +24,11 @@ def no_widget_is_left() -> Iterator[None]:
     assert left == []
 
 
+@pytest.fixture(autouse=True)
+def frontend_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipywidgets.jsdlink", linked)
+
+
 @pytest.fixture
 async def host() -> AsyncIterator[Host]:
     host = Host()
@@ -32,5 +37,7 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-def page() -> Page:
-    return Page()
+def page() -> Iterator[Page]:
+    page = Page()
+    yield page
+    page.close()
