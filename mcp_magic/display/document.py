@@ -81,7 +81,7 @@ _RULES = (
     (".mcp-badges", "white-space:nowrap"),
     (
         ".mcp-badge",
-        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
+        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:.8em;"
         "white-space:nowrap;font-weight:normal;vertical-align:.1em",
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
