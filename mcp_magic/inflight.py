@@ -13,9 +13,9 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import Position
+
+
+logger = logging.getLogger(__name__)
 
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
@@ -220,9 +223,13 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-# Reports: a call's progress and log messages (specification, "Progress", "Logging"). Data only; a reporter displays it.
+# Reports: what something that waits shows. Data only; a reporter displays it (specification, "Progress", "Logging").
 
 State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
+
+WAIT_SECONDS = 1.0  # seconds after which something that waits is shown although it reports nothing, and again each time
+
+LOOK_SECONDS = 0.25  # seconds between two looks at what waits
 
 KEPT_MESSAGES = 50
 """Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
@@ -235,15 +242,16 @@ TIMES = 10  # without a set maximum, a call that keeps reporting may take this m
 
 
 class Report:
-    """The progress and the log messages of one call.
+    """The progress and the log messages of one call, or of something else that waits.
 
     Args:
-        started: When the call was made (`time.perf_counter()`); now if left out.
-        masked: Masks secrets in the server's progress messages.
+        started: When it began (`time.perf_counter()`); now if left out.
+        masked: Masks secrets in what a server says.
+        detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
 
     Attributes:
-        title: The request: `"math:slow"`.
-        meter: The progress; its `count` is 0 for a call that only logs.
+        title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
+        meter: The progress; its `count` is 0 for a call that reports none.
         messages: The last log messages, secrets masked.
         levels: Level -> number of messages.
     """
@@ -256,6 +264,7 @@ class Report:
         cancel: Callable[[], None] = lambda: None,
         started: float | None = None,
         masked: Callable[[str], str] = str,
+        detail: Callable[[], str] = str,
     ) -> None:
         self.server = server
         self.title = title
@@ -266,12 +275,18 @@ class Report:
         self.cancel = cancel
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
-        self._masked = masked
+        self.masked = masked
+        self._detail = detail
 
     @property
     def seconds(self) -> float:
-        """How long the call has taken so far, or in all."""
+        """How long it has taken so far, or in all."""
         return time.perf_counter() - self._started if self._seconds is None else self._seconds
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is running, reports no progress, and has taken so long that it is shown all the same."""
+        return self.state == "running" and not self.meter.count and self.seconds >= WAIT_SECONDS
 
     @property
     def logged(self) -> int:
@@ -284,11 +299,11 @@ class Report:
         self.levels[message.level] += 1
 
     def end(self, state: State) -> None:
-        """Note how the call ended."""
+        """Note how it ended."""
         self.state, self._seconds = state, time.perf_counter() - self._started
 
     def words(self) -> str:
-        """Return the progress on one line, without the title; if the call is done, without the last message.
+        """Return the progress on one line, without the title; if it is done, without the last message.
 
         >>> report = Report("math", "math:slow")
         >>> report.meter.note(3, 10, "loading", 0.0)
@@ -296,20 +311,24 @@ class Report:
         >>> report.words()  # doctest: +ELLIPSIS
         'cancelled · 3 of 10 (30 %) · ... · loading'
         """
-        state = [] if self.state in ("running", "done") else [self.state]
-        figures = self.meter.figures(running=self.state == "running")
-        message = one_line(self._masked(self.meter.message), MESSAGE_CHARACTERS) if self.state != "done" else ""
-        return " · ".join([*state, *figures, duration(self.seconds), *([message] if message else [])])
+        parts: list[str] = [] if self.state in ("running", "done") else [self.state]
+        parts += self.meter.figures(running=self.state == "running")
+        parts.append(duration(self.seconds))
+        if self.state != "done":
+            message = self.meter.message or (self._detail() if self.state == "running" else "")
+            parts.append(one_line(self.masked(message), MESSAGE_CHARACTERS))
+        return " · ".join(filter(None, parts))
 
 
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
-each change of the report (up to thousands per second) and for the end of the call; None if nothing can be shown."""
+each change of the report (up to thousands per second), for each second without one, and for the end; None if nothing
+can be shown."""
 
 
 @dataclass
 class Reports:
-    """How the reports of calls are shown.
+    """How the reports of calls, and of everything else that waits, are shown.
 
     Attributes:
         reporter: Displays them; None where there is no display.
@@ -322,6 +341,8 @@ class Reports:
     progress: bool = True
     level: str = "warning"
     max_total_timeout: float | None = None
+    _pending: dict[Waiting, float] = field(default_factory=dict, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
         """Return the most seconds that a call may take in all; None for no limit.
@@ -337,76 +358,163 @@ class Reports:
             return wanted
         return max(timeout, self.max_total_timeout if self.max_total_timeout is not None else TIMES * timeout)
 
+    def begin(self, waiting: Waiting) -> None:
+        """Show something each second from now on, until `end`. One timer looks at all: most calls are over sooner."""
+        self._pending[waiting] = time.perf_counter() + WAIT_SECONDS
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def end(self, waiting: Waiting) -> None:
+        """Forget what waited."""
+        self._pending.pop(waiting, None)
+
+    def _look(self) -> None:
+        now = time.perf_counter()
+        for waiting, due in list(self._pending.items()):
+            if due <= now:
+                self._pending[waiting] = now + WAIT_SECONDS
+                waiting.show()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._pending else None
+
+
+class Waiting(AbstractContextManager["Waiting"]):
+    """A block that waits for a server: shown once it has taken a second, has progress or a log message; cancellable.
+
+    Attributes:
+        context: The context in which it was made: that of the cell.
+    """
+
+    def __init__(
+        self,
+        reports: Reports,
+        server: str,
+        title: str,
+        *,
+        masked: Callable[[str], str] = str,
+        detail: Callable[[], str] = str,
+    ) -> None:
+        self.title = title
+        self._failed = False
+        self._reports = reports
+        self._server = server
+        self._masked = masked
+        self._detail = detail
+        self._started = time.perf_counter()
+        self.context = copy_context()
+        self._report: Report | None = None
+        self._changed: Callable[[], None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
+        self._cancelled = False
+
+    @property
+    def report(self) -> Report:
+        """What is shown; made when it is first needed."""
+        if self._report is None:
+            self._report = Report(
+                self._server,
+                self.title,
+                cancel=self.cancel,
+                started=self._started,
+                masked=self._masked,
+                detail=self._detail,
+            )
+        return self._report
+
+    def __enter__(self) -> Self:
+        self._task = task = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        if self._reports.reporter is not None:
+            self._reports.begin(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Show how it ended. Raises CallCancelledError if the user cancelled it."""
+        task, self._task = self._task, None
+        self._reports.end(self)
+        state: State = "failed" if error is not None or self._failed else "done"
+        if isinstance(error, asyncio.CancelledError):
+            # An interrupt may have cancelled the task as well; that must propagate.
+            cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
+            state = "cancelled" if cancelled else "interrupted"
+        elif isinstance(error, TimeoutError):
+            state = "timed out"
+        if self._report is not None:
+            self._report.end(state)
+            self.show()
+        if state == "cancelled":
+            raise CallCancelledError(f"{self.title}: cancelled; the server has been told.") from None
+
+    def note_failure(self) -> None:
+        """Note that it fails, although the block raises nothing."""
+        self._failed = True
+
+    def cancel(self) -> None:
+        """Cancel it: the server is told, and the block raises `CallCancelledError`."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    def show(self) -> None:
+        """Show it, or what has changed."""
+        try:
+            if self._changed is None:
+                assert self._reports.reporter is not None
+                changed = self.context.copy().run(self._reports.reporter, self.report)
+                self._changed = changed or (lambda: None)
+            self._changed()
+        except Exception:  # a display error must not fail the call
+            logger.exception("what %s reports cannot be shown", self.title)
+            self._changed = lambda: None
+
 
 # A pending call: its clock, its cell, and the server's questions and reports.
 
-logger = logging.getLogger(__name__)
-
-
 _current: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
 
-
-class Answerer(Protocol):
-    """Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
-
-    def __call__(self, asked: Any, /) -> Awaitable[Any]:
-        """Answer."""
+Answerer = Callable[[Any], Awaitable[Any]]
+"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
 
 
 class InFlightRequest:
     """A pending request during which the server may ask questions and report.
 
     Attributes:
-        seconds: How long the answer, or the next progress report, may take, without the time for questions to the user;
-            None for no limit.
         elicitor: Answers the server's elicitations during this call, instead of the host's.
         prepared: Decides first about sampling requests during this call.
-        what: The request, for messages: `"math:slow"`.
+        visit: Sends the user to the pages that a server wants visited first; None if that is not done.
         on_progress: The callback for progress notifications; None if nothing uses them.
         questions_asked: How many questions the server has asked during it.
-        report: The report to show; None as long as it would be empty.
-        unclaimed: A report of log messages that may belong to another call, or None.
+        waiting: What is shown of it.
     """
 
     def __init__(
         self,
+        waiting: Waiting | None = None,
+        reports: Reports | None = None,
+        *,
         seconds: float | None = None,
         elicitor: Answerer | None = None,
-        *,
-        what: str = "",
-        server: str = "",
-        reports: Reports | None = None,
         on_progress: ProgressFnT | None = None,
         max_total: float | None = None,
-        masked: Callable[[str], str] = str,
         prepared: Answerer | None = None,
         visit: Callable[[Any], Awaitable[bool]] | None = None,
     ) -> None:
-        self.what = what
-        self.seconds = seconds
+        self._reports = reports = reports or Reports()
+        self.waiting = waiting = waiting or Waiting(reports, "", "")
         self.elicitor = elicitor
         self.prepared = prepared
         self.visit = visit
         self.ended = False
         self.questions_asked = 0
-        self.report: Report | None = None
-        self.unclaimed: Report | None = None
-        self._server = server
-        self._reports = reports if reports is not None else Reports()
         self._told = on_progress
-        self._masked = masked
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
-            self._deadline = Deadline(what, seconds, self._reports.most(seconds, max_total))
-        self._shows_progress = on_progress is None and self._reports.progress and self._reports.reporter is not None
+            self._deadline = Deadline(waiting.title, seconds, reports.most(seconds, max_total))
+        self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
         self.on_progress: ProgressFnT | None = None
         if on_progress is not None or self._deadline is not None or self._shows_progress:
             self.on_progress = self._progressed
-        self._started = time.perf_counter()
-        self._context = copy_context()
-        self._shows: dict[Report, Callable[[], None]] = {}
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelled = False
         self._questions: set[asyncio.Task[Any]] = set()
 
     async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
@@ -415,44 +523,21 @@ class InFlightRequest:
         Raises:
             TimeoutError: The deadline passed without a progress report.
             RequestTimeoutError: The deadline passed since the last progress report, or in all.
-            CallCancelledError: The user cancelled it.
         """
         token = _current.set(self)
         calls.append(self)
         self.ended = False
-        self._task = task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        state: State = "failed"
         try:
             answer = await (sending if self._deadline is None else self._deadline.wait(sending))
-            state = "failed" if getattr(answer, "is_error", None) else "done"
+            if getattr(answer, "is_error", None):
+                self.waiting.note_failure()
             return answer
-        except asyncio.CancelledError:
-            # An interrupt may have cancelled the task as well; that must propagate.
-            if not self._cancelled or task is None or task.uncancel() > before:
-                state = "interrupted"
-                raise
-            state = "cancelled"
-            raise CallCancelledError(f"{self.what}: cancelled; the server has been told.") from None
-        except TimeoutError:
-            state = "timed out"
-            raise
         finally:
-            self.ended, self._task = True, None
+            self.ended = True
             calls.remove(self)
             _current.reset(token)
             for question in self._questions:
                 question.cancel()
-            for report in (self.report, self.unclaimed):
-                if report is not None:
-                    report.end(state)
-                    self._changed(report)
-
-    def cancel(self) -> None:
-        """Cancel the request: the server is told, and `wait` raises `CallCancelledError`."""
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
-            self._task.cancel()
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the clock. Can be nested: it goes on when the last context exits."""
@@ -468,35 +553,17 @@ class InFlightRequest:
         if self._told is not None:
             await self._told(progress, total, message)
         elif self._shows_progress:
-            report = self.report = self.report or self._made(self.what)
-            report.meter.note(progress, total, message, asyncio.get_running_loop().time())
-            self._changed(report)
+            self.waiting.report.meter.note(progress, total, message, asyncio.get_running_loop().time())
+            self.waiting.show()
 
     def logged(self, message: LogMessage, others: int = 0) -> None:
         """Take a log message that this call, or one of `others` other calls of the session, has caused."""
         if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
             return
-        if others:
-            report = self.unclaimed = self.unclaimed or self._made(self._server)
-            message = message._replace(logger=f"{message.logger or 'log'} (of one of {others + 1} calls)")
-        else:
-            report = self.report = self.report or self._made(self.what)
-        report.log(message._replace(data=log_text(message.data, self._masked, KEPT_CHARACTERS)))
-        self._changed(report)
-
-    def _made(self, title: str) -> Report:
-        return Report(self._server, title, cancel=self.cancel, started=self._started, masked=self._masked)
-
-    def _changed(self, report: Report) -> None:
-        try:
-            if report not in self._shows:
-                assert self._reports.reporter is not None
-                shows = self._context.copy().run(self._reports.reporter, report)
-                self._shows[report] = shows or (lambda: None)
-            self._shows[report]()
-        except Exception:  # a display error must not fail the call
-            logger.exception("what %s reports cannot be shown", self.what)
-            self._shows[report] = lambda: None
+        whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
+        report = self.waiting.report
+        report.log(message._replace(logger=whose, data=log_text(message.data, report.masked, KEPT_CHARACTERS)))
+        self.waiting.show()
 
     # Questions
 
@@ -507,7 +574,7 @@ class InFlightRequest:
 
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
-        task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
+        task = asyncio.get_running_loop().create_task(question, context=self.waiting.context.copy())
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
         return task
@@ -545,13 +612,7 @@ _REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))  # reque
 PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
 
 
-class HasLevel(Protocol):
-    """Has the least severe level of log messages that the user wants; None for the default."""
-
-    level: str | None
-
-
-def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
+def attend(session: Any, calls: list[InFlightRequest], level: Callable[[], str | None]) -> None:
     """Wrap a session's `send_request` so that each request asks for logs, and each call for progress.
 
     `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
@@ -564,8 +625,8 @@ def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
         call = _current.get()
         if call is not None and (call.ended or call not in calls):
             call = None
-        if logs.level is not None and session.discover_result is not None:
-            _name_level(request, logs.level)
+        if (least := level()) is not None and session.discover_result is not None:
+            _name_level(request, least)
         if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
             options["progress_callback"] = call.on_progress
         try:
@@ -861,8 +922,6 @@ MOST_AT_ONCE = 400
 """Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
 On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
-TELL_SECONDS = 1.0  # seconds that a call waits before the user is told
-
 
 class RateLimiter:
     """A rate limit per minute.
@@ -884,42 +943,6 @@ class RateLimiter:
             return False
         self._times.append(now)
         return True
-
-
-class ConcurrencyLimit:
-    """Limits concurrent calls to `most`; the others wait in order of arrival."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._free = asyncio.Semaphore(most)
-        self._waiting = 0
-        self._told = False
-
-    async def take(self, tell: Callable[[int, int], None]) -> None:
-        """Wait until a place is free, and take it until `give_back`.
-
-        After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
-        """
-        if not self._free.locked():
-            await self._free.acquire()
-            return
-        self._waiting += 1
-        telling = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell, tell)
-        try:
-            await self._free.acquire()
-        finally:
-            telling.cancel()
-            self._waiting -= 1
-            self._told = self._told and self._waiting > 0
-
-    def give_back(self) -> None:
-        """Free the place."""
-        self._free.release()
-
-    def _tell(self, tell: Callable[[int, int], None]) -> None:
-        if not self._told:
-            self._told = True
-            tell(self._most, self._waiting)
 
 
 def most_at_once() -> int:

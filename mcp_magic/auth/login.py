@@ -265,14 +265,9 @@ class CallbackServer(ThreadingHTTPServer):
         self._thread.start()
 
     @property
-    def port(self) -> int:
-        """The port."""
-        return self.server_port
-
-    @property
     def redirect_uri(self) -> str:
         """The URL of the page."""
-        return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
+        return f"http://127.0.0.1:{self.server_port}{CALLBACK_PATH}"
 
     def expect(self, judge: Callable[[str], str]) -> None:
         """Pass the URL of each later request of the page to a function like `LogIn.redirected`, on a thread."""
@@ -318,7 +313,7 @@ class _CallbackPage(BaseHTTPRequestHandler):
     timeout = SILENT_SECONDS
 
     def do_GET(self) -> None:
-        port, url = self.server.port, urlsplit(self.path)
+        port, url = self.server.server_port, urlsplit(self.path)
         if url.path != CALLBACK_PATH or self.headers.get("host", "") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
             self._answer(404, *NOTHING)
             return
@@ -433,13 +428,10 @@ class LogIns:
             for task in (showing, answered):
                 task.cancel()
             await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
-        raise AuthorizationError(self._unanswered(login, late=late))
-
-    def _unanswered(self, login: LogIn, *, late: bool) -> str:
         if not late:
-            return f"{login.server}: the log-in at {login.host} was not answered."
+            raise AuthorizationError(f"{login.server}: the log-in at {login.host} was not answered.")
         again = f" ({login.stale} answers to other log-ins were rejected)" if login.stale else ""
-        return (
+        raise AuthorizationError(
             f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
-from functools import partial
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     AuthorizationError,
-    CallCancelledError,
     RequestTimeoutError,
     SessionClosedError,
 )
@@ -25,22 +23,23 @@ from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
     Attempt,
-    ConcurrencyLimit,
     InFlightRequest,
     QuestionQueue,
     Reports,
     RetryBudget,
+    Waiting,
     cannot_have_run,
     current_attempt,
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
-from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
+from mcp_magic.protocol import BUSY, is_closed, ping, without_context
+from mcp_magic.session.failures import away, ended_error, lost_error, request_error, waited_error
 from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextlib import AbstractContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -86,7 +85,8 @@ class RequestSender:
         self._notices = notices
         self._questions = questions
         self._reports = reports
-        self._limit = ConcurrencyLimit(most_at_once())
+        self._most = most_at_once()
+        self._free = asyncio.Semaphore(self._most)
 
     def send_call(
         self,
@@ -108,18 +108,25 @@ class RequestSender:
         all. With `pages`, the user is sent to the pages that a server wants visited first.
         """
         call = InFlightRequest(
-            timeout,
-            elicitor,
-            what=what,
-            server=self._place.name,
-            reports=self._reports,
+            self._waiting(what),
+            self._reports,
+            seconds=timeout,
+            elicitor=elicitor,
             on_progress=on_progress,
             max_total=max_total,
-            masked=self._place.masked,
             prepared=prepared,
             visit=self._notices.questions.visited if pages else None,
         )
         return self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
+
+    def _waiting(self, what: str) -> Waiting:
+        return Waiting(self._reports, self._place.name, what, masked=self._place.masked, detail=self._what_for)
+
+    def _what_for(self) -> str:
+        """Return what the requests wait for besides the answer, or ""."""
+        if self._supervisor.client is None:
+            return f"reconnecting, {away(self._supervisor.backoff)}"
+        return f"{self._most} calls are under way, others wait" if self._free.locked() else ""
 
     async def send(
         self,
@@ -137,36 +144,36 @@ class RequestSender:
         `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
         have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
         """
-        client = self._supervisor.client
-        if client is None or self._dies_unnoticed:
-            client = await self.open_client(what, timeout)
-        self.calls += counted
-        repeats: RetryBudget | None = None
-        while True:
+        shown: AbstractContextManager[object] = nullcontext()
+        if counted:
+            shown = call.waiting if call is not None else self._waiting(what)
+        with without_context, shown:
+            client = self._supervisor.client
+            if client is None or self._dies_unnoticed:
+                client = await self.open_client(what, timeout)
+            self.calls += counted
+            repeats: RetryBudget | None = None
             takes_turn = call is not None and self._takes_turns
-            if call is not None and takes_turn:
-                await self._limit.take(partial(self._tell_queue, call))
-            try:
-                if client is not self._supervisor.client:  # lost or reopened while this request waited
-                    client = await self.open_client(what, timeout)
-                attempt = Attempt()
-                try:
-                    return await self._send_once(client, send, call, attempt)
-                except CallCancelledError:  # no failure: the user cancelled it
-                    with without_context:
-                        raise
-                except Exception as error:
-                    failure = error
-            finally:
+            while True:
                 if takes_turn:
-                    self._limit.give_back()
-            await self._supervisor.after_failure(client, failure)
-            repeats = repeats or RetryBudget(harmless, patient=patient)
-            if not await self._again(client, failure, attempt, repeats, timeout):
-                break
-            client = await self.open_client(what, timeout)
-        self.failures += counted
-        with without_context:
+                    await self._free.acquire()
+                try:
+                    if client is not self._supervisor.client:  # lost or reopened while this request waited
+                        client = await self.open_client(what, timeout)
+                    attempt = Attempt()
+                    try:
+                        return await self._send_once(client, send, call, attempt)
+                    except Exception as error:
+                        failure = error
+                finally:
+                    if takes_turn:
+                        self._free.release()
+                await self._supervisor.after_failure(client, failure)
+                repeats = repeats or RetryBudget(harmless, patient=patient)
+                if not await self._again(client, failure, attempt, repeats, timeout):
+                    break
+                client = await self.open_client(what, timeout)
+            self.failures += counted
             raise self._failed(failure, attempt, what, timeout, harmless=harmless)
 
     async def _send_once(
@@ -209,11 +216,6 @@ class RequestSender:
         if self._has_stderr and not self.in_flight:
             place.quiet = place.position()
         return answer
-
-    def _tell_queue(self, call: InFlightRequest, most: int, waiting: int) -> None:
-        text = f"{most} calls of {self._place.name} are under way; {waiting} more are waiting"
-        self._notices.log("warning", text)
-        call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 
     async def _again(
         self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None

@@ -57,6 +57,7 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "wide": {"width": "min(60em, 97%)"},
     "page": {"width": "min(60em, 97%)", "height": "20em"},
     "label": {"margin": "0", "height": "auto"},
+    "detail": {},  # of one widget, which moves
     "check": {"width": "auto", "margin": "0 0 0 12px"},
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
@@ -152,6 +153,16 @@ class WidgetScope:
         self._on_close(self)
         if self._is_whole:
             self._shared.close()
+
+
+def on_enter(field: Any, do: Callable[[], None]) -> None:
+    """Call `do` when the user presses Enter in a text field."""
+
+    def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        if content.get("event") == "submit":
+            do()
+
+    field.on_msg(received)
 
 
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that

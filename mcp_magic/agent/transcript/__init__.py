@@ -30,7 +30,7 @@ from mcp_magic.agent.transcript.entries import (
 )
 from mcp_magic.agent.transcript.render import SEEN_AFTER, STYLE, Segments, folded, totals
 from mcp_magic.display import document
-from mcp_magic.display.document import Markup, Part, only, page, tag
+from mcp_magic.display.document import Part, only, page, tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -331,7 +331,7 @@ def _bundle(part: Part, *, styled: bool = True) -> dict[str, Any]:
     plain = clean(part.plain)  # the texts are clean already, and cleaning them again changes nothing
     if not part.html:
         return {"text/plain": plain, "text/html": ""}
-    html = page([Markup(STYLE + part.html)]) if styled else page([part.html]).removeprefix(document.STYLE)
+    html = page([part.html], style=document.STYLE + STYLE if styled else "")
     return {"text/plain": plain, "text/html": html}
 
 
