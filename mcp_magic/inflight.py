@@ -248,6 +248,7 @@ class Report:
         started: When it began (`time.perf_counter()`); now if left out.
         masked: Masks secrets in what a server says.
         detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        button: The word on the button that cancels it.
 
     Attributes:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
@@ -265,6 +266,7 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
@@ -273,6 +275,7 @@ class Report:
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
         self.cancel = cancel
+        self.button = button
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
         self.masked = masked
@@ -392,6 +395,7 @@ class Waiting(AbstractContextManager["Waiting"]):
         *,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.title = title
         self._failed = False
@@ -399,6 +403,7 @@ class Waiting(AbstractContextManager["Waiting"]):
         self._server = server
         self._masked = masked
         self._detail = detail
+        self._button = button
         self._started = time.perf_counter()
         self.context = copy_context()
         self._report: Report | None = None
@@ -418,6 +423,7 @@ class Waiting(AbstractContextManager["Waiting"]):
                 started=self._started,
                 masked=self._masked,
                 detail=self._detail,
+                button=self._button,
             )
         return self._report
 

@@ -485,8 +485,6 @@ def build_graph(
 
 PRUNE_TURNS = 20  # turns after which LangGraph's copies of the thread, one for each step, are dropped
 
-UNASKED = ("rule ", "approval ", "default")  # prefixes of the `by` of decisions that show no question
-
 INTERRUPTED = "the user interrupted the run before this call had an answer"
 
 
@@ -597,8 +595,6 @@ class _Live:
             self._told.set()
         if self._screen is not None:
             self._screen.changed(self.transcript)
-        if event["kind"] == "decided" and not event["by"].startswith(UNASKED):
-            self.transcript.new_segment()  # the question was shown below, so the next entries belong below the question
 
     async def seen(self, calls: set[str]) -> None:
         """Wait until calls are displayed: a question about them belongs below them."""

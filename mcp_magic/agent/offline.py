@@ -657,7 +657,6 @@ class Outcome:
     failed: bool
     denied: bool
     arguments: Mapping[str, Any]
-    reason: str = ""
 
 
 def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[list[Outcome]]:
@@ -684,8 +683,7 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
     tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
     sent = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else sent
     failed = message.status == "error" or bool(artifact.get("is_error"))
-    denied, reason = approval.get("decision") == "deny", str(approval.get("reason") or "")
-    return Outcome(tool, text, data, failed, denied, dict(sent), reason)
+    return Outcome(tool, text, data, failed, approval.get("decision") == "deny", dict(sent))
 
 
 def _text(content: Any) -> str:
@@ -707,7 +705,7 @@ def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
 def _said(each: Outcome) -> str:
     call = f"{each.tool}({_arguments(each.arguments)})"
     if each.denied:
-        return sentence(f"`{each.tool}` was not allowed", _cell(each.reason).rstrip(".") or "no reason was given")
+        return f"`{each.tool}` was not allowed."
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):

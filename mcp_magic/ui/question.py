@@ -536,8 +536,9 @@ class Panel:
             self._heading.value = page([note(self._heading_text())])
         self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
 
-    def _settle(self, pending: Pending, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+    def _settle(self, pending: Pending, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._outcomes.append(outcome)
         self._pending.remove(pending)
         if pending.card.done():
             card = pending.card.result()
@@ -551,7 +552,7 @@ class Panel:
             self._draw_soon()
             return
         # lines first: a frontend would briefly show closed widgets as lost
-        self._replace(outcome_bundle(self._outcomes))
+        self._replace(outcome_bundle(self._outcomes) if self._outcomes else {})
         assert self._scope is not None
         assert self._ticking is not None
         self._ticking.cancel()

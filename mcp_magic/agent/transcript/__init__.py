@@ -263,10 +263,6 @@ class Transcript:
         self._segments.settle()
         return {index for index in self._segments.dirty if index < self.segment_count}
 
-    def new_segment(self) -> None:
-        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
-        self._segments.force()
-
     def render_segment(self, index: int) -> dict[str, Any]:
         """Return the mimebundle of one segment."""
         self._segments.settle()
@@ -319,7 +315,8 @@ class Transcript:
         return Part.stack(part, *(self._last_line() if is_last else []), gap="\n\n")
 
     def _last_line(self) -> list[Part]:
-        return [Part(clean(self.summary), tag("div", self.summary, class_="mcp-totals"))] if self.summary else []
+        summary = self.summary if self.show != "none" else ""
+        return [Part(clean(summary), tag("div", summary, class_="mcp-totals"))] if summary else []
 
 
 def _gone(count: int) -> Part:

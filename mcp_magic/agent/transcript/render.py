@@ -378,6 +378,15 @@ def _fold(work: Sequence[tuple[Entry, Markup]], kept: int) -> list[Markup]:
     return shown
 
 
+def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
+    """Return a result as HTML and text, and the characters of its media."""
+    budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
+    parts = result.parts(budget)[result.is_error :]  # the first part says "error", as the summary line does
+    text = "\n".join(part.plain for part in parts if part.plain)
+    size = sum(len(part.html) for part in parts if part.media)
+    return joined(part.html for part in parts), text[: MOST_LINES * 400], size  # as much as any display needs
+
+
 # Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
 # Drawings of unchanged entries come from a cache, and older ones take ever less room.
 
@@ -402,7 +411,6 @@ class Segments:
         self.all: list[Segment] = []
         self.dirty: set[int] = set()
         self._unsettled = False
-        self._forced = False
         self._places: dict[Entry, int] = {}
         self._drawn: dict[Entry, tuple[Level, Drawn]] = {}
 
@@ -414,7 +422,7 @@ class Segments:
                 if self.all:
                     self.dirty.add(len(self.all) - 1)
                 self.all.append(Segment())
-                self._forced, self._unsettled = False, True
+                self._unsettled = True
             self._places[entry] = len(self.all) - 1
             self.all[-1].entries.append(entry)
         place = self._places[entry]
@@ -422,15 +430,9 @@ class Segments:
         self.dirty |= {place, len(self.all) - 1}  # the last shows the totals
 
     def _is_over(self, segment: Segment) -> bool:
-        """Whether the next entry belongs in a new segment; a segment without displayed entries goes on."""
+        """Whether the next entry belongs in a new segment."""
         shown = [entry for entry in segment.entries if self._is_shown(entry)]
-        if not shown:
-            return False
-        return self._forced or len(shown) >= MOST_ENTRIES or sum(map(_weight, shown)) > MOST_WEIGHT
-
-    def force(self) -> None:
-        """Let the next entry begin a new segment."""
-        self._forced = True
+        return len(shown) >= MOST_ENTRIES or sum(map(_weight, shown)) > MOST_WEIGHT
 
     def drawings(self, segment: Segment, level: Level) -> list[Drawn]:
         """Return the displayed entries of a segment, drawn at a level."""
@@ -520,6 +522,7 @@ _RULES = (
     (":is(.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
     (".mcp-call>summary", "line-height:1.6"),
     (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
+    (".mcp-call:not([open])>summary code", "white-space:nowrap"),
     (".mcp-before", f"color:{_QUIET};margin:.35em 0"),
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
     (".mcp-sign", "font-weight:600;white-space:nowrap"),
