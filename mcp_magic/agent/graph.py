@@ -35,7 +35,7 @@ from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, MCPMagicError
-from mcp_magic.inflight import Waiting
+from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
 from mcp_magic.schema.resolve import json_equal
@@ -144,7 +144,7 @@ class _Nodes:
         await self.registry.refresh()
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
-        with Waiting(self.registry.host.reports, "", "model thinking", button="Stop"):
+        with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
