@@ -827,8 +827,8 @@ def succeeds(result: ToolResult) -> str:
 def fails(result: ToolResult, text: str) -> str:
     """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
-        return f"no error, it answered {_text(result)}"
-    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+        return f"no error; it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error does not contain {text!r}: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:

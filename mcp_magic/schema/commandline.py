@@ -131,7 +131,7 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
     texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
     text = " ".join(texts)
     if is_secret_name(name.rstrip(":=")):
-        return ArgumentsError(f"cannot read what follows {name!r} as one argument; {advice}: {name}'...'")
+        return ArgumentsError(f"cannot read the words after {name!r} as one argument; {advice}: {name}'...'")
     if text.startswith("["):
         return ArgumentsError(f'{problem}; a list is JSON: {name}["a", "b"], or Python in braces: {name}{{[a, b]}}')
     if len(text) > MAX_SUGGESTED:

@@ -148,7 +148,7 @@ def test_an_argument_becomes_what_the_schema_asks_for(items: list[str], argument
         (["text=two\\", "words"], "cannot read 'words' as an argument; quote it: text='two words'"),
         (
             ["any.api_key=s3cret", "rest"],
-            "cannot read what follows 'any.api_key=' as one argument; quote it: any.api_key='...'",
+            "cannot read the words after 'any.api_key=' as one argument; quote it: any.api_key='...'",
         ),
         (
             ["tags=[a,", "b]"],
