@@ -24,11 +24,6 @@ def no_widget_is_left() -> Iterator[None]:
     assert left == []
 
 
-@pytest.fixture(autouse=True)
-def frontend_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ipywidgets.jsdlink", linked)
-
-
 @pytest.fixture
 async def host() -> AsyncIterator[Host]:
     host = Host()
@@ -37,7 +32,9 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    """A page of a frontend that follows links."""
+    monkeypatch.setattr("ipywidgets.jsdlink", linked)
     page = Page()
     yield page
     page.close()
