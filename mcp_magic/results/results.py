@@ -728,7 +728,7 @@ def _bytes(content: Any) -> bytes:
     if blob is None:
         text: str = content.text
         return text.encode()
-    return Media(blob, content.mime_type).bytes
+    return Media(blob, content.mime_type or "").bytes
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
