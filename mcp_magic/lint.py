@@ -272,7 +272,8 @@ _PATTERNS = (
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
     ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
-    ("has an HTML comment, which no page shows", r"<!--(?!\s*-->)"),
+    # not where it is quoted, or alone
+    ("has an HTML comment, which no page shows", r"(?!(?<=([`'\"]))<!--(?:-->)?\1)<!--(?!\s*-->)\s*\S"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
 _WORTH = re.compile(

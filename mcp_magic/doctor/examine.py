@@ -29,7 +29,7 @@ from mcp_magic.doctor.http import (
     look_at_tls,
     why_hidden,
 )
-from mcp_magic.doctor.report import DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.report import WARNING, DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
     judge_call,
@@ -39,7 +39,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras, judge_garbage
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -327,6 +327,9 @@ class _Examination:
             await judge_ping(connection, step, spec.timeout)
         with self.step("call") as step:
             await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
+        garbage, connect = connection.place.garbage(), self.steps["connect"]
+        if garbage and connect.status != WARNING:  # the server may have printed it long after its start
+            judge_garbage(garbage, connect)
 
     def _skip(self, *names: str, why: str) -> None:
         for name in names:

@@ -361,10 +361,9 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"
         raise step.stop(f"it speaks HTTP, at {url}, not over its input and output", todo) from None
     if server.garbage:
-        todo = "print to stderr: the standard output is for messages alone"
-        step.warn(f"it writes more than messages to its output: {server.garbage[0]!r}", todo)
+        judge_garbage(server.garbage[0], step)
     for line in cause(server.stderr):
-        step.ok(f"stderr: {line[:300]}")
+        step.note(f"stderr: {line[:300]}")
     if server.code is not None and first.result is None and (second is None or second.result is None):
         raise _ended(server, spec, step)
     if first.message is None and (second is None or second.message is None):
@@ -408,6 +407,12 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     finally:
         again.kill()  # already ended, unless this was interrupted
     return reply
+
+
+def judge_garbage(text: str, step: Step) -> None:
+    """Warn that a server printed something that is not a message."""
+    what = f"it printed something to stdout that is not an MCP message: {text!r}"
+    step.warn(what, "print to stderr: stdout is only for messages")
 
 
 def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:

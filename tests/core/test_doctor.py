@@ -60,7 +60,7 @@ def fails(report: DoctorReport, step: str, *says: str) -> None:
     after = [one.name for one in report.steps]
     late = after[after.index(step) + 1 :]
     assert {report[name].status for name in late} <= {"not reached", "not needed"}
-    assert f"fails at {step}" in str(report)
+    assert f" in: {step}" in str(report)
 
 
 # Healthy ones
@@ -168,7 +168,7 @@ async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host
 async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Host) -> None:
     says = {
         "echo Welcome!; exec sleep 60": (
-            "more than messages to its output: 'Welcome!'",
+            "it printed something to stdout that is not an MCP message: 'Welcome!'",
             "is this command an MCP server?",
         ),
         "exec sleep 60": ("it runs, and answers nothing in 2 s", "--timeout S waits longer"),
@@ -183,8 +183,20 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
 async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(host: Host) -> None:
     report = await examine(host, sick(_banner="Starting up...", tools__list={"tools": []}))
     assert report.ok, str(report)
-    assert "warning: it writes more than messages to its output: 'Starting up...'" in told(report, "connect")
+    words = "warning: it printed something to stdout that is not an MCP message: 'Starting up...'"
+    assert words in told(report, "connect")
     assert report["connect"].status == "warning"
+    await host.connect(sick(_banner="Starting up...", tools__list={"tools": []}), name="open")
+    report = await examine(host, "open")
+    assert words in told(report, "connect")
+    assert report.verdict == "healthy, 1 warning"
+
+
+async def test_a_syntax_error_has_its_file_and_line_and_is_no_tick(host: Host, tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text("name = 1\ndef tool(:\n    pass\n")
+    report = await examine(host, str(server))
+    fails(report, "connect", f"note: stderr: SyntaxError: invalid syntax ({server}, line 2)")
 
 
 async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> None:
@@ -552,7 +564,7 @@ async def test_the_report_reads_well_and_escapes_what_servers_say(host: Host, mo
     assert "&lt;img src=x&gt;" in shown["text/html"]
     assert "\x1b" not in shown["text/plain"]
     lines = shown["text/plain"].splitlines()
-    assert lines[0] == "Doctor: python: fails at connect"
+    assert lines[0] == "Doctor: python: 1 error in: connect"
     missed = "· not reached: handshake, version, capabilities, lists, schemas, ping, call, close"
     assert " ".join(" ".join(lines[-2:]).split()) == missed
     assert not [line for line in lines if len(line) > 80]

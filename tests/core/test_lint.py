@@ -201,6 +201,8 @@ HONEST = [
     "When a tool fails, the error is returned as text.",
     "Overrides the default rules of the linter with those given.",
     "Forget a stored memory by its id.",
+    "<!--",
+    "Skips what stands between `<!--` and `-->`.",
     "Manages SSH keys of an account; lists environment variables of a container.",
 ]
 

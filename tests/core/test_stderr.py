@@ -84,6 +84,9 @@ CAUSES = {
         "Error: Stripe API key not provided. Please either pass it as an argument --api-key=$KEY or set the "
         "STRIPE_SECRET_KEY environment variable.",
     ],
+    "syntax": ["SyntaxError: invalid syntax (/home/ada/notes/helper.py, line 1)"],
+    "syntax_main": ["SyntaxError: invalid syntax (/home/ada/notes/helper.py, line 1)"],
+    "syntax_node": ["SyntaxError: Unexpected token ';' (file:///home/ada/notes/server.mjs, line 2)"],
     "typer": ["Usage: - [OPTIONS]", "Missing option '--token'."],
     "uvx": [
         "error: No solution found when resolving tool dependencies",
