@@ -15,13 +15,13 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, c
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping
+from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
     import httpx2
@@ -275,7 +275,7 @@ class Report:
         self.cancel = cancel
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
-        self.masked = masked
+        self._masked = masked
         self._detail = detail
 
     @property
@@ -316,7 +316,7 @@ class Report:
         parts.append(duration(self.seconds))
         if self.state != "done":
             message = self.meter.message or (self._detail() if self.state == "running" else "")
-            parts.append(one_line(self.masked(message), MESSAGE_CHARACTERS))
+            parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
         return " · ".join(filter(None, parts))
 
 
@@ -341,7 +341,7 @@ class Reports:
     progress: bool = True
     level: str = "warning"
     max_total_timeout: float | None = None
-    _pending: dict[Waiting, float] = field(default_factory=dict, init=False)
+    _pending: dict[InFlightRequest, float] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
@@ -358,68 +358,116 @@ class Reports:
             return wanted
         return max(timeout, self.max_total_timeout if self.max_total_timeout is not None else TIMES * timeout)
 
-    def begin(self, waiting: Waiting) -> None:
-        """Show something each second from now on, until `end`. One timer looks at all: most calls are over sooner."""
-        self._pending[waiting] = time.perf_counter() + WAIT_SECONDS
+    def begin(self, request: InFlightRequest) -> None:
+        """Show a request each second from now on, until `end`. One timer looks at all: most are over sooner."""
+        self._pending[request] = time.perf_counter() + WAIT_SECONDS
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
-    def end(self, waiting: Waiting) -> None:
-        """Forget what waited."""
-        self._pending.pop(waiting, None)
+    def end(self, request: InFlightRequest) -> None:
+        """Note that a request is over."""
+        self._pending.pop(request, None)
 
     def _look(self) -> None:
         now = time.perf_counter()
-        for waiting, due in list(self._pending.items()):
+        for request, due in list(self._pending.items()):
             if due <= now:
-                self._pending[waiting] = now + WAIT_SECONDS
-                waiting.show()
+                self._pending[request] = now + WAIT_SECONDS
+                request.show()
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._pending else None
 
 
-class Waiting(AbstractContextManager["Waiting"]):
-    """A block that waits for a server: shown once it has taken a second, has progress or a log message; cancellable.
+# A pending request: its clock, its cell, and the server's questions and reports.
+
+current_request: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
+"""The pending request that runs in this context."""
+
+Answerer = Callable[[Any], Awaitable[Any]]
+"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
+
+
+class InFlightRequest:
+    """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
+
+    As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
 
     Attributes:
-        context: The context in which it was made: that of the cell.
+        title: What it is: `"math:slow"`.
+        elicitor: Answers the server's elicitations during it, instead of the host's.
+        prepared: Decides first about sampling requests during it.
+        visit: Sends the user to the pages that a server wants visited first; None if that is not done.
+        on_progress: The callback for progress notifications; None if nothing uses them.
+        questions_asked: How many questions the server has asked during it.
     """
 
     def __init__(
         self,
-        reports: Reports,
-        server: str,
-        title: str,
+        title: str = "",
+        server: str = "",
+        reports: Reports | None = None,
         *,
+        seconds: float | None = None,
+        max_total: float | None = None,
+        elicitor: Answerer | None = None,
+        prepared: Answerer | None = None,
+        visit: Callable[[Any], Awaitable[bool]] | None = None,
+        on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
     ) -> None:
         self.title = title
-        self._failed = False
-        self._reports = reports
+        self.elicitor = elicitor
+        self.prepared = prepared
+        self.visit = visit
+        self.ended = False
+        self.questions_asked = 0
         self._server = server
+        self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
+        self._deadline: Deadline | None = None
+        if seconds is not None or max_total is not None:
+            self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
+        self._listener = on_progress
+        self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
+        self.on_progress: ProgressFnT | None = None
+        if on_progress is not None or self._deadline is not None or self._shows_progress:
+            self.on_progress = self._progressed
         self._started = time.perf_counter()
-        self.context = copy_context()
+        self._context = copy_context()
         self._report: Report | None = None
         self._changed: Callable[[], None] | None = None
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._cancelled = False
+        self._cancelled = self._failed = False
+        self._questions: set[asyncio.Task[Any]] = set()
 
-    @property
-    def report(self) -> Report:
-        """What is shown; made when it is first needed."""
-        if self._report is None:
-            self._report = Report(
-                self._server,
-                self.title,
-                cancel=self.cancel,
-                started=self._started,
-                masked=self._masked,
-                detail=self._detail,
-            )
-        return self._report
+    async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
+        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
+
+        Raises:
+            TimeoutError: The deadline passed without a progress report.
+            RequestTimeoutError: The deadline passed since the last progress report, or in all.
+        """
+        token = current_request.set(self)
+        calls.append(self)
+        self.ended = False
+        try:
+            answer = await (sending if self._deadline is None else self._deadline.wait(sending))
+            self._failed = bool(getattr(answer, "is_error", None))
+            return answer
+        finally:
+            self.ended = True
+            calls.remove(self)
+            current_request.reset(token)
+            for question in self._questions:
+                question.cancel()
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the clock. Can be nested: it goes on when the last context exits."""
+        return nullcontext() if self._deadline is None else self._deadline.paused()
+
+    # Reports
 
     def __enter__(self) -> Self:
         self._task = task = asyncio.current_task()
@@ -443,14 +491,11 @@ class Waiting(AbstractContextManager["Waiting"]):
             self._report.end(state)
             self.show()
         if state == "cancelled":
-            raise CallCancelledError(f"{self.title}: cancelled; the server has been told.") from None
-
-    def note_failure(self) -> None:
-        """Note that it fails, although the block raises nothing."""
-        self._failed = True
+            with without_context:
+                raise CallCancelledError(f"{self.title}: cancelled; the server has been told.")
 
     def cancel(self) -> None:
-        """Cancel it: the server is told, and the block raises `CallCancelledError`."""
+        """Cancel it: the server is told, and the context raises `CallCancelledError`."""
         if self._task is not None and not self._cancelled:
             self._cancelled = True
             self._task.cancel()
@@ -460,110 +505,38 @@ class Waiting(AbstractContextManager["Waiting"]):
         try:
             if self._changed is None:
                 assert self._reports.reporter is not None
-                changed = self.context.copy().run(self._reports.reporter, self.report)
+                changed = self._context.copy().run(self._reports.reporter, self._reported())
                 self._changed = changed or (lambda: None)
             self._changed()
         except Exception:  # a display error must not fail the call
             logger.exception("what %s reports cannot be shown", self.title)
             self._changed = lambda: None
 
-
-# A pending call: its clock, its cell, and the server's questions and reports.
-
-_current: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
-
-Answerer = Callable[[Any], Awaitable[Any]]
-"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
-
-
-class InFlightRequest:
-    """A pending request during which the server may ask questions and report.
-
-    Attributes:
-        elicitor: Answers the server's elicitations during this call, instead of the host's.
-        prepared: Decides first about sampling requests during this call.
-        visit: Sends the user to the pages that a server wants visited first; None if that is not done.
-        on_progress: The callback for progress notifications; None if nothing uses them.
-        questions_asked: How many questions the server has asked during it.
-        waiting: What is shown of it.
-    """
-
-    def __init__(
-        self,
-        waiting: Waiting | None = None,
-        reports: Reports | None = None,
-        *,
-        seconds: float | None = None,
-        elicitor: Answerer | None = None,
-        on_progress: ProgressFnT | None = None,
-        max_total: float | None = None,
-        prepared: Answerer | None = None,
-        visit: Callable[[Any], Awaitable[bool]] | None = None,
-    ) -> None:
-        self._reports = reports = reports or Reports()
-        self.waiting = waiting = waiting or Waiting(reports, "", "")
-        self.elicitor = elicitor
-        self.prepared = prepared
-        self.visit = visit
-        self.ended = False
-        self.questions_asked = 0
-        self._told = on_progress
-        self._deadline: Deadline | None = None
-        if seconds is not None or max_total is not None:
-            self._deadline = Deadline(waiting.title, seconds, reports.most(seconds, max_total))
-        self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
-        self.on_progress: ProgressFnT | None = None
-        if on_progress is not None or self._deadline is not None or self._shows_progress:
-            self.on_progress = self._progressed
-        self._questions: set[asyncio.Task[Any]] = set()
-
-    async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
-        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
-
-        Raises:
-            TimeoutError: The deadline passed without a progress report.
-            RequestTimeoutError: The deadline passed since the last progress report, or in all.
-        """
-        token = _current.set(self)
-        calls.append(self)
-        self.ended = False
-        try:
-            answer = await (sending if self._deadline is None else self._deadline.wait(sending))
-            if getattr(answer, "is_error", None):
-                self.waiting.note_failure()
-            return answer
-        finally:
-            self.ended = True
-            calls.remove(self)
-            _current.reset(token)
-            for question in self._questions:
-                question.cancel()
-
-    def paused(self) -> AbstractContextManager[None]:
-        """Stop the clock. Can be nested: it goes on when the last context exits."""
-        return nullcontext() if self._deadline is None else self._deadline.paused()
-
-    # Reports
+    def _reported(self) -> Report:
+        if self._report is None:
+            options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
+            self._report = Report(self._server, self.title, cancel=self.cancel, **options)
+        return self._report
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
         if self.ended:
             return
         if self._deadline is not None:
             self._deadline.restart()
-        if self._told is not None:
-            await self._told(progress, total, message)
+        if self._listener is not None:
+            await self._listener(progress, total, message)
         elif self._shows_progress:
-            self.waiting.report.meter.note(progress, total, message, asyncio.get_running_loop().time())
-            self.waiting.show()
+            self._reported().meter.note(progress, total, message, asyncio.get_running_loop().time())
+            self.show()
 
     def logged(self, message: LogMessage, others: int = 0) -> None:
         """Take a log message that this call, or one of `others` other calls of the session, has caused."""
         if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
             return
         whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
-        report = self.waiting.report
-        report.log(message._replace(logger=whose, data=log_text(message.data, report.masked, KEPT_CHARACTERS)))
-        self.waiting.show()
+        text = log_text(message.data, self._masked, KEPT_CHARACTERS)
+        self._reported().log(message._replace(logger=whose, data=text))
+        self.show()
 
     # Questions
 
@@ -574,7 +547,7 @@ class InFlightRequest:
 
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
-        task = asyncio.get_running_loop().create_task(question, context=self.waiting.context.copy())
+        task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
         return task
@@ -593,7 +566,7 @@ def person_asked() -> Iterator[None]:
 
 def current_call() -> InFlightRequest | None:
     """Return the pending call of the current context, or None."""
-    call = _current.get()
+    call = current_request.get()
     return None if call is None or call.ended else call
 
 
@@ -603,7 +576,7 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     An `input_required` round runs in the task of its call, and over HTTP each request has its own stream. Otherwise a
     message does not tell its call; then all pending calls are returned, the latest last.
     """
-    current = _current.get()
+    current = current_request.get()
     return [current] if current is not None and current in calls else [*calls]
 
 
@@ -612,7 +585,13 @@ _REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))  # reque
 PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
 
 
-def attend(session: Any, calls: list[InFlightRequest], level: Callable[[], str | None]) -> None:
+class HasLevel(Protocol):
+    """Has the least severe level of log messages that the user wants; None for the default."""
+
+    level: str | None
+
+
+def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
     """Wrap a session's `send_request` so that each request asks for logs, and each call for progress.
 
     `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
@@ -622,11 +601,11 @@ def attend(session: Any, calls: list[InFlightRequest], level: Callable[[], str |
     usual = session.send_request
 
     async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
-        call = _current.get()
+        call = current_request.get()
         if call is not None and (call.ended or call not in calls):
             call = None
-        if (least := level()) is not None and session.discover_result is not None:
-            _name_level(request, least)
+        if logs.level is not None and session.discover_result is not None:
+            _name_level(request, logs.level)
         if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
             options["progress_callback"] = call.on_progress
         try:

@@ -70,7 +70,15 @@ def login_question(login: LogIn) -> Question:
             Choice("paste", "Use this address", "paste", "go on with the address that is pasted here"),
             Choice("cancel", "Cancel", "times", "do not log in", "[c]ancel"),
         ),
-        extra=(Extra("address", label=f"{login.redirect_uri}?code=…", enter="paste", is_first=True, is_secret=True),),
+        extra=(
+            Extra(
+                "address",
+                label=f"{login.redirect_uri}?code=…",
+                tooltip="the address of the page that the browser was sent to",
+                beside="paste",
+                is_secret=True,
+            ),
+        ),
         prompt="Enter when the browser says that you can close its window, or paste the address that it shows; ",
         help="Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to "
         "here; c cancels.",

@@ -147,7 +147,7 @@ class Logs:
 
         If the server refuses the user's level, the session is used all the same.
         """
-        attend(client.session, self._calls, lambda: self.level)
+        attend(client.session, self._calls, self)
         if self.level is None:
             return
         try:

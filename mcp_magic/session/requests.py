@@ -27,7 +27,6 @@ from mcp_magic.inflight import (
     QuestionQueue,
     Reports,
     RetryBudget,
-    Waiting,
     cannot_have_run,
     current_attempt,
     is_forgotten,
@@ -39,7 +38,6 @@ from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from contextlib import AbstractContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
     from mcp_magic.session.supervisor import Supervisor
 
 T = TypeVar("T")
+
+_NOT_SHOWN = nullcontext()
 
 BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
@@ -88,46 +88,6 @@ class RequestSender:
         self._most = most_at_once()
         self._free = asyncio.Semaphore(self._most)
 
-    def send_call(
-        self,
-        what: str,
-        send: Callable[[Client], Awaitable[T]],
-        timeout: float | None = None,
-        elicitor: Elicitor | None = None,
-        *,
-        prepared: Prepared | None = None,
-        on_progress: ProgressFnT | None = None,
-        max_total: float | None = None,
-        harmless: bool = False,
-        pages: bool = True,
-        wait_if_busy: bool = True,
-    ) -> Awaitable[T]:
-        """Send a request during which the server may ask the user questions.
-
-        The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
-        all. With `pages`, the user is sent to the pages that a server wants visited first.
-        """
-        call = InFlightRequest(
-            self._waiting(what),
-            self._reports,
-            seconds=timeout,
-            elicitor=elicitor,
-            on_progress=on_progress,
-            max_total=max_total,
-            prepared=prepared,
-            visit=self._notices.questions.visited if pages else None,
-        )
-        return self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
-
-    def _waiting(self, what: str) -> Waiting:
-        return Waiting(self._reports, self._place.name, what, masked=self._place.masked, detail=self._what_for)
-
-    def _what_for(self) -> str:
-        """Return what the requests wait for besides the answer, or ""."""
-        if self._supervisor.client is None:
-            return f"reconnecting, {away(self._supervisor.backoff)}"
-        return f"{self._most} calls are under way, others wait" if self._free.locked() else ""
-
     async def send(
         self,
         what: str,
@@ -135,25 +95,55 @@ class RequestSender:
         timeout: float | None = None,
         *,
         harmless: bool = False,
-        patient: bool = True,
-        call: InFlightRequest | None = None,
         counted: bool = True,
+        wait_if_busy: bool = True,
+        is_call: bool = False,
+        check: Callable[[T, Attempt], None] | None = None,
+        elicitor: Elicitor | None = None,
+        prepared: Prepared | None = None,
+        on_progress: ProgressFnT | None = None,
+        max_total: float | None = None,
+        pages: bool = True,
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
-        have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
+        Args:
+            what: The request, for messages.
+            send: Sends it on a session.
+            timeout: Seconds for the answer. During a call the clock stops while the user is asked, and restarts with
+                each progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock.
+            harmless: Whether it may be sent again although it may have run.
+            counted: Whether the user asked for it, and not the host on its own.
+            wait_if_busy: Whether it waits for a busy server.
+            is_call: Whether the server may ask the user questions during it.
+            check: Raises ValueError if the answer breaks the protocol.
+            elicitor: Answers the server's elicitations during it, instead of the host's.
+            prepared: Decides first about sampling requests during it.
+            on_progress: The callback for its progress notifications.
+            max_total: See `timeout`.
+            pages: Whether the user is sent to the pages that a server wants visited first.
         """
-        shown: AbstractContextManager[object] = nullcontext()
-        if counted:
-            shown = call.waiting if call is not None else self._waiting(what)
-        with without_context, shown:
-            client = self._supervisor.client
+        request = InFlightRequest(
+            what,
+            self._place.name,
+            self._reports,
+            seconds=timeout if is_call else None,
+            max_total=max_total,
+            elicitor=elicitor,
+            prepared=prepared,
+            visit=self._notices.questions.visited if pages else None,
+            on_progress=on_progress,
+            masked=self._place.masked,
+            detail=self._what_for,
+        )
+        call = request if is_call else None
+        client = self._supervisor.client
+        repeats: RetryBudget | None = None
+        takes_turn = is_call and self._takes_turns
+        with request if counted and self._reports.reporter is not None else _NOT_SHOWN:
             if client is None or self._dies_unnoticed:
                 client = await self.open_client(what, timeout)
             self.calls += counted
-            repeats: RetryBudget | None = None
-            takes_turn = call is not None and self._takes_turns
             while True:
                 if takes_turn:
                     await self._free.acquire()
@@ -162,19 +152,26 @@ class RequestSender:
                         client = await self.open_client(what, timeout)
                     attempt = Attempt()
                     try:
-                        return await self._send_once(client, send, call, attempt)
+                        return await self._send_once(client, send, call, attempt, check)
                     except Exception as error:
                         failure = error
                 finally:
                     if takes_turn:
                         self._free.release()
                 await self._supervisor.after_failure(client, failure)
-                repeats = repeats or RetryBudget(harmless, patient=patient)
+                repeats = repeats or RetryBudget(harmless, patient=wait_if_busy)
                 if not await self._again(client, failure, attempt, repeats, timeout):
                     break
                 client = await self.open_client(what, timeout)
             self.failures += counted
-            raise self._failed(failure, attempt, what, timeout, harmless=harmless)
+            with without_context:
+                raise self._failed(failure, attempt, what, timeout, harmless=harmless)
+
+    def _what_for(self) -> str:
+        """Return what requests wait for besides the answer, or ""."""
+        if self._supervisor.client is None:
+            return f"reconnecting, {away(self._supervisor.backoff)}"
+        return f"{self._most} calls are under way, others wait" if self._free.locked() else ""
 
     async def _send_once(
         self,
@@ -182,10 +179,10 @@ class RequestSender:
         send: Callable[[Client], Awaitable[T]],
         call: InFlightRequest | None,
         attempt: Attempt,
+        check: Callable[[T, Attempt], None] | None = None,
     ) -> T:
         place = self._place
-        if self._has_stderr:
-            attempt.begun = place.position()
+        attempt.begun = place.position() if self._has_stderr else None
         if not self.in_flight:
             place.quiet = attempt.begun
         token = current_attempt.set(attempt)
@@ -201,6 +198,8 @@ class RequestSender:
             kind = getattr(answer, "result_type", None)
             if kind not in (None, "complete"):
                 raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
+            if check is not None:
+                check(answer, attempt)
         except BaseException:
             if call is not None:
                 self._questions.interrupted(call, client)

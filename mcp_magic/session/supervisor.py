@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
-from mcp_magic.inflight import Waiting, current_attempt
+from mcp_magic.inflight import InFlightRequest, current_attempt
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
@@ -384,7 +384,7 @@ class Supervisor:
         self.owner.add_done_callback(self._owner_ended)
         does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
         try:
-            with Waiting(reports, name, f"{does} {self.spec.where}", detail=self._place.last_line):
+            with InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line):
                 await asyncio.shield(self._ready)
         except (asyncio.CancelledError, CallCancelledError) as error:
             self._then = _Then.CLOSE
