@@ -210,7 +210,7 @@ class _Examination:
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""
         if isinstance(spec, StdioSpec):
-            self._skip("TLS", "HTTP", why="a process speaks over its input and output")
+            self._skip("TLS", "HTTP", why="a process has no network: it uses stdin and stdout")
             await self._process(spec)
         elif isinstance(spec, UrlSpec):
             return await self._url(spec)
@@ -267,7 +267,7 @@ class _Examination:
             finally:
                 self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
-                step.ok("server/discover: not taken: a server of the handshake era")
+                step.ok("server/discover: not supported: an older server, which begins with initialize")
             step.ok(f"a session opens in {duration(connection.connect_seconds)}")
 
     async def _close(self) -> None:

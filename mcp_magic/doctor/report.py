@@ -173,7 +173,7 @@ class DoctorReport:
         if self.findings is not None and len(self.findings):
             [found] = self.findings.parts()
             shown.append(Part("", details(f"{len(self.findings)} findings in the definitions", found.html)))
-            shown.append(Part.note("`.findings` has all that the lint found"))
+            shown.append(Part.note("`.findings` has all findings"))
         return [Part.stack(*shown)]
 
 
