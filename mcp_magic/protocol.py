@@ -29,13 +29,9 @@ NETWORK, YOU = "the network", "you"
 
 
 class Fault(NamedTuple):
-    """The meaning of an error code or a status.
+    """The meaning of an error code or a status, and whose fault it is if the server sends it to this host.
 
-    Attributes:
-        meaning: What it means, in a few words.
-        who: Whose fault it is if the server sends it to this host: `CALLER` (wrong request), `HOST` (wrong form of the
-            request), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
-        help: What to do, without a final period, `{server}` for its name; "" if the server's message says it.
+    `help` says what to do, without a final period, `{server}` for its name; "" if the server's message says it.
     """
 
     meaning: str
@@ -232,11 +228,7 @@ def assume_complete(message: Any) -> None:
 
 
 async def ping(client: Client) -> None:
-    """Check that a server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
-
-    Raises:
-        MCPError: The server answered with an error; "method not found" shows that it is there.
-    """
+    """Raise MCPError unless a server answers `ping`, or since 2026-07-28, which has none, `server/discover`."""
     from mcp_types import EmptyResult, PingRequest
 
     session = client.session
@@ -363,12 +355,9 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 
 
 def check_output(result: CallToolResult, tool: Tool) -> str:
-    """Check a result against its tool's output schema.
+    """Check a result against its tool's output schema; return what was not checked and why, or "".
 
-    Returns what of the answer was not checked and why, in words; "" if all of it was checked.
-
-    Raises:
-        ValueError: The result does not fit, or the schema is invalid.
+    Raises ValueError if the result does not fit, or the schema is invalid.
     """
     if tool.output_schema is None or result.is_error:
         return ""

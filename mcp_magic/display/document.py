@@ -451,11 +451,6 @@ def aligned(
 
     Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
     is not cut.
-
-    >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
-    name   n
-    a      1
-    bb    10
     """
     most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
     texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
@@ -668,11 +663,7 @@ class Budget:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as text, in decimal units.
-
-    >>> size_text(512), size_text(1_234), size_text(52_428_800)
-    ('512 bytes', '1.2 kB', '52.4 MB')
-    """
+    """Return a number of bytes as text, in decimal units."""
     if size < 1000:
         return f"{size} bytes"
     kilobytes = size / 1000

@@ -245,16 +245,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    >>> reason(["Error executing tool divide: division by zero"], "divide")
-    ': division by zero'
-    >>> reason(['{\n  "success": false,\n  "error": "no such table: x"\n}'], "query")
-    ': no such table: x'
-    >>> reason(["one\ntwo\n3\n4\n5\n6\n7"], "")
-    ': one\ntwo\n3\n4\n5\n6\n…'
-    >>> reason(["Error executing tool divide"], "divide", ": ZeroDivisionError: division by zero")
-    ': ZeroDivisionError: division by zero'
+    """Return the text after "failed" in a message: at most six lines of the tool's error.
 
     `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
     shortened error.
@@ -655,14 +646,7 @@ def last_failed() -> ToolResult | None:
 
 @dataclass(repr=False)
 class ResourceResult(_Result):
-    """The contents of a resource; a resource may have several.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        uri: The URI that was read.
-        seconds: How long the read took.
-    """
+    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration."""
 
     raw: ReadResourceResult
     _: KW_ONLY
@@ -766,15 +750,7 @@ def _file_name(uri: str, mime_type: str | None) -> str:
 
 @dataclass(repr=False)
 class PromptResult:
-    """The messages of a prompt.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        prompt: The prompt's name.
-        arguments: The prompt's arguments.
-        seconds: How long the request took.
-    """
+    """The messages of a prompt; `raw` is the SDK's complete result, `seconds` the time that the request took."""
 
     raw: GetPromptResult
     _: KW_ONLY

@@ -142,11 +142,7 @@ NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 
 
 def connect_error(error: BaseException, place: Place) -> Exception:
-    """Say why no session could be opened.
-
-    Returns:
-        A `ConnectError`, or the error itself if it is already one of this package.
-    """
+    """Say why no session could be opened; an error of this package is returned as it is."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
@@ -241,8 +237,6 @@ def _http_status(error: BaseException, place: Place, opening: Attempt | None) ->
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
-_MAX_LINES = 10_000  # maximum number of lines of one answer to keep
-
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
 
@@ -310,10 +304,7 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that ends a request with an unreadable answer.
-
-    None if the text is not known to be an answer.
-    """
+    """Return the JSON-RPC error that ends a request with an unreadable answer; None if the text is no answer."""
     if isinstance(problem, Unreadable):
         return problem.instead
     whole = whole_answer(problem)
@@ -321,36 +312,8 @@ def instead_of(problem: Exception) -> Any:
     return _error(number, _reason(problem, whole)) if whole is not None and number is not None else None
 
 
-class SpreadOut:
-    """Collects an answer that a server spreads over several lines; stdio takes each line for a message."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def took(self, line: str) -> Any:
-        """Take a line that is no message; return the JSON-RPC error that ends the request once all lines are in."""
-        line = line.rstrip("\r\n")
-        if line.rstrip() == "{":
-            self._lines = []
-        elif not self._lines or len(self._lines) >= _MAX_LINES:
-            self._lines = []
-            return None
-        self._lines.append(line)
-        if line.rstrip() != "}":
-            return None
-        text, self._lines = "".join(self._lines), []
-        whole = identify(text, text) or {}
-        number = _id_of(whole)
-        if number is None or "method" in whole:
-            return None
-        return _error(number, "it is written on several lines; over stdio a message is one line")
-
-
 def refusal_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that answers an unreadable request of the server.
-
-    None if the text is not known to be a request.
-    """
+    """Return the JSON-RPC error that answers an unreadable request of the server; None if the text is none."""
     whole = _whole(problem) or {}
     number = _id_of(whole)
     if number is None or "method" not in whole:

@@ -303,11 +303,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_variables(names: Iterable[str]) -> str:
-    """Return arguments for the end of a line, with a Python variable for each value.
-
-    >>> as_variables(["api_key", "x-token"])
-    ' api_key=$api_key x-token=$x_token'
-    """
+    """Return arguments for the end of a line, with a Python variable for each value."""
     return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
 
 
@@ -519,7 +515,7 @@ class RequestForm:
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"
         self.copy = self._scope.button("Copy as code", tooltip, self._copy_code, icon="copy")
-        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
+        self._code = make(ipywidgets.Text, "wide", description="Code", tooltip="select and copy")
         self._copied = make(ipywidgets.Output)
         self.name_field = make(
             ipywidgets.Text,

@@ -521,20 +521,6 @@ async def test_sessions_with_one_stream_are_opened_again(quick: Host, transport:
         await quick.disconnect("counting")
 
 
-@pytest.mark.parametrize("transport", ["sse", "ws"])
-async def test_a_stream_that_is_dead_without_anybody_knowing_is_replaced_before_a_call_is_sent(
-    quick: Host, transport: str
-) -> None:
-    quick.reconnection.idle, quick.reconnection.ping = 0.0, 2.0
-    server = Counting()
-    async with streaming(server, transport) as url, proxied(url) as proxy:
-        connection = await quick.connect(_target(proxy, transport), name="counting", transport=transport)
-        proxy.stall()
-        assert (await connection.call("count")).data == 1
-        assert (server.runs, connection.reconnects) == (["count"], 1)
-        await quick.disconnect("counting")
-
-
 @asynccontextmanager
 async def streaming(server: Counting, transport: str) -> AsyncIterator[str]:
     """Serve over HTTP+SSE or WebSocket."""
