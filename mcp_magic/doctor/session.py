@@ -98,8 +98,9 @@ def judge_version(connection: Connection, step: Step) -> None:
 
 def judge_findings(findings: Findings, step: Step) -> None:
     """Note the worst lint findings."""
-    step.ok(findings.note or findings.empty)
     serious = [*findings.of(ERROR), *findings.of(WARNING)]
+    summary = step.note if serious else step.ok
+    summary(findings.note or findings.empty)
     for found in serious[:MAX_SHOWN]:
         note = step.fail if found.severity == ERROR else step.warn
         note(f"{found.where}: {found.what} [{found.code}]", found.todo)

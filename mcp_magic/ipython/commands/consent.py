@@ -150,8 +150,8 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 def _rule(action: str, *examples: str) -> Implementation:
     details = (
         "The first rule that matches decides. Patterns can have * and ?; NAME=PATTERN compares the text of an "
-        "argument, `a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies applies "
-        "if one of them matches, a rule that allows only if all match. `%mcp approvals` lists the rules."
+        "argument, `a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies "
+        "applies if one of them matches, a rule that allows only if all match. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),
