@@ -191,12 +191,10 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
     ids = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
+    named = [name for name, (_, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
-    if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name in shown)}]{more}"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
 
 
@@ -831,8 +829,8 @@ def succeeds(result: ToolResult) -> str:
 def fails(result: ToolResult, text: str) -> str:
     """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
-        return f"no error, it answered {_text(result)}"
-    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+        return f"no error; it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error does not contain {text!r}: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:
