@@ -268,6 +268,6 @@ async def test_an_error_that_nothing_expects_ends_a_connect_instead_of_letting_i
 
     monkeypatch.setattr("mcp_magic.session.supervisor.connect_error", explain)
     async with asyncio.timeout(60):
-        with pytest.raises(errors.ConnectError, match="^x: no-such-command failed: RuntimeError: nobody"):
+        with pytest.raises(errors.ConnectError, match=r"^x: no-such-command failed: RuntimeError: nobody"):
             await host.connect(["no-such-command"], name="x")
     assert "x" not in host.connections
