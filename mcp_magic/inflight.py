@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, RequestTimeoutError
+from mcp_magic.errors import CallCancelledError, RequestTimeoutError, on_one_line
 from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ class Deadline:
             if not limit.expired() or not (self._last or self._restarted > 0):
                 raise
             if self._last:
-                problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
+                problem = f"no answer within {self._most:g} s in total (--max-total-timeout S waits longer)"
             else:
-                problem = f"no answer within {self._seconds:g} s of its last report of progress"
-            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told to stop.") from None
+                problem = f"no progress for {self._seconds:g} s"
+            raise RequestTimeoutError(f"{self._what}: timed out: {problem}. The call was cancelled.") from None
         finally:
             self._limit = None
 
@@ -462,6 +462,7 @@ class InFlightRequest:
             # An interrupt may have cancelled the task as well; that must propagate.
             cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
             state = "cancelled" if cancelled else "interrupted"
+            on_one_line(error, f"{self.title}: interrupted")
         elif isinstance(error, TimeoutError):
             state = "timed out"
         if self._report is not None:
@@ -469,7 +470,7 @@ class InFlightRequest:
             self.show()
         if state == "cancelled":
             with without_context:
-                raise CallCancelledError(f"{self.title}: cancelled; the server has been told.")
+                raise CallCancelledError(f"{self.title}: cancelled.")
 
     def cancel(self) -> None:
         """Cancel it: the server is told, and the context raises `CallCancelledError`."""

@@ -164,7 +164,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
     opening = place.wire.opening if place.wire is not None else None
     status = opening.status or 0 if opening is not None else 0
     if isinstance(error, ListensError):
-        text = f"{name}: {where} speaks HTTP, not over its input and output, and was ended."
+        text = f"{name}: {where} serves HTTP, does not use stdin and stdout, and was ended."
         text = f"{text} Start it in a terminal, then type:\n  %mcp connect {spec.masked(error.url)}"
         return errors.ConnectError(text, stderr=place.stderr())
     if isinstance(error, OSError) and isinstance(spec, StdioSpec):
@@ -193,7 +193,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
 def _handshake_timeout(place: Place) -> errors.ConnectError:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
-        text = f"{place.name}: {where} writes {garbage!r}, which is not an MCP message, and did not answer"
+        text = f"{place.name}: {where} printed {garbage!r} to stdout, which is not an MCP message, and did not answer"
         return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
@@ -206,7 +206,9 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
 def _exited(place: Place) -> errors.ConnectError:
     if isinstance(place.spec, StdioSpec):
         said = place.said()
-        wrote = f" It wrote {garbage!r}, which is not an MCP message." if (garbage := place.garbage()) else ""
+        wrote = (
+            f" It printed {garbage!r} to stdout, which is not an MCP message." if (garbage := place.garbage()) else ""
+        )
         if place.ended() == " (exit code 0)" and not said and not wrote:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
@@ -324,7 +326,7 @@ def refusal_of(problem: Exception) -> Any:
 
 def instead_of_strange(number: int | str, said: str) -> Any:
     """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
-    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+    return _error(number, f"it came {said}; the request has id {json.dumps(number)}")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
@@ -404,7 +406,7 @@ def request_error(
     timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
     if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told to stop.")
+        return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(found):
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""
