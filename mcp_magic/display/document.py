@@ -575,7 +575,7 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     hints = tool.annotations if tool is not None else None
     badges: list[Badge] = []
     if tool is not None and app_only(tool):
-        badges.append(Badge("app only", "neutral", "the server offers it to its own app: no model is given it"))
+        badges.append(Badge("app only", "neutral", "only the server's own app uses it; models do not get it"))
     if hints is None or not any(getattr(hints, name) is not None for name in _HINTS):
         return [*badges, NO_HINTS]
     return badges + [Badge(text, kind, f"{who} {meaning}") for text, kind, meaning in _notable(hints)]

@@ -293,7 +293,7 @@ class ConnectionInfo:
         if self.failures:
             parts.append(f"{self.failures} of {self.calls} requests failed")
         if self.reconnects:
-            parts.append(f"came back {self.reconnects}x")
+            parts.append(f"reconnected {self.reconnects}x")
         return ", ".join(parts)
 
 

@@ -47,7 +47,7 @@ MEANT = {
     "connect python --nmae x": "Did you mean '--name'?",
     "connect math -x": "%mcp connect: unrecognized arguments: -x. `%mcp connect --help` shows what it takes.",
     "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is neither a server file nor a URL.",
-    "connect localhost": "'localhost' is not a target.",
+    "connect localhost": "'localhost' is not a file, URL, variable or configured name.",
     "connect servers/none.py": "no server file at ",
     "connect ./servers:80/none": "no server file at ",
     "record stop": "%mcp record: `%mcp record --stop` takes the cassette out; a file of that name is ./stop",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.terminal.driving import Terminal
 
-QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (
     f"%mcp connect {MATH} --name math",
     f"%mcp connect {HERE / 'holding_server.py'} --name holding",
