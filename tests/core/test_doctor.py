@@ -143,7 +143,7 @@ async def test_an_open_session_is_looked_at_and_left_as_it_is(host: Host) -> Non
 
 
 async def test_a_target_that_means_nothing_fails_at_resolve(host: Host) -> None:
-    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a target", "A target is a URL")
+    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a file, URL, variable or configured name")
 
 
 async def test_a_command_that_is_not_there_fails_at_resolve(host: Host, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ CALL = Implementation(
     "of a result its value; name=@file sends a file's content, name=@cell the text of the cell below %%mcp call; a "
     "backslash in front of $, { or @ keeps that as text, and one in front of a quote the quote. a.b=1 reaches into "
     "nested objects; a name that is repeated makes a list. $dict or a JSON object, alone or as the cell below, is "
-    "all arguments, and arguments named beside it win. A required argument that is left out gets the default of the "
-    "tool's schema. A DataFrame is a list of records; where the schema wants lists, it is its rows below the names "
+    "all arguments; arguments named on the line override it. A required argument that is left out gets the default of "
+    "the tool's schema. A DataFrame is a list of records; where the schema wants lists, it is its rows below the names "
     "of its columns.\n\n--answers: a list of answers in order, or an object with one for each message; an answer is "
     'the values, "decline", "cancel", or for a page "accept". With a list "sampling" in the object it '
     "replies for models, too.",
