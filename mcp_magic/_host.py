@@ -55,11 +55,7 @@ OFFERING = (State.OPEN, State.RECONNECTING)  # states of the sessions in which n
 
 
 def numbered(name: str, base: str) -> bool:
-    """Whether `name` is `base` with a number that makes it unique.
-
-    >>> numbered("math_2", "math"), numbered("mathematics", "math")
-    (True, False)
-    """
+    """Whether `name` is `base` with a number that makes it unique, as in `math_2`."""
     return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
 
 
@@ -244,15 +240,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Callbacks that get the name of a connection that changed; `first` is always called before the others.
-
-    >>> watchers = Watchers()
-    >>> stop = watchers.add(print)
-    >>> watchers.tell("weather")
-    weather
-    >>> stop()
-    >>> watchers.tell("weather")
-    """
+    """Callbacks that get the name of a connection that changed; `first` is always called before the others."""
 
     def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
         self._first = first
@@ -412,7 +400,12 @@ class Host:
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
-            connection = await self._open(arrival)
+            try:
+                connection = await self._open(arrival)
+            except ConnectError as error:
+                self.note_failed(name, error.stderr)
+                raise
+            self.failed.pop(name, None)
             arrival.wanted()
             old = self._connections.get(name)
             self._add(connection)
@@ -503,15 +496,6 @@ class Host:
             del self.failed[next(iter(self.failed))]
 
     async def _open(self, arrival: PendingConnection) -> Connection:
-        try:
-            connection = await self._opened(arrival)
-        except ConnectError as error:
-            self.note_failed(arrival.name, error.stderr)
-            raise
-        self.failed.pop(arrival.name, None)
-        return connection
-
-    async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
         try:

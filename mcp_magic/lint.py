@@ -1,4 +1,4 @@
-"""The lint of a server's definitions: 26 codes, from unclear names to hidden text."""
+"""The lint of a server's definitions: 24 codes, from unclear names to hidden text."""
 
 from __future__ import annotations
 
@@ -360,20 +360,11 @@ def _why_not(name: str) -> str:
 
 
 def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
-    """Yield names or URIs that occur more than once, and names that differ only by case."""
+    """Yield names or URIs that occur more than once."""
     for name, count in Counter(names).items():
         if count > 1:
             what = f"it is listed {count} times; only one of them can be reached"
             yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
-    if kind in ("resource", "template"):
-        return  # URIs may differ only by case
-    by_case: dict[str, set[str]] = {}
-    for name in names:
-        by_case.setdefault(name.casefold(), set()).add(name)
-    for same in by_case.values():
-        if len(same) > 1:
-            what = f"these differ by case alone: {', '.join(sorted(same)[:5])}"
-            yield Finding("name-case", WARNING, f"{kind} {min(same)}", what, "names that cannot be mistaken")
 
 
 # URIs, URI templates and MIME types.
@@ -722,15 +713,12 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
         elif not _ARGUMENT.fullmatch(name):
             what = f"models do not take the argument name {name[:60]!r}"
             yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
-    descriptions = {
-        name: [part.node.get("description") for part in parts(schema) if not part.where]
+    undescribed = [
+        name
         for name, schema in names.items()
-    }
-    yield from _undescribed([name for name, found in descriptions.items() if not any(map(_is_text, found))], owner)
-
-
-def _is_text(value: Any) -> bool:
-    return bool(str(value or "").strip())
+        if not any(str(part.node.get("description") or "").strip() for part in parts(schema) if not part.where)
+    ]
+    yield from _undescribed(undescribed, owner)
 
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
@@ -755,8 +743,8 @@ def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     owner = f"prompt {prompt.name[:80]}"
     arguments = prompt.arguments or []
     yield from _described(prompt.description, owner, severity=NOTE)
-    yield from _duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
-    yield from _undescribed([argument.name for argument in arguments if not _is_text(argument.description)], owner)
+    yield from _duplicate_findings([a.name for a in arguments], f"{owner}, argument")
+    yield from _undescribed([a.name for a in arguments if not (a.description or "").strip()], owner)
     yield from _common(prompt, owner)
     given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
     yield from _text_findings((place(owner, name), text) for name, text in given)
@@ -775,8 +763,6 @@ def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
         yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
-    elif "{" not in template.uri_template:
-        yield Finding("template-fixed", NOTE, owner, "it has no part to fill in", "list it as a resource")
     yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 

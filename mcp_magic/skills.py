@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -105,19 +104,18 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
-    return tuple(files), _problem_of(uri, files)
-
-
-def _problem_of(uri: str, files: list[SkillFile]) -> str:
     names = [file.uri for file in files]
-    if uri not in names:
-        return "its SKILL.md is not among its files"
-    if len(set(names)) < len(names):
-        return f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
-    if len(files) > MAX_FILES:
-        return f"it has {len(files)} files; the limit is {MAX_FILES}"
     total = sum(file.size for file in files)
-    return f"its files have {total} bytes; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
+    problem = ""
+    if uri not in names:
+        problem = "its SKILL.md is not among its files"
+    elif len(set(names)) < len(names):
+        problem = f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
+    elif len(files) > MAX_FILES:
+        problem = f"it has {len(files)} files; the limit is {MAX_FILES}"
+    elif total > MAX_BYTES:
+        problem = f"its files have {total} bytes; the limit is {MAX_BYTES}"
+    return tuple(files), problem
 
 
 # The YAML at the head of a Markdown file, and its comparison with a JSON object.
@@ -126,7 +124,6 @@ MAX_CHARACTERS = 20_000  # most characters of front matter; the parser takes sec
 MAX_BRACKETS = 400  # most brackets of front matter; the parser takes quadratic time in the open ones
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
 
 
 class FrontMatterError(ValueError):
@@ -144,8 +141,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     """Whether YAML and a JSON object have the same fields and values; FrontMatterError if it cannot be read.
 
-    JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
-    may have read either.
+    Values are compared as they are written, since YAML 1.1 and 1.2 read some differently, and JSON has no dates.
     """
     import yaml
 
@@ -154,51 +150,37 @@ def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     if yaml_text.count("[") + yaml_text.count("{") > MAX_BRACKETS:
         raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
     try:
-        # a few aliases can expand to gigabytes
-        aliases = _ALIAS.search(yaml_text) and any(
-            isinstance(e, yaml.AliasEvent) for e in yaml.parse(yaml_text, Loader=yaml.SafeLoader)
-        )
-        read = [] if aliases else [yaml.load(yaml_text, Loader=_loader(yaml, core=core)) for core in (False, True)]
+        events = list(yaml.parse(yaml_text, Loader=yaml.BaseLoader))
+        aliases = any(isinstance(event, yaml.AliasEvent) for event in events)  # a few can expand to gigabytes
+        read = None if aliases else yaml.load(yaml_text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise FrontMatterError(f"its front matter is not YAML: {str(error).splitlines()[0]}") from None
     if aliases:
         raise FrontMatterError("its front matter has YAML aliases")
-    if not isinstance(read[0], dict):
+    if not isinstance(read, dict):
         raise FrontMatterError("its front matter is not a YAML mapping")
-    return any(_same(each, dict(fields)) for each in read)
+    return _same(read, dict(fields))
 
 
-def _loader(yaml: Any, *, core: bool) -> Any:
-    """Return a loader that keeps dates as text. With `core`, values that only YAML 1.1 converts stay text too."""
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined,unused-ignore]
-        yaml_implicit_resolvers = {  # noqa: RUF012
-            first: [(tag, pattern) for tag, pattern in pairs if tag.rpartition(":")[2] not in ("timestamp", "merge")]
-            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    if core:
-        plain = {"bool": r"true|True|TRUE|false|False|FALSE", "int": r"[-+]?[0-9]+|0x[0-9a-fA-F]+"}
-        for pairs in Loader.yaml_implicit_resolvers.values():
-            for place, (tag, _) in enumerate(pairs):
-                if (name := tag.rpartition(":")[2]) in plain:
-                    pairs[place] = (tag, re.compile(f"^(?:{plain[name]})$"))
-    return Loader
+_WRITTEN = {True: ("true", "yes", "on"), False: ("false", "no", "off"), None: ("null", "~", "")}
+"""Values of JSON -> how YAML writes them, in lower case."""
 
 
 def _same(read: Any, stated: Any) -> bool:
-    """Compare as JSON does: `1` is not `true`, and 1 equals 1.0."""
+    """Compare YAML, whose scalars are texts, with JSON."""
     if isinstance(read, dict):
-        keys = {str(key): value for key, value in read.items()}
         return (
-            isinstance(stated, dict) and keys.keys() == stated.keys() and all(_same(keys[k], stated[k]) for k in keys)
+            isinstance(stated, dict) and read.keys() == stated.keys() and all(_same(read[k], stated[k]) for k in read)
         )
     if isinstance(read, list):
         return isinstance(stated, list) and len(read) == len(stated) and all(map(_same, read, stated))
-    if isinstance(read, datetime.date):  # has an explicit tag
-        return bool(read.isoformat() == stated)
-    if isinstance(read, bool) or isinstance(stated, bool):
-        return read is stated
+    if isinstance(stated, bool) or stated is None:
+        return read.lower() in _WRITTEN[stated]
+    if isinstance(stated, int | float):
+        try:
+            return float(read) == stated
+        except ValueError:
+            return False
     return bool(read == stated)
 
 

@@ -9,15 +9,13 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from contextlib import asynccontextmanager, suppress
-from functools import cache, wraps
+from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-    from types import TracebackType
 
 
 # Where a stdio server's stderr goes.
@@ -27,10 +25,8 @@ if TYPE_CHECKING:
 # appending. A file, not a pipe: a server that writes much must not block while the kernel computes. For the same reason
 # a thread keeps the file small: the event loop may stand still for hours, in a busy kernel or at a terminal's prompt.
 #
-# The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Truncating and
-# rewriting it would lose what the server writes meanwhile. Elsewhere the server gets a pipe, which a thread empties
-# into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
-# interpreter for long.
+# The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Elsewhere it is
+# emptied, which loses what the server writes at that moment.
 
 TAIL_BYTES = 64 * 1024  # maximum number of bytes to read back; `%mcp logs` shows the end of the stderr
 
@@ -40,8 +36,6 @@ MAX_BYTES = 16 * 1024 * 1024
 _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`
 
 LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
-
-SETTLE_SECONDS = 1.0  # deadline in seconds for emptying a pipe
 
 
 class Written(NamedTuple):
@@ -65,7 +59,13 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
+        # "ab" opens with O_APPEND: the server writes at the end, wherever this process reads.
+        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
+        os.close(handle)
+        self._file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        with suppress(PermissionError):  # Windows deletes no open file
+            os.unlink(path)  # noqa: PTH108
+        self._emptied = 0  # bytes that were written before the file was last emptied
         self._last = Written(0, 0, b"", 0.0)
         self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
@@ -76,23 +76,30 @@ class ErrorLog:
     @property
     def file(self) -> TextIO:
         """The file to pass to a subprocess as its stderr."""
-        return cast("TextIO", self._sink.file)
+        return cast("TextIO", self._file)
 
     @property
     def end(self) -> int:
         """The number of bytes written so far."""
         with self._lock:
-            self.seen = self._last.end if self._closed.is_set() else self._sink.end
+            closed = self._closed.is_set()
+            self.seen = self._last.end if closed else self._emptied + os.fstat(self._file.fileno()).st_size
         return self.seen
 
     def since(self, position: int) -> Written:
         """Return the output since a position, at most its last 64 KiB; after `close` nothing."""
         with self._lock:
-            return Written(position, position, b"", 0.0) if self._closed.is_set() else self._sink.since(position)
+            if self._closed.is_set():
+                return Written(position, position, b"", 0.0)
+            status = os.fstat(self._file.fileno())
+            end = self._emptied + status.st_size
+            start = min(max(position, end - TAIL_BYTES, self._emptied), end)
+            self._file.seek(start - self._emptied)
+            return Written(start, end, self._file.read(end - start).replace(b"\0", b""), status.st_mtime)
 
     def tail(self, position: int = 0) -> str:
         """Return the output since a position, at most its last 64 KiB, without hidden parts; also after `close`."""
-        found = self._kept()
+        found = self._tail()
         begin, shown = found.end - len(found.data), b""
         position = max(position, begin)
         for start, end in [*self._hidden, (found.end, found.end)]:
@@ -102,39 +109,48 @@ class ErrorLog:
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
         """Hide the output so far from `tail`, or what a pattern matches and all after it; the trace has it."""
-        found = self._kept()
+        found = self._tail()
         begin = found.end - len(found.data)
         match = pattern.search(found.data) if pattern is not None else None
         if pattern is None or match is not None:
             self._hidden.append((begin + match.start() if match is not None else 0, found.end))
 
-    def _kept(self) -> Written:
-        with self._lock:
-            return self._last if self._closed.is_set() else self._tail()
-
     def _tail(self) -> Written:
-        found = self._sink.since(0)
-        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start else found
+        with self._lock:
+            if self._closed.is_set():
+                return self._last
+            start, end, data, when = self.since(0)
+            whole_lines = data.partition(b"\n")[2] if start else b""
+            return Written(start, end, whole_lines or data, when)
 
     def cut(self) -> None:
-        """Cut the file back to its tail if it takes too much of the disk."""
+        """Cut the file back if it takes too much of the disk."""
         with self._lock:
-            if not self._closed.is_set():
-                self._sink.cut()
+            if self._closed.is_set():
+                return
+            status = os.fstat(self._file.fileno())
+            # A file with holes takes less than its size; some network drives report that it takes nothing.
+            blocks = getattr(status, "st_blocks", 0)
+            if min(status.st_size, blocks * 512 or status.st_size) <= MAX_BYTES:
+                return
+            if not _free(self._file.fileno(), status.st_size - TAIL_BYTES):
+                self._emptied += status.st_size
+                os.truncate(self._file.fileno(), 0)
 
     def keep_small(self) -> None:
         """Cut the file regularly until it is closed, in a thread that does not depend on the event loop."""
-        threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
 
-    def _keep_small(self) -> None:
-        while not self._closed.wait(LOOK_SECONDS):
-            with suppress(OSError):  # something else has filled the disk
-                self.cut()
+        def watch() -> None:
+            while not self._closed.wait(LOOK_SECONDS):
+                with suppress(OSError):  # something else has filled the disk
+                    self.cut()
+
+        threading.Thread(target=watch, name="mcp_magic stderr", daemon=True).start()
 
     def write(self, line: str) -> None:
         """Write a line, as a server would."""
         if not self._closed.is_set():
-            self._sink.file.write(f"{line}\n".encode())
+            self._file.write(f"{line}\n".encode())
 
     def close(self) -> None:
         """Close the file; the tail stays readable. Idempotent."""
@@ -142,116 +158,13 @@ class ErrorLog:
             if not self._closed.is_set():
                 self._last = self._tail()
                 self._closed.set()
-                self._sink.close()
+                self._file.close()
 
     def __enter__(self) -> ErrorLog:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
-
-
-class _AppendedFile:
-    """An unnamed file whose beginning can be freed on the disk while a server writes to its end."""
-
-    def __init__(self) -> None:
-        # "ab" opens with O_APPEND: the server writes at the end, wherever this process reads.
-        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
-        os.close(handle)
-        self.file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
-        os.unlink(path)  # noqa: PTH108
-
-    @property
-    def end(self) -> int:
-        return os.fstat(self.file.fileno()).st_size
-
-    def since(self, position: int) -> Written:
-        status = os.fstat(self.file.fileno())
-        end = status.st_size
-        start = min(max(position, end - TAIL_BYTES), end)
-        self.file.seek(start)
-        return Written(start, end, self.file.read(end - start).replace(b"\0", b""), status.st_mtime)
-
-    def cut(self) -> None:
-        status = os.fstat(self.file.fileno())
-        # A file with holes takes less than its size; some network drives report that it takes nothing.
-        if min(status.st_size, status.st_blocks * 512 or status.st_size) > MAX_BYTES:
-            _free(self.file.fileno(), status.st_size - TAIL_BYTES)
-
-    def close(self) -> None:
-        self.file.close()
-
-
-class _EmptiedPipe:
-    """A pipe that a thread empties into memory, which keeps the tail."""
-
-    def __init__(self) -> None:
-        self._source, sink = os.pipe()
-        self.file: IO[bytes] = open(sink, "wb", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
-        self._kept = bytearray()
-        self._dropped, self._when = 0, 0.0
-        self._mark = os.urandom(16)
-        self._marked, self._lock = threading.Event(), threading.Lock()
-        self._thread = threading.Thread(target=self._empty, name="mcp_magic stderr pipe", daemon=True)
-        self._closing = False
-        self._thread.start()
-
-    @property
-    def end(self) -> int:
-        self._settle()  # output is still in the pipe until the thread has read it
-        with self._lock:
-            return self._dropped + len(self._kept)
-
-    def since(self, position: int) -> Written:
-        self._settle()
-        with self._lock:
-            end = self._dropped + len(self._kept)
-            start = min(max(position, self._dropped, end - TAIL_BYTES), end)
-            return Written(start, end, bytes(self._kept[start - self._dropped :]).replace(b"\0", b""), self._when)
-
-    def cut(self) -> None:
-        """Do nothing: it takes no disk space."""
-
-    def close(self) -> None:
-        self._closing = True
-        self._settle()
-        self._thread.join(SETTLE_SECONDS)
-        self.file.close()
-
-    def _settle(self) -> None:
-        """Wait until all earlier output is read: write a mark after it and wait for the mark."""
-        self._marked.clear()
-        self.file.write(self._mark)
-        self._marked.wait(SETTLE_SECONDS)
-
-    def _empty(self) -> None:
-        while True:
-            piece = os.read(self._source, TAIL_BYTES)
-            with self._lock:
-                self._kept += piece
-                found = self._kept.rfind(self._mark)
-                if found >= 0:
-                    del self._kept[found : found + len(self._mark)]
-                    self._marked.set()
-                if len(piece) > len(self._mark) or found < 0:
-                    self._when = time.time()
-                if (more := len(self._kept) - 2 * TAIL_BYTES) > 0:
-                    del self._kept[:more]
-                    self._dropped += more
-            if found >= 0 and self._closing:
-                os.close(self._source)
-                return
-
-
-@cache
-def _frees_beginnings(folder: str) -> bool:
-    """Whether the file system of a folder can free the beginning of a file."""
-    if sys.platform != "linux":
-        return False
-    with tempfile.TemporaryFile(dir=folder) as file:
-        return _free(file.fileno(), 4096)
 
 
 def _free(number: int, length: int) -> bool:
@@ -259,6 +172,8 @@ def _free(number: int, length: int) -> bool:
 
     Returns whether it worked: on Linux, with most file systems.
     """
+    if sys.platform != "linux":
+        return False
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -467,17 +382,10 @@ _TELLS, _PLAIN, _CHATS = 2, 1, 0
 
 
 def cause(stderr: str) -> list[str]:
-    r"""Return the lines that look like the cause of a failure, at most six; if none does, the last three.
+    """Return the lines that look like the cause of a failure, at most six; if none does, the last three.
 
     Stack frames, usage texts and log lines below the level of an error are no cause. The first line is included unless
     it is one of these.
-
-    >>> cause("node:child_process:930\n    throw err;\n    ^\n\nError: no ink\n    at f (a.js:1:2) {\n  status: 1\n}\n")
-    ['Error: no ink']
-    >>> cause("starting\nTraceback (most recent call last):\n  File 'a.py', line 1\n    f()\nKeyError: 'INK'\n")
-    ['starting', "KeyError: 'INK'"]
-    >>> cause("INFO: one\nINFO: two\nINFO: three\nINFO: four")
-    ['INFO: two', 'INFO: three', 'INFO: four']
     """
     if len(stderr) > 2 * BOTH_ENDS:
         stderr = f"{stderr[:BOTH_ENDS]}\n{stderr[-BOTH_ENDS:]}"

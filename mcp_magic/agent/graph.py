@@ -23,7 +23,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.calls import PlannedCall, calls_of, encode_big_ints, is_too_deep, plan_calls, take_turn
+from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
@@ -139,11 +139,7 @@ class _Nodes:
     # The node "think": the model's turn.
 
     async def think(self, state: AgentState) -> dict[str, Any]:
-        """Run one turn of the model with the tools of this moment.
-
-        Raises:
-            ModelError: The model takes no tools, or its provider refused or failed; one line, without a key.
-        """
+        """Run one turn of the model with the tools of this moment."""
         await self.registry.refresh()
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
@@ -352,7 +348,7 @@ def _complete(message: AIMessage) -> AIMessage:
     deep: list[Any] = [{**each, **refused} for each in message.tool_calls if is_too_deep(each["args"])]
     message.invalid_tool_calls += deep
     message.tool_calls = [
-        {**each, "args": encode_big_ints(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
+        {**each, "args": storable(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
     ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
@@ -380,13 +376,7 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
 
 
 def _decision(answer: Any) -> Decision:
-    """Convert the value with which the graph was resumed to a decision.
-
-    >>> _decision("approve").approved, _decision({"decision": "deny", "reason": "no"}).reason
-    (True, 'no')
-    >>> _decision({"decision": "edit", "arguments": {"a": 1}}).arguments
-    {'a': 1}
-    """
+    """Convert the value with which the graph was resumed to a decision."""
     if isinstance(answer, Decision):
         return answer
     if isinstance(answer, bool):
@@ -522,14 +512,7 @@ async def run_agent(
     notes: Iterable[tuple[str, str]] = (),
     over: Callable[[AgentRun], None] = lambda _: None,
 ) -> AgentRun:
-    """Run an agent on a request.
-
-    Returns:
-        The run. An interrupted or failed run raises instead; the thread keeps all that was done.
-
-    Raises:
-        ModelError: The provider refused or failed.
-    """
+    """Run an agent on a request; an interrupted or failed run raises, and the thread keeps what was done."""
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(Transcript(show=show), screen)

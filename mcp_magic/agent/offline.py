@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +61,6 @@ SYNONYMS = {"plus": "add", "sum": "add", "+": "add", "minus": "subtract", "diffe
 SYNONYMS |= {"times": "multiply", "product": "multiply", "*": "multiply", "/": "divide", "average": "mean"}
 """Words and signs of arithmetic -> the verbs in names of tools."""
 
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
-
 ROLES = (
     ({"from"}, {"from", "sourc", "origin", "start", "departur", "bas", "begin", "initi"}),
     ({"to", "into"}, {"to", "target", "destin", "end", "arriv", "final"}),
@@ -74,19 +69,16 @@ ROLES = (
 """Prepositions, and the stems of the arguments whose values follow them."""
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ations?|at(?:ing|ed|es?)|ings?|ions?|ers?|or|ie[sd]|ed|es|ly|s|e)$")
-_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*\.?"
 _VALUE = re.compile(
-    rf"""
+    r"""
       (?P<quoted>"[^"]*"|“[^”]*”|`[^`]*`|(?<!\w)'(?:[^']|(?<=\w)'(?=\w))*'(?!\w))
-    | (?P<json>\[[^\[\]]*\]|\{{[^{{}}]*\}}|\(\s*-?[\d.]+(?:\s*,\s*-?[\d.]+)+\s*\))
-    | (?P<token>\bhttps?://[^\s"'<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/.~])(?:~|\.{{1,2}})?/[\w./~-]*\w
-        |\b[A-Za-z]{{3,}}/[A-Za-z]\w{{2,}}[\w/.]*|(?<![\w-])[A-Za-z_][\w-]*(?:\.[A-Za-z][\w-]*)+)
-    | (?P<date>\b\d{{4}}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?\b|\b\d{{1,2}}/\d{{1,2}}/\d{{4}}\b
-        |(?i:\b{_MONTH}\s*\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH},?\s+\d{{4}}\b))
-    | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b)
-    | (?P<number>(?<![\w.])[-+]?\$?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?
-        (?:\s?(?:thousand|million|billion)\b|[kKM]\b)?|(?<![\w-])(?i:{"|".join(DIGITS)})(?![\w-]))
-    | (?P<name>\b[A-Z][\w&-]*(?:\s+(?:of\s+(?:the\s+)?|de\s+|la\s+)?[A-Z][\w&-]*)*(?:,\s[A-Z]{{2}}\b)?)
+    | (?P<json>\[[^\[\]]*\]|\{[^{}]*\})
+    | (?P<token>\bhttps?://[^\s"'<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/.~])(?:~|\.{1,2})?/[\w./~-]*\w
+        |\b[A-Za-z]{3,}/[A-Za-z]\w{2,}[\w/.]*|(?<![\w-])[A-Za-z_][\w-]*(?:\.[A-Za-z][\w-]*)+)
+    | (?P<date>\b\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?\b)
+    | (?P<time>\b\d{1,2}:\d\d(?::\d\d)?\b)
+    | (?P<number>(?<![\w.])[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)
+    | (?P<name>\b[A-Z][\w&-]*(?:\s+(?:of\s+(?:the\s+)?|de\s+|la\s+)?[A-Z][\w&-]*)*(?:,\s[A-Z]{2}\b)?)
     """,
     re.VERBOSE,
 )
@@ -159,7 +151,6 @@ class Value:
 def values_in(text: str, *, reply: bool = False) -> list[Value]:
     """Return the values in a text, in order; only in a reply may the first word be a name."""
     found = []
-    spelt = re.search(r"\d", text) is None  # "the three sides 3, 4 and 5" are three numbers
     for match in _VALUE.finditer(text):
         kind, said, (start, end) = str(match.lastgroup), match[0], match.span()
         if kind == "name":
@@ -168,7 +159,7 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
             if first is not None and (begins or first[0].strip().lower() in STOP):
                 start, said = start + first.end(), said[first.end() :]
         data = _read(kind, said)
-        if data not in (None, "") and (spelt or said.lower() not in DIGITS):
+        if data not in (None, ""):
             found.append(Value(kind, start, end, data))
     return found
 
@@ -176,22 +167,13 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
 def _read(kind: str, text: str) -> Any:
     try:
         if kind == "json":
-            return json.loads(f"[{text[1:-1]}]" if text[0] == "(" else text if '"' in text else text.replace("'", '"'))
-        if kind == "number" and text.lower() in DIGITS:
-            return DIGITS.index(text.lower())
+            return json.loads(text if '"' in text else text.replace("'", '"'))
         if kind == "number":
-            scaled = re.sub(r"[$,\s]", "", text.lower())
-            digits = scaled.rstrip("abcdefghijklmnopqrstuvwxyz")
-            number = float(digits) * SCALES.get(scaled.removeprefix(digits), 1)
-            exact = digits == scaled and re.fullmatch(r"[-+]?\d{1,300}", digits)
-            return int(digits) if exact else number if math.isfinite(number) else None
-        month = re.search(rf"(?i)(?<![a-z])({'|'.join(MONTHS)})", text)
-        if kind == "date" and (month or "/" in text):
-            numbers = [int(each) for each in re.findall(r"\d+", text)]
-            first, second = (MONTHS.index(month[1].lower()) + 1, numbers[0]) if month else numbers[:2]
-            return date(numbers[-1], first, second).isoformat()
+            digits = re.sub(r"[$,]", "", text)
+            exact = re.fullmatch(r"[-+]?\d{1,300}", digits)
+            return int(digits) if exact else float(digits) if math.isfinite(float(digits)) else None
     except (ValueError, RecursionError):
-        return text if kind == "date" else None
+        return None
     return text[1:-1] if kind == "quoted" else text
 
 
@@ -232,7 +214,7 @@ class Call:
         blank = _without(self.left, (value.span for value in results))
         values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
         self._values = sorted(values, key=lambda value: value.start)
-        self._choices_and_flags()
+        self._choices()
         self._by_words()
         self._lists()
         self._in_order()
@@ -268,21 +250,14 @@ class Call:
                 with contextlib.suppress(UnfitText):
                     self._take(wanted, from_text(said, wanted), match.span())
 
-    def _choices_and_flags(self) -> None:
-        """Take choices from their words, and booleans from their names: "with an image", "without messages"."""
+    def _choices(self) -> None:
+        """Take choices from their words."""
         for wanted in self._open():
             if wanted.choices:
                 for span, data in _choices(self.left, wanted)[:1]:
                     self._take(wanted, data, span)
             elif wanted.item is not None and (found := _choices(self.left, wanted.item)):
                 self._take(wanted, [data for _, data in found], *(span for span, _ in found))
-            elif wanted.kind == "boolean":
-                named = {stem(word) for word in words(wanted.name) if word.lower() not in STOP | {"include", "enable"}}
-                said = {stem(each[0]): each.span() for each in _WORD.finditer(self.left) if stem(each[0]) in named}
-                if named and len(said) == len(named) and not named & set(self.tool.name_stems):
-                    before = self._text[: min(said.values())[0]]
-                    data = re.search(r"(?i)\b(?:without|no|not|don't)\s+(?:\w+\s+)?$", before) is None
-                    self._take(wanted, data, *said.values())
 
     def _by_words(self) -> None:
         """Assign values to arguments whose names or descriptions occur beside them."""
@@ -458,10 +433,7 @@ class Toolbox:
         return sorted(self.tools, key=lambda tool: -self._score(tool, said))[:limit]
 
     def steps(self, text: str) -> list[str]:
-        """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb.
-
-        "The weather in Oslo and the time in Rome" is split as well: each half is a whole call, and no tool takes both.
-        """
+        """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb."""
         begins = [words(said)[:1] for each in self.tools for said in (each.own_name, each.description)]
         verbs = {stem(word) for first in begins for word in first}
         kept = [each.span for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")]
@@ -470,15 +442,7 @@ class Toolbox:
             if match[1] is None or stem(match[1]) in verbs:
                 parts.append(text[start : match.start()])
                 start = match.end()
-        found: list[str] = []
-        for part in (each.strip(" \t\n,.;") for each in [*parts, text[start:]] if re.search(r"\w", each)):
-            joints = [at.span() for at in re.finditer(r",?\s+and\s+", part)][:MOST_CALLS]
-            whole = self.choose(part) if joints else None
-            halves = [[part[:start], part[end:]] for start, end in joints if whole and whole.unused]
-            calls = ((half, [self.choose(each) for each in half]) for half in halves)
-            whole_halves = (half for half, both in calls if all(c and not c.missing and not c.unused for c in both))
-            found += next(whole_halves, [part])
-        return found
+        return [part.strip(" \t\n,.;") for part in [*parts, text[start:]] if re.search(r"\w", part)]
 
     def choose(self, text: str, past: Past | None = None) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""

@@ -46,8 +46,6 @@ _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"ty
 PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
 """Providers that a server may name. With others, a name may mean a program or weights to download."""
 
-PRIORITIES = ("cost", "speed", "intelligence")
-
 
 class _Choice(NamedTuple):
     """The model that answers, its name, and which preferences of the server are not followed."""
@@ -78,21 +76,12 @@ class ModelSampler:
         return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
 
     def expected(self, asked: SamplingRequest) -> Expected:
-        """Return which model would answer, and which parts of the request it would not follow.
-
-        Raises:
-            ModelError: The configured model cannot be made.
-        """
+        """Return which model would answer, and which parts of the request it would not follow."""
         choice = self._choice(asked)
         return Expected(choice.name, _notes(asked, choice))
 
     async def __call__(self, asked: SamplingRequest) -> Sampled:
-        """Return the model's answer.
-
-        Raises:
-            ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
-                one line, without a key.
-        """
+        """Return the model's answer; ModelError on one line, without a key, if there is none."""
         choice = self._choice(asked)
         tools = _tools(asked)
         with _alone():
@@ -119,17 +108,15 @@ class ModelSampler:
         """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
         preferences = asked.preferences
         hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
-        given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
-        listed = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
-        notes = (f"its priorities ({listed}) choose nothing: one model is configured",) if listed else ()
         setting = self._configured()
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
         for hint in filter(None, hints):
             if hint.casefold() in name.casefold():
-                return _Choice(self._model(setting), name, notes)
+                return _Choice(self._model(setting), name)
             other = None if asked.unasked else self._other(hint, name)
             if other is not None:
-                return _Choice(other, one_line(hint, 80), notes)
+                return _Choice(other, one_line(hint, 80))
+        notes: tuple[str, ...] = ()
         if hints:
             shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
             why = (
@@ -137,7 +124,7 @@ class ModelSampler:
                 if asked.unasked
                 else "no such model can be made here"
             )
-            notes = (f"the model it would like ({shown}) does not answer: {why}", *notes)
+            notes = (f"the model it would like ({shown}) does not answer: {why}",)
         return _Choice(self._model(setting), name, notes)
 
     def _model(self, setting: Any) -> BaseChatModel:

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 # A provider that rejects one schema refuses the whole request, so one odd tool would block all others. The model's
 # schema is only a hint: arguments are checked against the server's own schema.
 
-MAX_CHAIN = 64  # references to follow in a row, at most
-
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 Schema = dict[str, Any]
@@ -231,23 +229,12 @@ def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if not isinstance(node, dict):
         return node
     kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
-    if isinstance(kept.get("$ref"), str) and not _leads_to_schema(kept["$ref"], resolver):
-        del kept["$ref"]
+    ref = kept.get("$ref")
+    if isinstance(ref, str):
+        target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else None
+        if not isinstance(target, Mapping) or target.get("$ref") == ref:
+            del kept["$ref"]
     return kept
-
-
-def _leads_to_schema(ref: str, resolver: Resolver) -> bool:
-    seen: set[str] = set()
-    while ref not in seen and len(seen) < MAX_CHAIN:
-        seen.add(ref)
-        target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else True
-        if target is True or not isinstance(target, Mapping | bool):
-            return False
-        further = target.get("$ref") if isinstance(target, Mapping) else None
-        if not isinstance(further, str):
-            return True
-        ref = further
-    return False  # a cycle of references without a schema
 
 
 # MCP tools as OpenAI functions, which every provider package takes.
@@ -394,12 +381,7 @@ class Registry:
         self._bound: tuple[Any, Runnable[Any, Any]] | None = None
 
     async def check(self) -> None:
-        """Raise for unknown servers, and for patterns that match no tool.
-
-        Raises:
-            UnknownServerError: There is no open session of this name.
-            UnknownToolError: No tool matches the patterns.
-        """
+        """Raise for unknown servers, and for patterns that match no tool."""
         missing = [name for name in self.servers if name not in self.host]
         if missing:
             near = did_you_mean(missing[0], self.host)
@@ -423,11 +405,7 @@ class Registry:
         return self.offers
 
     def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
-        """Return the model with the tools bound; the same object while the tools stay the same.
-
-        Raises:
-            ModelError: There are tools, but the model takes none.
-        """
+        """Return the model with the tools bound; the same object while the tools stay the same."""
         if self._bound is None or self._bound[0] is not self.offers:
             tools = [offer.bound for offer in self.offers.values()]
             self._bound = (self.offers, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
@@ -467,11 +445,7 @@ def _function(connection: Connection, name: str, tool: Tool) -> Function:
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
-    """List the tools in the form that a model gets.
-
-    Returns:
-        Per tool the model's name, `server:tool`, the characters and the approximate tokens.
-    """
+    """List the tools in the form that a model gets, with their characters and approximate tokens."""
     registry = Registry(host, servers=[server] if server else ())
     await registry.check()
     rows = []

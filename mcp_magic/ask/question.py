@@ -93,8 +93,7 @@ class Extra:
         tooltip: What the field is for.
         options: Labels and values to choose from.
         typed: The prompt that asks for one of the options; each value has its first letter in brackets there.
-        enter: The choice that Enter in a line of text makes, or "".
-        is_first: Whether it stands before the buttons.
+        beside: The choice that it belongs to; Enter in a line of text makes it.
         is_secret: Whether the text must not stay visible.
     """
 
@@ -104,8 +103,7 @@ class Extra:
     tooltip: str = ""
     options: tuple[tuple[str, str], ...] = ()
     typed: str = ""
-    enter: str = ""
-    is_first: bool = False
+    beside: str = ""
     is_secret: bool = False
 
 
@@ -169,7 +167,6 @@ class Question:
         take: Acts on a reply; returns why it cannot be taken, and the question goes on, or "".
         settled: Waits for an answer from elsewhere; with it, no reply but only that answer ends the question.
         saved: The text that a notebook saves, where it must not be the whole question.
-        is_shared: Whether all pending questions of a cell share one panel.
     """
 
     about: Callable[[Any], Part]
@@ -186,7 +183,6 @@ class Question:
     take: Callable[[Reply], str] = lambda reply: ""
     settled: Callable[[], Awaitable[None]] | None = None
     saved: str = ""
-    is_shared: bool = False
 
     @property
     def values(self) -> Any:

@@ -679,7 +679,7 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
         ),
         form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
         reveal=_reveal(lambda texts: whole_request(with_request_texts(asked, texts))),
-        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
+        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),),
         outcome=outcome,
         refused=REFUSED,
         late="Denied",

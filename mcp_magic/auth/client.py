@@ -69,7 +69,7 @@ from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.trace.trace import STATUS, being_sent
+from mcp_magic.trace.trace import being_sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -222,7 +222,9 @@ class SessionAuth(httpx2.Auth):
                 tried.add("refresh")
                 await oauth.refresh(renewal.token)
                 return True
-            if response is None or not self._may_log_in(renewal.request, response):
+            if response is None or not self._may_ask_for(renewal.request):
+                return False
+            if _challenge(response) not in ("bearer", "dpop", "") and self._context.spec.auth.mode != "oauth":
                 return False
             if self._failure is not None and self._failed_at > renewal.began:
                 raise self._failure  # another request has just failed at the same
@@ -253,12 +255,6 @@ class SessionAuth(httpx2.Auth):
         if not self._context.is_open():
             raise error
         return False
-
-    def _may_log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        scheme = _challenge(response)
-        return self._may_ask_for(request) and (
-            scheme in ("bearer", "dpop", "") or self._context.spec.auth.mode == "oauth"
-        )
 
     def _may_ask_for(self, request: httpx2.Request) -> bool:
         """Whether this request may start a log-in: the log-in needs no user, or a user waits for the answer."""
@@ -378,8 +374,8 @@ class OAuthClient:
 
     def prepare(self, request: httpx2.Request) -> None:
         """Put the token on a request before it is sent, with a proof if the token is bound to a key (RFC 9449)."""
-        if (row := being_sent.get()) is not None:
-            row[STATUS] = None  # the trace shows the last answer, not an earlier refusal
+        if (entry := being_sent.get()) is not None:
+            entry.status = None  # the trace shows the last answer, not an earlier refusal
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
         if (token := self.token) is None:
@@ -426,7 +422,9 @@ class OAuthClient:
             if self._options.interactive:
                 await self._log_in_person()
             else:
-                await self._log_in_program()
+                self._check_issuer()
+                await self._prepare_exchange()
+                await self._exchange(await self._grant())
         except _UNUSABLE as error:
             if guessing and state.oauth_metadata is None:
                 return False
@@ -436,7 +434,12 @@ class OAuthClient:
         return True
 
     async def _log_in_person(self) -> None:
-        self._check_client()
+        options, parties = self._options, self.parties
+        if self._state.client_info is None and options.client_id is not None:  # another authorization server
+            raise parties.error(
+                f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
+                f"{options.issuer}: it was not used."
+            )
         if not await self._context.logins.can_ask():
             raise self._unattended()
         callback = self._open_callback()
@@ -447,12 +450,6 @@ class OAuthClient:
             await self._exchange(await self._ask_person(callback))
         finally:
             callback.close()
-
-    async def _log_in_program(self) -> None:
-        """Log in without a user: with the client's own credentials, or with an assertion (RFC 7523)."""
-        self._check_issuer()
-        await self._prepare_exchange()
-        await self._exchange(await self._grant())
 
     # Discovery
 
@@ -549,15 +546,6 @@ class OAuthClient:
             issuer=options.issuer if options.interactive else None,
         )
 
-    def _check_client(self) -> None:
-        """Raise if the server leads to another authorization server than the one where the client is registered."""
-        options, parties = self._options, self.parties
-        if self._state.client_info is None and options.client_id is not None:
-            raise parties.error(
-                f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
-                f"{options.issuer}: it was not used."
-            )
-
     def _open_callback(self) -> CallbackServer:
         """Listen on the registered redirect port if it is free, else on any port and register again."""
         options, state = self._options, self._state
@@ -599,7 +587,7 @@ class OAuthClient:
                 if at_issuer or state.get_authorization_base_url(issuer) == origin:
                     client.issuer = issuer
         state.client_info = client
-        await self._kept.set_client_info(client)
+        await self._kept.save(client=_dumped(client))
 
     async def _ask_to_register(self, url: str) -> None:
         """Ask the user once before this program registers anywhere; the question names all hosts of the log-in.
@@ -692,7 +680,7 @@ class OAuthClient:
             return False
         return True
 
-    # Grant of a program
+    # Grant of a program: with the client's own credentials, or with an assertion (RFC 7523).
 
     async def _grant(self) -> dict[str, Any]:
         options, form = self._options, {"grant_type": "client_credentials"}
@@ -773,12 +761,16 @@ class OAuthClient:
         prover.sign(request)
         answer = await self._send(request)
         prover.remember_nonce(answer)
-        if await _wants_nonce(answer):
+        refused = answer.status_code in (400, 401) and NONCE in answer.headers
+        if refused and (await _json(answer)).get("error") == "use_dpop_nonce":
             prover.sign(request)
             answer = await self._send(request)
             prover.remember_nonce(answer)
-        if answer.status_code == 200:
-            answer, self._bound = await _as_bearer(answer)
+        if answer.status_code == 200:  # the SDK reads bearer tokens only
+            body = await _json(answer)
+            self._bound = str(body.get("token_type", "")).lower() == "dpop"
+            if self._bound:
+                answer = httpx2.Response(200, json={**body, "token_type": "Bearer"}, request=answer.request)
         return answer
 
     def _resource(self) -> dict[str, str]:
@@ -946,6 +938,9 @@ class _Prover:
         loaded = load_pem_private_key(pem.encode(), None) if pem else ec.generate_private_key(ec.SECP256R1())
         assert isinstance(loaded, ec.EllipticCurvePrivateKey)
         self._key = loaded
+        numbers = loaded.public_key().public_numbers()
+        x, y = (_base64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+        self._jwk = {"kty": "EC", "crv": "P-256", "x": x, "y": y}
         self._nonces: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -956,12 +951,6 @@ class _Prover:
         from cryptography.hazmat.primitives import serialization as s
 
         return self._key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()).decode()
-
-    @cached_property
-    def _jwk(self) -> dict[str, str]:
-        numbers = self._key.public_key().public_numbers()
-        x, y = (_base64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
-        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
     def sign(self, request: httpx2.Request, token: str | None = None) -> None:
         """Put a new proof on a request. With a token, the proof is bound to the token, which is put on too."""
@@ -986,21 +975,6 @@ class _Prover:
         """Remember the nonce in a server's answer (RFC 9449, section 8)."""
         if nonce := response.headers.get(NONCE):
             self._nonces[urlsplit(str(response.request.url)).netloc] = nonce[:500]
-
-
-async def _wants_nonce(response: httpx2.Response) -> bool:
-    if response.status_code not in (400, 401) or NONCE not in response.headers:
-        return False
-    return (await _json(response)).get("error") == "use_dpop_nonce"
-
-
-async def _as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
-    """Return a token endpoint's answer in the form that the SDK reads, and whether its token is bound to the key."""
-    body = await _json(response)
-    if str(body.get("token_type", "")).lower() != "dpop":
-        return response, False
-    bearer = httpx2.Response(response.status_code, json={**body, "token_type": "Bearer"}, request=response.request)
-    return bearer, True
 
 
 def _base64(data: bytes) -> str:
@@ -1052,25 +1026,21 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
         return LoggedOut(
             authority, "forgotten here; not revoked there: the address for that is on this machine or its network"
         )
-    client, secret = _client(record, spec)
-    # the refresh token first: most servers revoke its access tokens with it
-    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
-    name = client.get("client_id", "")
-    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
-    return LoggedOut(authority, await _sent(endpoint, forms, client, secret, spec))
-
-
-def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
     options = getattr(spec, "auth", None)
     client: Record = dict(record.get("client") or {})
     if options is not None and options.client_id is not None:
         method = options.token_endpoint_auth_method or "client_secret_basic"
-        client = {"client_id": options.client_id, "token_endpoint_auth_method": method}
-        return client, options.client_secret
-    return client, client.get("client_secret")
+        client = {"client_id": options.client_id, "client_secret": options.client_secret}
+        client["token_endpoint_auth_method"] = method
+    # the refresh token first: most servers revoke its access tokens with it
+    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
+    name = client.get("client_id", "")
+    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
+    return LoggedOut(authority, await _sent(endpoint, forms, client, spec))
 
 
-async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
+async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, spec: UrlSpec) -> str:
+    secret = client.get("client_secret")
     options: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":
         forms = [{**form, "client_secret": secret} for form in forms]

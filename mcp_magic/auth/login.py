@@ -70,7 +70,15 @@ def login_question(login: LogIn) -> Question:
             Choice("paste", "Use this address", "paste", "go on with the address that is pasted here"),
             Choice("cancel", "Cancel", "times", "do not log in", "[c]ancel"),
         ),
-        extra=(Extra("address", label=f"{login.redirect_uri}?code=…", enter="paste", is_first=True, is_secret=True),),
+        extra=(
+            Extra(
+                "address",
+                label=f"{login.redirect_uri}?code=…",
+                tooltip="the address of the page that the browser was sent to",
+                beside="paste",
+                is_secret=True,
+            ),
+        ),
         prompt="Enter when the browser says that you can close its window, or paste the address that it shows; ",
         help="Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to "
         "here; c cancels.",
@@ -265,14 +273,9 @@ class CallbackServer(ThreadingHTTPServer):
         self._thread.start()
 
     @property
-    def port(self) -> int:
-        """The port."""
-        return self.server_port
-
-    @property
     def redirect_uri(self) -> str:
         """The URL of the page."""
-        return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
+        return f"http://127.0.0.1:{self.server_port}{CALLBACK_PATH}"
 
     def expect(self, judge: Callable[[str], str]) -> None:
         """Pass the URL of each later request of the page to a function like `LogIn.redirected`, on a thread."""
@@ -318,7 +321,7 @@ class _CallbackPage(BaseHTTPRequestHandler):
     timeout = SILENT_SECONDS
 
     def do_GET(self) -> None:
-        port, url = self.server.port, urlsplit(self.path)
+        port, url = self.server.server_port, urlsplit(self.path)
         if url.path != CALLBACK_PATH or self.headers.get("host", "") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
             self._answer(404, *NOTHING)
             return
@@ -433,13 +436,10 @@ class LogIns:
             for task in (showing, answered):
                 task.cancel()
             await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
-        raise AuthorizationError(self._unanswered(login, late=late))
-
-    def _unanswered(self, login: LogIn, *, late: bool) -> str:
         if not late:
-            return f"{login.server}: the log-in at {login.host} was not answered."
+            raise AuthorizationError(f"{login.server}: the log-in at {login.host} was not answered.")
         again = f" ({login.stale} answers to other log-ins were rejected)" if login.stale else ""
-        return (
+        raise AuthorizationError(
             f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )

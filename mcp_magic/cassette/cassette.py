@@ -190,8 +190,8 @@ VARIABLE = "MCP_MAGIC_CASSETTE"
 """Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
 
 
-examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
-"""The number of the doctor's examination in this context; its sessions are recorded separately and never replayed."""
+examining: ContextVar[bool] = ContextVar("mcp_magic_examining", default=False)
+"""Whether the doctor examines a server in this context; its sessions are neither recorded nor replayed."""
 
 
 class Deck:
@@ -277,17 +277,19 @@ def error_members(error: BaseException, masker: Masker) -> dict[str, Any]:
 
 def recorded_error(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
     """Return the recorded error; a class unknown to this version becomes a `ConnectError`."""
-    kind = getattr(errors, str(entry["failed"]), None)
+    kind: Any = getattr(errors, str(entry["failed"]), None)
     text = str(entry.get("message", ""))
+    options: dict[str, Any] = {}
+    if not isinstance(kind, type) or not issubclass(kind, errors.MCPMagicError):
+        kind = errors.ConnectError
     if kind is errors.HTTPStatusError:
-        return errors.HTTPStatusError(text, int(entry.get("status") or 0))
-    if kind is errors.ProtocolError:
-        return errors.ProtocolError(text, int(entry.get("code") or 0))
-    if isinstance(kind, type) and issubclass(kind, errors.ConnectError):
-        return kind(text, stderr=stderr)
-    if isinstance(kind, type) and issubclass(kind, errors.MCPMagicError):
-        return kind(text)
-    return errors.ConnectError(text, stderr=stderr)
+        options["status"] = int(entry.get("status") or 0)
+    elif kind is errors.ProtocolError:
+        options["code"] = int(entry.get("code") or 0)
+    elif issubclass(kind, errors.ConnectError):
+        options["stderr"] = stderr
+    error: errors.MCPMagicError = kind(text, **options)
+    return error
 
 
 def http_error(http: dict[str, Any]) -> Exception | None:
@@ -312,7 +314,7 @@ _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session of a server; `marks` are further members of its first line: `added`, `doctor`."""
+    """Records one session of a server; `marks` are further members of its first line: `added`."""
 
     reads_stderr = True
 

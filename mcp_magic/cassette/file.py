@@ -9,7 +9,7 @@
     {"session": 1, "ended": true}
     {"session": 1, "exited": "exit code 3"}
     {"session": 2, "failed": "ServerExitedError", "message": "..."}
-    {"doctor": 1, "title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
+    {"title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
     {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
     {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
     {"turn": 1, "chunk": {...}}

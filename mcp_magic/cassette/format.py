@@ -42,7 +42,6 @@ class _Head(TypedDict, total=False):
     transport: Text
     where: str
     added: bool
-    doctor: Number | None
 
 
 class _Line(TypedDict, total=False):
@@ -93,7 +92,6 @@ class _Lint(TypedDict):
 
 
 class _Report(TypedDict, total=False):
-    doctor: Required[Number]
     title: Required[str]
     target: str
     call: str | None

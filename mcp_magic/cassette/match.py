@@ -133,17 +133,9 @@ def _meta(message: dict[str, Any]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Session:
-    """Build a session from its lines; lines of unknown kinds are ignored."""
-    lines = list(entries)
-    reading = _Reading()
-    for entry in lines:
-        reading.read(entry)
-    failed = next((entry for entry in lines if "failed" in entry and "to" not in entry), None)
-    return Session(reading.scenes, lines, head, failed, reading.early)
-
-
 class _Reading:
+    """Builds the scenes of a session from its lines; lines of unknown kinds are ignored."""
+
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
         self.early: list[Step] = []
@@ -343,19 +335,15 @@ class Server:
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))
             return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
-        target = params.get("name", params.get("uri"))
 
         def likeness(scene: Scene) -> tuple[bool, float]:
-            same = target == scene.params.get("name", scene.params.get("uri"))
+            same = all(params.get(name) == scene.params.get(name) for name in ("name", "uri"))
             return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
         nearest = max(alike[:COMPARED], key=likeness)
-        differs = difference(_plain(params), _plain(nearest.params))
+        mine, its = ({k: v for k, v in each.items() if k != "_meta"} for each in (params, nearest.params))
+        differs = difference(mine, its)
         return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
-
-
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name != "_meta"}
 
 
 def shown(method: str, params: dict[str, Any]) -> str:
@@ -397,27 +385,17 @@ def _value(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
 
 
-# The content of a cassette: servers and their sessions, turns of models, examinations.
-
-
-@dataclass
-class Examined:
-    """A recorded examination by the doctor: its line, and the sessions that were opened for it."""
-
-    report: dict[str, Any]
-    sessions: list[Session] = field(default_factory=list)
-    used: int = 0
-
-
 @dataclass
 class Content:
-    """The content of a cassette; `cut` is the bytes at which the recording ended before its sessions, or 0."""
+    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports.
+
+    `cut` is the bytes at which the recording ended before its sessions, or 0.
+    """
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
-    examined: list[Examined] = field(default_factory=list)
+    examined: list[dict[str, Any]] = field(default_factory=list)
     sessions: int = 0
-    examinations: int = 0
     cut: int = 0
 
 
@@ -434,17 +412,16 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
         elif "session" in entry:
             lines.setdefault(entry["session"], []).append(entry)
         elif "steps" in entry:
-            content.examined.append(Examined(entry))
+            content.examined.append(entry)
         content.cut = entry.get("cut", content.cut)
     content.sessions = max(heads, default=0)
-    content.examinations = max((one.report.get("doctor", 0) for one in content.examined), default=0)
-    reports = {one.report.get("doctor"): one for one in content.examined}
     for number, head in heads.items():
-        session = session_of(head, lines.get(number, ()))
-        if "doctor" in head:
-            if (examined := reports.get(head["doctor"])) is not None:
-                examined.sessions.append(session)
-        elif session.says_something:
+        own, reading = lines.get(number, []), _Reading()
+        for entry in own:
+            reading.read(entry)
+        failed = next((entry for entry in own if "failed" in entry and "to" not in entry), None)
+        session = Session(reading.scenes, own, head, failed, reading.early)
+        if session.says_something and "doctor" not in head:  # older versions recorded the doctor's sessions too
             server = content.servers.setdefault(head["server"], Server(head["server"]))
             server.add(session, added=bool(head.get("added")))
     return content

@@ -50,8 +50,7 @@ class Request:
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
         change: How the definition differs from the one the user knew, or None.
-        outdated: The rule that allowed an earlier definition of the tool, or "".
-        replaced: A text saying that this rule was given for another server of this name, or "".
+        outdated: Why a rule that allows the call no longer covers it, or "".
     """
 
     server: str
@@ -63,7 +62,6 @@ class Request:
     run: str | None = None
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
-    replaced: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -86,7 +84,8 @@ class Decision:
         arguments: The arguments as the user changed them; None if unchanged.
         reason: Why the call was denied, for the asker.
         by: Who decided.
-        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
+        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run). A
+            denial is remembered for the tool, or not at all.
         definition: The seal (`Definitions.seal`) of the tool decided about, or "" if unknown.
     """
 
@@ -103,9 +102,9 @@ class Decision:
         return cls(True, arguments, always=always)
 
     @classmethod
-    def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
-        """Refuse the call."""
-        return cls(False, None, reason, by)
+    def deny(cls, reason: str = "", *, by: str = PERSON, always: str = "") -> Decision:
+        """Refuse the call; with `always="tool"` also all later calls of the tool."""
+        return cls(False, None, reason, by, always)
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
@@ -237,21 +236,20 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
     return definitions.replacement(server, rule.since) is None
 
 
-def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
+def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
+    """Say why an allowing rule does not cover a tool of a server: the tool, or the server, is another one now."""
     if _is_same_server(rule, server, definitions):
-        return ""
+        return f"the tool has changed since rule `{rule}` allowed it"
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
     was = f": it was {known.before}, and is {known.now}" if known is not None else ""
     return f"rule `{rule}` was given for another server called {server}{was}"
 
 
-def because_changed(request: Request, decision: Decision) -> Decision:
-    """Add to a denial that a rule would have allowed an earlier definition of the tool."""
+def because_outdated(request: Request, decision: Decision) -> Decision:
+    """Add to a denial why a rule does not allow the call any more."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
-    changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
-    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
+    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
 
 
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
@@ -351,14 +349,13 @@ class Consent:
                 return None
             action = _by_policy(policy or self.policy, request)
         elif rule.action == "allow" and action == "ask":
-            replaced = another_server(rule, request.server, self.definitions)
-            request = replace(request, outdated=str(rule), replaced=replaced)
+            request = replace(request, outdated=why_outdated(rule, request.server, self.definitions))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        return because_changed(request, await self._ask(request, approver or self.approver))
+        return because_outdated(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
@@ -455,8 +452,11 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
-        if not decision.approved or lasting is None:
+        if decision.approved:
+            lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        else:
+            lasting = Rule("deny", exactly(request.name), reason=decision.reason) if decision.always == "tool" else None
+        if lasting is None:
             return
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)

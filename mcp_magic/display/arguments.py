@@ -46,11 +46,7 @@ class Hidden(NamedTuple):
 def hidden_arguments(
     arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
 ) -> dict[str, Any]:
-    """Return arguments with masked secrets: values that their name or the tool's schema marks as secret.
-
-    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
-    {'user': 'me', 'login': {'password': '***'}}
-    """
+    """Return arguments with masked secrets: values that their name or the tool's schema marks as secret."""
     return _masked(arguments, definition, mask)[0]
 
 
@@ -88,11 +84,7 @@ def _masked(
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changed arguments by name, and how each was changed.
-
-    >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
-    {'b': 'changed', 'c': 'left out', 'd': 'added'}
-    """
+    """Return the changed arguments by name, and how each was changed."""
     # unlike ==, repr distinguishes 1 from True and 1.0
     done = {}
     for name in {**before, **after}:
@@ -106,11 +98,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, st
 
 
 def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int = MAX_LINE) -> str:
-    """Return arguments on one line, secrets masked and long values cut.
-
-    >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
-    'city=Oslo, days=3, api_key=***, note="a b"'
-    """
+    """Return arguments on one line, secrets masked and long values cut."""
     parts: list[str] = []
     room = limit
     for name, value in hidden_arguments(arguments, definition).items():
@@ -152,11 +140,7 @@ def argument_rows(
 
 
 def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments that `argument_rows` shortens, secrets masked.
-
-    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
-    ['b', 'c']
-    """
+    """Return the arguments that `argument_rows` shortens, secrets masked."""
     return {
         name: value
         for name, value in hidden_arguments(arguments, definition).items()
@@ -181,20 +165,12 @@ PAGE = 100_000  # characters of full values on one page
 
 
 def sized(mask: str, value: Any) -> str:
-    """Return a mask with the length of the value that it hides.
-
-    >>> sized("***", "x" * 1234), sized("***", "x")
-    ('*** (1,234 characters)', '*** (1 character)')
-    """
+    """Return a mask with the length of the value that it hides."""
     return f"{mask} ({counted(len(written(value)), 'characters')})"
 
 
 def hidden_note(parts: Iterable[Hidden]) -> str:
-    """Return a line that says which values are hidden and why; "" if none is.
-
-    >>> hidden_note([Hidden("context", "x", True), Hidden("api_key", "x", False)])
-    'hidden: context (the server calls it a secret), api_key (the name of a secret)'
-    """
+    """Return a line that says which values are hidden and why; "" if none is."""
     why = {True: "the server calls it a secret", False: "the name of a secret"}
     notes = [f"{one_line(part.path, 40)} ({why[part.by_server]})" for part in parts]
     return f"hidden: {listed(notes, MAX_NAMED)}" if notes else ""

@@ -76,7 +76,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 
 
 def _where_they_differ(a: str, b: str) -> tuple[str, str]:
-    r"""Cut two long lines to the part that differs: a change must be visible wherever it is.
+    """Cut two long lines to the part that differs: a change must be visible wherever it is.
 
     >>> [len(text) for text in _where_they_differ("x" * 1000 + "a", "x" * 1000 + "b")]
     [62, 62]
@@ -96,11 +96,7 @@ def _cut(text: str) -> str:
 
 
 def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
-    """Return the differences between two JSON values, each with its path; the order of keys does not matter.
-
-    >>> json_diff({"a": {"b": 1}, "c": 2}, {"c": 2, "a": {"b": 3}})
-    [Line(sign='-', text='a.b: 1'), Line(sign='+', text='a.b: 3')]
-    """
+    """Return the differences between two JSON values, each with its path; the order of keys does not matter."""
     if isinstance(before, dict) and isinstance(after, dict):
         lines: list[Line] = []
         for name in {**before, **after}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as _html
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -92,17 +93,27 @@ _RULES = (
 )
 
 
-def _rule(selector: str, declarations: str) -> str:
-    return f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+_NAMES = re.compile(r"(?<![\w.:-])(?:table|thead|tbody|tr|th|td|pre|p|ul|li|summary|img)\b")
 
 
-STYLE = (
-    "<style>"
-    + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
-    + f"@media print{{{_rule(':is(pre,.mcp-scroll)', 'max-height:none')}}}"
-    + "</style>"
-)
-"""The style element."""
+def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
+    """Return a rule, after the classes or else the tags in its selector: markup needs it if it has one of them."""
+    needs = re.findall(r"mcp-[\w-]+", selector) or [f"<{name}" for name in _NAMES.findall(selector)]
+    return tuple(needs), f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+
+
+_SHEET = [
+    *(_rule(selector, declarations) for selector, declarations in _RULES),
+    (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none}}}}"),
+]
+
+STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
+"""The style element, for a page whose parts come later."""
+
+
+def _style_of(html: str) -> str:
+    rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
+    return f"<style>{''.join(rules)}</style>"
 
 
 # Functions that build HTML.
@@ -146,11 +157,7 @@ class Problem(str):
 
 
 def escape(value: object) -> Markup:
-    """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup.
-
-    >>> escape('<b title="x">')
-    '&lt;b title=&quot;x&quot;&gt;'
-    """
+    """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup."""
     if isinstance(value, Markup):
         return value
     if type(value) is not str:
@@ -164,11 +171,7 @@ def escape(value: object) -> Markup:
 
 
 def tag(name: str, content: object = "", **attributes: str) -> Markup:
-    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`).
-
-    >>> tag("b", "1 < 2", class_="x")
-    '<b class="x">1 &lt; 2</b>'
-    """
+    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`)."""
     given = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     return Markup(f"<{name}{given}>{escape(content)}</{name}>")
 
@@ -240,12 +243,13 @@ def _cell(cell: object) -> Markup:
     return tag("td", "" if cell is None else cell, **_LEFT)
 
 
-def page(parts: Iterable[Markup]) -> str:
-    """Return one output: the style sheet, and the parts in its scope."""
+def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
+    """Return one output: the style, by default the rules that the parts need, and the parts in its scope."""
     shown = list(parts)
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
-    return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
+    html = "".join(shown)
+    return f'{_style_of(html) if style is None else style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
 
 
 # Parts of an output, each as text and as markup, and the mimebundle made from them.
@@ -380,11 +384,7 @@ def counted(part: Part, budget: Budget) -> Part:
 
 
 def _saved(text: str) -> int:
-    r"""Return the number of bytes that a text takes in a notebook file, which is JSON.
-
-    >>> _saved("\n&")
-    3
-    """
+    """Return the number of bytes that a text takes in a notebook file, which is JSON."""
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
@@ -404,11 +404,7 @@ class Verbatim(str):
 
 
 def width(text: str) -> int:
-    """Return the number of terminal columns that `text` takes (East Asian wide characters take two).
-
-    >>> width("abc"), width("日本")
-    (3, 4)
-    """
+    """Return the number of terminal columns that `text` takes (East Asian wide characters take two)."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -426,11 +422,7 @@ def terminal_width() -> int:
 
 
 def cell_text(value: object, limit: int) -> str:
-    r"""Return the text of one cell: "" for None, yes or no for a bool, one line for text.
-
-    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb", Verbatim("  a"))]
-    ['', 'yes', '1.5', 'a b', '  a']
-    """
+    """Return the text of one cell: "" for None, yes or no for a bool, one line for text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -514,11 +506,7 @@ def aligned(
 
 
 def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> int:
-    """Return how many columns to pass to `aligned`: all if they can be made to fit, else those that stay readable.
-
-    >>> columns_that_fit(["a"] * 30, [[1] * 30], total=100), columns_that_fit(["a"] * 30, [["b" * 99] * 30], total=100)
-    (30, 7)
-    """
+    """Return how many columns to pass to `aligned`: all if they can be made to fit, else those that stay readable."""
     columns = zip(headers, *rows, strict=True)
     widths = [max(width(cell_text(value, cell)) for value in column) for column in columns]
     gaps = 2 * (len(widths) - 1)
@@ -623,9 +611,6 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     (`ToolAnnotations` in its schema): the tool may change and destroy things, is not idempotent and deals with the
     outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
     user trusts this server's hints.
-
-    >>> [str(badge) for badge in tool_badges(None)]
-    ['[no hints]']
     """
     who = "the server, which you trust, says that" if trusted else "the server says of itself that"
     hints = tool.annotations if tool is not None else None

@@ -49,11 +49,7 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def loads_beginning(text: str, start: int) -> tuple[Any, int]:
-    """Return the value of the JSON that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none.
-
-    >>> loads_beginning('Found: {"a": 1} and more', 7)
-    ({'a': 1}, 15)
-    """
+    """Return the JSON value that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none."""
     try:
         return _decoder.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -61,13 +57,7 @@ def loads_beginning(text: str, start: int) -> tuple[Any, int]:
 
 
 def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool]:
-    """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete.
-
-    >>> pretty([1, 2], 100, indent=None)
-    ('[1, 2]', True)
-    >>> pretty([1, 2], 3, indent=None)
-    ('[1,', False)
-    """
+    """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete."""
     beginning = _beginning(value, [limit + 1], 0)
     # Rows that Python has printed may hold values that JSON lacks, such as dates.
     text = json.dumps(beginning, ensure_ascii=False, indent=indent, default=lambda other: cut(str(other), _STRING))
@@ -100,11 +90,7 @@ def _beginning(value: Any, room: list[int], depth: int) -> Any:
 
 
 def brief(value: Any, limit: int) -> str:
-    """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON.
-
-    >>> brief({"a": [1, 2, 3]}, 10)
-    '{"a": [1,…'
-    """
+    """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON."""
     if isinstance(value, str):
         return shorten(value[: limit * 2], limit)
     text, whole = pretty(value, limit, indent=None)

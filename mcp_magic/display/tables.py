@@ -149,11 +149,6 @@ def find_tables(data: Any) -> list[Rows]:
     - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
       says so ("results", "data") or a count beside it equals its length; an empty list also if the object has
       nothing else.
-
-    >>> [rows.path for rows in find_tables({"a": [{"x": 1}], "b": {"c": [{"y": 2}]}})]
-    [('a',), ('b', 'c')]
-    >>> find_tables({"name": "x", "tags": [], "n": 1})[0].head(1)
-    (['name', 'tags', 'n'], [['x', [], 1]])
     """
     rows = _in_list(data) if isinstance(data, list) else None
     if rows is not None:
@@ -168,11 +163,6 @@ def meant(tables: Sequence[Rows]) -> list[Rows]:
 
     In this order, the rules prefer other tables to warnings and errors, members named "results", "data" or similar to
     other members, tables with rows to empty ones, lists of objects to weak tables, and outer tables to inner ones.
-
-    >>> [rows.path for rows in meant(find_tables({"results": [], "warnings": [{"code": 1}]}))]
-    [('results',)]
-    >>> [rows.path for rows in meant(find_tables({"a": [{"x": 1}], "b": [{"y": 2}]}))]
-    [('a',), ('b',)]
     """
     left = list(tables)
     left = [rows for rows in left if not _ASIDE.intersection(rows.path)] or left
@@ -184,15 +174,7 @@ def meant(tables: Sequence[Rows]) -> list[Rows]:
 
 
 def find_rows(data: Any) -> Rows | None:
-    """Return the main table of a JSON value, or None if there is none or several.
-
-    >>> find_rows([{"a": 1}, {"a": 2}]).head(1)
-    (['a'], [[1]])
-    >>> find_rows({"total": 2, "rows": [{"a": 1}]}).path
-    ('rows',)
-    >>> find_rows(42) is None
-    True
-    """
+    """Return the main table of a JSON value, or None if there is none or several."""
     tables = meant(find_tables(data))
     return tables[0] if len(tables) == 1 else None
 
@@ -314,11 +296,7 @@ def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None
 
 
 def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
-    """Return the counts in an object: number -> names of the things counted.
-
-    >>> _counts({"total": 0, "cityCount": 0, "cities": [], "population": 7})[0] == {"", "city"}
-    True
-    """
+    """Return the counts in an object: number -> names of the things counted."""
     counts: dict[int, set[str]] = {}
     for name, value in data.items():
         if type(value) is int and _COUNTING.search(lower := str(name).lower()):
@@ -351,16 +329,12 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a num
 
 
 def describe(data: Any) -> str:
-    """Return a description of a JSON value, for the message that it holds no table.
-
-    >>> describe({"a": {}, "b": []}), describe([1, {}]), describe(3)
-    ('an object with a, b', 'a list of 2 values of different kinds', 'a number')
-    """
+    """Return a description of a JSON value, for the message that it holds no table."""
     if isinstance(data, dict):
         names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
         return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
-        return f"a list of {len(data):,} values of different kinds"
+        return f"a list of {len(data):,} values of different kinds" if data else "an empty list"
     return _NOUNS.get(type(data), type(data).__name__)
 
 
@@ -376,9 +350,6 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
     Python SDKs wrap a value that is not an object, because protocol 2025-06-18 allows only objects. FastMCP marks this
     with `x-fastmcp-wrap-result`.
-
-    >>> is_wrapper({"properties": {"result": {"type": "integer"}}}), is_wrapper({"properties": {"a": {}}})
-    (True, False)
     """
     if schema is None or schema.get("x-fastmcp-wrap-result") is True:
         return True
@@ -582,12 +553,9 @@ class Delimited(Rows):
 
 
 def delimited(text: str, expected: str) -> Delimited:
-    r"""Return the rows of a delimited text, with the delimiter that makes the most columns.
+    """Return the rows of a delimited text, with the delimiter that makes the most columns.
 
     In countries with decimal commas, CSV has semicolons, and its MIME type does not say so.
-
-    >>> delimited("id;price\n1;3,5\n2;4\n", ",").delimiter, delimited("a,b\n1,2,3\n", ",").delimiter
-    (';', ',')
     """
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
@@ -630,15 +598,7 @@ class Passage:
 
 
 def passages(text: str) -> list[Passage]:
-    r"""Return the parts of a text that hold tables: the whole text, or some of its paragraphs.
-
-    >>> [found] = passages("Found two:\ncity,degrees\nParis,21\nOslo,7\n\nDone.")
-    >>> found.start, found.end, found.tables[0].head(1)
-    (11, 39, (['city', 'degrees'], [['Paris', '21']]))
-    >>> [found] = passages('Here they are:\n```json\n[{"a": 1}]\n```\n')
-    >>> found.value
-    [{'a': 1}]
-    """
+    """Return the parts of a text that hold tables: the whole text, or some of its paragraphs."""
     value = loads(text)
     if value is not NOT_JSON:
         tables = find_tables(value)
@@ -648,11 +608,7 @@ def passages(text: str) -> list[Passage]:
 
 
 def json_in_text(text: str) -> tuple[int, Any]:
-    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none.
-
-    >>> json_in_text('Error calling tool "query": {"error": "no such table"}')
-    (28, {'error': 'no such table'})
-    """
+    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none."""
     value = loads(text)
     if isinstance(value, dict | list):
         return 0, value
@@ -676,11 +632,7 @@ def _rows_of(text: str, size: int) -> Rows | None:
 
 
 def json_lines(text: str) -> Rows | None:
-    r"""Return the rows of JSON Lines (at least two lines, one object per line), or None.
-
-    >>> json_lines('{"a": 1}\n{"a": 2}\n').count()
-    2
-    """
+    """Return the rows of JSON Lines (at least two lines, one object per line), or None."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
         return None
@@ -689,11 +641,7 @@ def json_lines(text: str) -> Rows | None:
 
 
 def _python_rows(text: str) -> Rows | None:
-    """Return rows written as Python literals, as early servers send them, or None.
-
-    >>> _python_rows("[{'a': None}]").head(1)
-    (['a'], [[None]])
-    """
+    """Return rows written as Python literals, as early servers send them, or None."""
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -874,7 +822,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     if not budget.take("parse", len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
-    if isinstance(value, (dict, list)):
+    if value is None or isinstance(value, (dict, list)):
         return data_part(value, budget)
     parts = passages(text) if value is NOT_JSON else []
     tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
@@ -909,6 +857,8 @@ def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
         return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
+    if data is None or isinstance(data, dict | list):
+        return Part.note(f"The value is {'null' if data is None else describe(data)}.")
     return Part.pre(brief(data, document.display.characters))
 
 
@@ -931,11 +881,7 @@ def _beside(data: Any, rows: Rows) -> str:
 
 
 def members_line(members: Mapping[str, Any]) -> str:
-    r"""Return the first members of an object on one line.
-
-    >>> members_line({"kind": "list", "text": "a\nb"})
-    'kind: list, text: a b'
-    """
+    """Return the first members of an object on one line."""
     shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
     return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
 

@@ -99,11 +99,7 @@ def visible(text: str) -> str:
 
 
 def escaped_json(value: Any, indent: int | None = None) -> str:
-    r"""Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value.
-
-    >>> escaped_json({"host": "p\u0430ypal", "path": "a\u200bb"})
-    '{"host": "p\\u0430ypal", "path": "a\\u200bb"}'
-    """
+    """Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value."""
     written = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     return re.sub(r'"(?:[^"\\]|\\.)*"', _escaped, written)
 
@@ -120,11 +116,7 @@ def _escaped(literal: re.Match[str]) -> str:
 
 
 def outline(text: str, limit: int) -> str:
-    """Return `visible` text; if it is longer than `limit`, its beginning, how much is left out, and its end.
-
-    >>> outline("0123456789" * 6, 12)
-    '01234567 … 48 characters left out … 6789'
-    """
+    """Return `visible` text; if it is longer than `limit`, its beginning, how much is left out, and its end."""
     text = text.replace("\r\n", "\n")
     start, end = ends(text, limit)
     if start == end:
@@ -133,11 +125,7 @@ def outline(text: str, limit: int) -> str:
 
 
 def in_line(text: str, limit: int) -> str:
-    r"""Return the `outline` of a text on one line.
-
-    >>> in_line("a\nb", 80)
-    'a\\nb'
-    """
+    """Return the `outline` of a text on one line."""
     return outline(text, limit).replace("\n", "\\n")
 
 

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
 from mcp_magic.cassette.cassette import deck, examining
-from mcp_magic.cassette.replay import retell
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
@@ -45,15 +44,12 @@ from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
-from mcp_magic.stderr import ErrorLog
-from mcp_magic.trace.trace import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mcp_magic._host import Host
     from mcp_magic.cassette.cassette import Cassette
-    from mcp_magic.cassette.match import Examined
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.stdio import Ending
     from mcp_magic.session.connection import Connection
@@ -204,8 +200,12 @@ class _Examination:
             if self._server is not None:
                 await self._server.put_down()
             raise
-        finally:
-            self._clear_up()
+        finally:  # end what still runs without waiting, so that an interrupt takes effect at once
+            if self._server is not None:
+                self._server.kill()
+            connection = self._connection
+            if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
+                self._host.keep_until_done(asyncio.ensure_future(connection.close()))
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""
@@ -281,15 +281,6 @@ class _Examination:
             note = step.ok if seconds < SLOW_CLOSE_SECONDS else step.warn
             note(f"the session ended in {duration(seconds)}")
 
-    def _clear_up(self) -> None:
-        """End what still runs, without waiting, so that an interrupt takes effect at once."""
-        if self._server is not None:
-            self._server.kill()
-        connection = self._connection
-        if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
-            closing = asyncio.ensure_future(connection.close())
-            self._host.keep_until_done(closing)
-
     # An open session
 
     async def of_session(self, connection: Connection) -> None:
@@ -347,27 +338,19 @@ class _Examination:
 # Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
-def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> Examined | None:
-    """Return the record of the same examination: the first one not used yet, else the last one."""
-    equal = [record for record in cassette.content.examined if record.report.get("call") == call]
-    same = [record for record in equal if record.report.get("title") == title]
-    same = same or [record for record in equal if record.report.get("target") == target]
-    found = next((record for record in same if not record.used), next(iter(same[-1:]), None))
-    if found is not None:
-        found.used += 1
-        cassette.played += 1
-    return found
-
-
-def _replayed(recorded: Examined, host: Host) -> DoctorReport:
-    """Return a recorded report, and add the recorded messages to the trace."""
-    for session in recorded.sessions:
-        recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
-        with ErrorLog() as errlog:
-            recorder.follow(errlog)
-            retell(session, recorder, errlog)
-            recorder.follow(None)
-    return _report(recorded.report)
+def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> dict[str, Any] | None:
+    """Return the line of the same examination: each once, in order, and the last one again."""
+    lines = cassette.content.examined
+    equal = [line for line in lines if line.get("call") == call]
+    same = [line for line in equal if line["title"] == title] or [
+        line for line in equal if line.get("target") == target
+    ]
+    if not same:
+        return None
+    if len(same) > 1:
+        lines.remove(same[0])
+    cassette.played += 1
+    return same[0]
 
 
 def _plain(report: DoctorReport) -> dict[str, Any]:
@@ -422,24 +405,21 @@ async def examine(
     (title, live), where = _called_by(known, target, name, options), _called(target)
     recorded = _recorded(cassette, title, where, call) if cassette.replays else None
     if recorded is not None and not live:
-        return _replayed(recorded, host)
+        return _report(recorded)
     if recorded is None and not (live or cassette.records):
-        titles = listed(dict.fromkeys(str(record.report.get("title")) for record in cassette.content.examined))
+        titles = listed(dict.fromkeys(line["title"] for line in cassette.content.examined))
         has = f"it has those of {titles}" if titles else "it has none"
         missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
         raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-    number = None
-    if recorded is None and cassette.records:
-        number = cassette.content.examinations = cassette.content.examinations + 1
-    token = examining.set(number)
+    token = examining.set(True)
     try:
         report = await _examine(host, known, target, name, call, login, options)
     finally:
         examining.reset(token)
     if recorded is not None:
-        return _report(recorded.report)
-    if number is not None:
-        head = {"doctor": number, "title": report.target, "target": where, "call": call}
+        return _report(recorded)
+    if cassette.records:
+        head = {"title": report.target, "target": where, "call": call}
         cassette.write(cassette.masker.whole({**head, **_plain(report)}))
     return report
 

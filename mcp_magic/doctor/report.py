@@ -81,9 +81,6 @@ class Step:
         self.fail(text, todo)
         return Stop()
 
-    def __repr__(self) -> str:
-        return f"<Step {self.name}: {self.status}>"
-
 
 class DoctorReport:
     """The result of an examination.

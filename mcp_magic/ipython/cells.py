@@ -50,6 +50,7 @@ class Cells:
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None  # output from the context of the latest cell appears below it
         self.started: list[Callable[[], None]] = []  # callbacks that run when a cell begins
+        self.ended: list[Callable[[], None]] = []  # callbacks that run when a cell has ended
         self._ended_at = 0.0
         self._starts()  # the cell that loads the extension is running already
 
@@ -79,6 +80,12 @@ class Cells:
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
         self._ended_at = time.monotonic()
+        for tell in list(self.ended):
+            tell()
+
+    def is_running(self, message: str) -> bool:
+        """Whether the cell of this message still runs."""
+        return message in self._running
 
     @property
     def kernel(self) -> Any:

@@ -304,21 +304,7 @@ PARALLEL = 8  # resources read at the same time
 
 
 async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
-    """Read resources and return their contents as blobs, in the requested order.
-
-    Args:
-        host: The host of the servers.
-        *wanted: URIs, or names of servers for all their listed resources; by default, all resources of open sessions.
-
-    Returns:
-        One blob for each content (a resource may have several): text as `str`, other data as `bytes`, with `mimetype`
-        and `metadata`: `server`, `uri`, `name`, and `source`, LangChain's key for the URI.
-
-    Raises:
-        UnknownServerError: A name is neither a URI nor a server.
-        UnknownResourceError, AmbiguousNameError: No server, or more than one, may have a URI.
-        SessionError: A resource could not be read.
-    """
+    """Read resources and return their contents as blobs, in order; see `NotebookHost.langchain_resources`."""
     asked: list[tuple[Connection, str, str]] = []
     for each in wanted or [connection.name for connection in host.find()]:
         asked += await _asked(host, each)
@@ -350,11 +336,7 @@ async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
 
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
-    """Return the contents of a resource as blobs.
-
-    Raises:
-        InvalidResponseError: The server's data is not base64.
-    """
+    """Return the contents of a resource as blobs."""
     from langchain_core.documents.base import Blob
 
     blobs = []

@@ -140,11 +140,7 @@ _driving = threading.RLock()
 
 
 async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on its loop, which may run on another thread.
-
-    Raises:
-        SessionError: The loop does not run.
-    """
+    """Await `work` on its loop, which may run on another thread; SessionError if the loop does not run."""
     if loop is None or loop is asyncio.get_running_loop():
         return await work
     if not loop.is_running():
@@ -154,11 +150,7 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
 
 
 def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return its result.
-
-    Raises:
-        SessionError: The loop is closed, or it waits for this very call.
-    """
+    """Run `work` to its end and return its result; SessionError if its loop is closed or waits for this very call."""
     try:
         here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
     except RuntimeError:
@@ -280,11 +272,7 @@ class Options:
         return next((seconds for p, seconds in self.timeouts.items() if fnmatchcase(name, p)), self.timeout)
 
     def check(self, names: Iterable[str]) -> None:
-        """Raise for timeouts of unknown tools.
-
-        Raises:
-            UnknownToolError: A pattern matches no name.
-        """
+        """Raise for timeouts of unknown tools."""
         known = list(names)
         for pattern in self.timeouts:
             if not any(fnmatchcase(name, pattern) or name == pattern for name in known):
@@ -297,15 +285,7 @@ def langchain_tools(*connections: Connection, options: Options | None = None, **
     The model reads the content of a message; everything else is in its artifact (see `content.to_content`). A tool's
     error, arguments that do not fit, a refusal and a failed session become messages with `status="error"`. If a program
     calls a tool with arguments alone, they raise `MCPToolException`, which has content and artifact. Calls need the
-    host's consent like an agent's: by default the user is asked.
-
-    Args:
-        *connections: The sessions; after a reconnect, a tool uses the server's new session.
-        options: Options for all calls.
-        **settings: The fields of `Options`, in place of `options`.
-
-    Raises:
-        UnknownToolError: A timeout is for an unknown tool.
+    host's consent like an agent's. `settings` are the fields of `Options`, in place of `options`.
     """
     options = options or Options(**settings)
     offered = [(connection, tool) for connection in connections for tool in connection.catalog.cached("tools")]
@@ -331,11 +311,7 @@ class _Held:
 
 
 def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
-    """Return tools as LangChain tools, without tools for apps only.
-
-    Raises:
-        UnknownToolError: A timeout is for an unknown tool.
-    """
+    """Return tools as LangChain tools, without tools for apps only."""
     offered = [(source, tool) for source, tool in offered if not app_only(tool)]
     options.check(f"{source.name}:{tool.name}" for source, tool in offered)
     names = Names((source.name, tool.name) for source, tool in offered)
@@ -425,19 +401,7 @@ async def spec_tools(
     """Return the tools of a server as LangChain tools that open a session for each call and close it again.
 
     The list of tools is read once, now. While the host has an open session to the same server, calls use that session.
-
-    Args:
-        target: A URL, the path of a server file, a command as a list, the name of a configured server, a server
-            object, or a spec.
-        name: The server's name, for consent and in the names of the tools; by default made from the target.
-        host: The host of sessions and consent; without one, each call opens its own session, and consent denies calls
-            that need an answer of the user.
-        options: Options for all calls.
-        **connecting: Options of the connection, see `Host.connect`.
-
-    Raises:
-        TargetError: The target does not name a server.
-        ConnectError: No session could be opened.
+    Without a host, each call opens its own, and calls that need an answer of the user are denied.
     """
     command = target if isinstance(target, list | tuple) else ()
     spec, default = resolve_target(None if command else target, command=command, **connecting)

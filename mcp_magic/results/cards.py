@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # The card of a tool.
 
 _COLUMNS = ("name", "type", "required", "default", "description")
+MAX_NESTED = 3  # levels of fields inside an argument that a card shows
 
 
 class Changed(Protocol):
@@ -102,7 +103,7 @@ class ToolCard:
 
     @property
     def arguments(self) -> list[dict[str, Any]]:
-        """One row per argument: name, type, required, default, description."""
+        """One row per argument, and per field inside it: name, type, required, default, description."""
         return _rows(schema.root_field(self.tool.input_schema))
 
     @property
@@ -139,14 +140,19 @@ def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
     return Part("\n".join(plain), tag("p", joined([tag("b", name), *([title] if title else []), *badges], " ")))
 
 
-def _rows(root: Field) -> list[dict[str, Any]]:
+def _rows(root: Field, prefix: str = "", depth: int = 0) -> list[dict[str, Any]]:
+    """Return a row for each field, followed by those of the fields inside it, such as `items[].price`."""
     rows = []
     for field in root.children:
+        name = prefix + field.name
         bounds = f"({field.constraints_text})" if field.constraints_text else ""
-        row = {"name": field.name, "type": field.type_text, "required": field.required}
+        row = {"name": name, "type": field.type_text, "required": field.required}
         row["default"] = None if field.default is schema.MISSING else field.default
         row["description"] = f"{field.description} {bounds}".strip()
         rows.append(row)
+        if depth < MAX_NESTED:
+            rows += _rows(field, f"{name}.", depth + 1)
+            rows += _rows(field.item, f"{name}[].", depth + 1) if field.item is not None else []
     return rows
 
 

@@ -28,8 +28,8 @@ MAX_PIXELS = 50_000_000
 
 HEAD = 400_000  # characters of base64 that are searched for an image's size: camera images begin with much metadata
 
-_IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
-"""Images that browsers can show."""
+_IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "svg+xml")}
+"""Images that are shown: browsers can, and `_dimensions` reads their size."""
 
 
 class Media:
@@ -115,24 +115,24 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
     wide, high = _dimensions(media.base64) if family == "image" else (0, 0)
     if wide * high > MAX_PIXELS:
         return _line(f"{media.summary}, {wide:,} x {high:,} pixels, too many to be shown: {how}")
-    url = data_url(media.mime_type, media.base64)
+    url = data_url(media.mime_type, media.base64)  # safe in an attribute
+    if family == "image":
+        html = f'<img src="{url}" alt="{media.summary}">'
+    elif family == "audio":
+        html = f'<audio controls src="{url}"></audio>{note(media.summary)}'
+    else:
+        html = f'<p><a download="document.pdf" href="{url}">{media.summary}</a></p>'
     native = {media.mime_type: url.partition(",")[2]} if media.mime_type in _NATIVE else None
-    return Part(plain=f"[{media.summary}: {how}]", html=_element(family, url, media.summary), native=native, media=True)
+    return Part(plain=f"[{media.summary}: {how}]", html=Markup(html), native=native, media=True)
 
 
 def _dimensions(data: str) -> tuple[int, int]:
-    """Return the width and height in an image's header, for formats that can pack many pixels into few bytes; else 0.
-
-    >>> _dimensions("iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQ")
-    (50000, 50000)
-    """
+    """Return the width and height in an image's header; (0, 0) if it has none."""
     text = "".join(data.split())[:HEAD]
     try:
         head = decode(text[: len(text) // 4 * 4])
     except InvalidResponseError:
         return 0, 0
-    if head.startswith(b"\0\0\1\0") and b"\x89PNG" in head:  # an icon
-        head = head[head.index(b"\x89PNG") :]
     if head.startswith(b"\x89PNG") and len(head) >= 24:
         return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     if head.startswith(b"GIF8") and len(head) >= 10:
@@ -171,15 +171,6 @@ def too_large(summary: str, how: str) -> Part:
 
 def _line(text: str) -> Part:
     return Part(plain=f"[{text}]", html=note(text))
-
-
-def _element(family: str, url: str, summary: str) -> Markup:
-    """Return the HTML element for a URL from `data_url`, which has checked that the URL is safe in an attribute."""
-    if family == "image":
-        return Markup(f'<img src="{url}" alt="{summary}">')
-    if family == "audio":
-        return Markup(f'<audio controls src="{url}"></audio>{note(summary)}')
-    return Markup(f'<p><a download="document.pdf" href="{url}">{summary}</a></p>')
 
 
 # The content blocks of MCP. `CONTENT` alone knows the types; for a new type, `register` a `Content`.
@@ -236,20 +227,12 @@ def to_media(block: Any) -> Media | None:
 
 
 def is_json(mime_type: str) -> bool:
-    """Return whether a MIME type means JSON (RFC 6839).
-
-    >>> is_json("application/json"), is_json("application/geo+json"), is_json("text/plain")
-    (True, True, False)
-    """
+    """Return whether a MIME type means JSON (RFC 6839)."""
     return mime_type in ("application/json", "text/json") or mime_type.endswith("+json")
 
 
 def read_line(uri: str, server: str = "") -> str:
-    """Return the `%mcp` line that reads a resource, as a comment if its URI cannot be typed.
-
-    >>> read_line("file:///a b.txt", "fs")
-    "%mcp read 'file:///a b.txt' --server fs"
-    """
+    """Return the `%mcp` line that reads a resource, as a comment if its URI cannot be typed."""
     of = f" --server {shlex.quote(server)}" if server else ""
     word = as_word(uri)
     return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
@@ -296,10 +279,9 @@ def titled_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
 
 
 def _embedded_message(block: Any) -> dict[str, Any]:
-    media = resource_media(block.resource)
-    if media is not None and not hasattr(block.resource, "text"):
-        return _media_message(media)
-    return {"type": "text", "text": block.resource.text}
+    if hasattr(block.resource, "text"):
+        return {"type": "text", "text": block.resource.text}
+    return _media_message(Media(block.resource.blob, block.resource.mime_type))
 
 
 # Handlers of the other blocks.

@@ -284,11 +284,7 @@ def _in_json(text: str) -> tuple[str, bool]:
 
 
 def _words(value: Any, depth: int = 0) -> str:
-    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects.
-
-    >>> _words({"error": {"code": -1, "message": "no such table"}}), _words({"detail": [{"msg": "Field required"}]})
-    ('no such table', 'Field required')
-    """
+    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and depth <= _DEEPEST:
@@ -304,11 +300,6 @@ def repeats(texts: list[str], structured: Any, data: Any) -> bool:
 
     The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
     MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-
-    >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
-    True
-    >>> repeats(["2 rows"], {"rows": 2}, {"rows": 2})
-    False
     """
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
@@ -331,16 +322,9 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    r"""Whether the structured content is only the text under a name (as from the filesystem server).
+    """Whether the structured content is only the text under a name (as from the filesystem server).
 
     If the text has several lines, other members with plain values may stand beside it.
-
-    >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
-    (True, False)
-    >>> names_the_text(["two\nlines"], {"kind": "page", "text": "two\nlines"})
-    True
-    >>> names_the_text(["Ada"], {"name": "Ada", "age": 36})
-    False
     """
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
@@ -355,8 +339,6 @@ def argument_value(data: Any, texts: list[str], type_: str) -> Any:
 
     >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
     ([1, 2], '[1, 2]')
-    >>> argument_value(None, ["tea"], "any")
-    'tea'
     """
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
@@ -652,7 +634,7 @@ class ToolResult(_Result):
             beside = members_line({name: value for name, value in structured.items() if value not in self.texts})
             parts += [Part.note(beside)] if beside else []
         if not parts:
-            parts.append(verbatim_part("(empty result)", budget))
+            parts.append(Part.note("The result is empty."))
         if self.filled:
             given = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
@@ -756,7 +738,7 @@ class ResourceResult(_Result):
         """Return the parts to display, within `budget` if the display holds more than this result."""
         show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part.line("(empty resource)")]
+        return parts or [Part.note("The resource is empty.")]
 
 
 def _bytes(content: Any) -> bytes:
@@ -845,7 +827,7 @@ class PromptResult:
         described = shorten(self.description, 500)
         heading = [Part.note(described)] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
-        return parts or [Part.line("(no messages)")]
+        return parts or [Part.note("The prompt has no messages.")]
 
     def _turn(self, message: Any, budget: Budget) -> Part:
         """Return one message under its role."""

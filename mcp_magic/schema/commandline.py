@@ -63,13 +63,7 @@ class Item:
 
 
 def read_item(written: str, *, objects: bool = True) -> Item:
-    """Parse one argument; without `objects`, `$variable` and `{expression}` are text.
-
-    >>> read_item("a.b:=[1]")
-    Item(parts=('a', 'b'), source='json', text='[1]')
-    >>> read_item("n={x + 1}")
-    Item(parts=('n',), source='python', text='x + 1')
-    """
+    """Parse one argument; without `objects`, `$variable` and `{expression}` are text."""
     if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
         return whole
     parts, end, is_json = _read_name(written)
@@ -119,13 +113,7 @@ def is_stray(word: str) -> bool:
 
 
 def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
-    """Return the error for a stray word, which shows the quoted text to type instead.
-
-    >>> print(stray_error(["query=Ada", "Lovelace"], 1))
-    cannot read 'Lovelace' as an argument; quote it: query='Ada Lovelace'
-    >>> print(stray_error(["query", "=", "Ada"], 0))
-    cannot read 'query' as an argument; without spaces around the =: query=Ada
-    """
+    """Return the error for a stray word, which shows the quoted text to type instead."""
     problem = f"cannot read {shorten(words[index])!r} as an argument"
     if index + 1 < len(words) and words[index + 1].startswith(("=", ":=")):
         equals, _, first = words[index + 1].partition("=")
@@ -198,31 +186,19 @@ def _is_json(value: str) -> bool:
 
 
 def escape_name(name: str) -> str:
-    r"""Escape a property's name so that `read_item` reads it back as one part.
-
-    >>> escape_name("a.b")
-    'a\\.b'
-    """
+    """Escape a property's name so that `read_item` reads it back as one part."""
     escaped = re.sub(r"[\\.=]|:(?==|$)", r"\\\g<0>", name)
     # A leading dash would make it an option; a leading `$` or `{` could make it all arguments.
     return f"\\{escaped}" if escaped[:1] in ("-", "$", "{") else escaped
 
 
 def escape_text(text: str) -> str:
-    r"""Escape a text so that `read_item` reads it back unchanged.
-
-    >>> escape_text("$5"), escape_text("5 $")
-    ('\\$5', '5 $')
-    """
+    """Escape a text so that `read_item` reads it back unchanged."""
     return f"\\{text}" if re.match(r"\\*[${@]", text) else text
 
 
 def escape_word(text: str) -> str:
-    r"""Escape a text so that a command reads it back unchanged, not as a variable or an expression.
-
-    >>> escape_word("{x}"), escape_word("$x"), escape_word("note://{x}")
-    ('\\{x}', '\\$x', 'note://{x}')
-    """
+    """Escape a text so that a command reads it back unchanged, not as a variable or an expression."""
     return f"\\{text}" if REFERENCE.fullmatch(text.lstrip("\\")) else text
 
 
@@ -373,7 +349,7 @@ def _json(text: str, path: str) -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        raise ArgumentsError(f"{path}: what follows := is not JSON: {error}; for text write {path}=text") from None
+        raise ArgumentsError(f"{path}: the value after := is not JSON: {error}; for text write {path}=text") from None
 
 
 def _evaluated(source: str, reader: _Reader, path: str) -> Any:
@@ -440,16 +416,11 @@ def call_line(
     *,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
+    """Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
 
     If the name of an argument cannot be typed, one JSON object gives all; if the tool's cannot, the line is a comment.
     With a schema, each argument gets the simplest spelling that reads back. Without one, only a text that cannot be
     mistaken for another type is written as text.
-
-    >>> call_line("math:add", {"a": 1, "note": "it's"})
-    '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
-    >>> call_line("math:add", {"a": 1}, schema={"properties": {"a": {"type": "integer"}}})
-    '%mcp call math:add a=1'
     """
     if all(map(str.isprintable, arguments)):
         items = [item for name, value in arguments.items() for item in _items(name, value, schema)]
@@ -459,13 +430,10 @@ def call_line(
 
 
 def line_or_comment(line: str, *, typed: bool = True) -> str:
-    r"""Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
+    """Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
 
     A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
     make the line differ from what the user sees.
-
-    >>> line_or_comment("%mcp read 'a\n!rm x'")
-    "# cannot be typed: %mcp read 'a\\n!rm x'"
     """
     if typed and line.isprintable():
         return line
@@ -474,20 +442,12 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
 
 
 def as_word(text: str) -> str | None:
-    r"""Return a text as one word that a command reads back unchanged; None if it cannot be typed.
-
-    >>> as_word("note://x"), as_word("{x}"), as_word("a b"), as_word("--all"), as_word("a\n!rm x")
-    ('note://x', "'\\{x}'", "'a b'", None, None)
-    """
+    """Return a text as one word that a command reads back unchanged; None if it cannot be typed."""
     return shlex.quote(escape_word(text)) if text.isprintable() and not text.startswith("-") else None
 
 
 def as_command(words: Iterable[str]) -> str:
-    r"""Return a command as typed after `--`; its words are read back unchanged.
-
-    >>> as_command(["python", "my server.py", "-v", "{x}"])
-    "python 'my server.py' -v '\\{x}'"
-    """
+    """Return a command as typed after `--`; its words are read back unchanged."""
     return " ".join(shlex.quote(escape_word(word)) for word in words)
 
 

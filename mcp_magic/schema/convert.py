@@ -18,6 +18,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
+from contextlib import suppress
 from typing import Any, Literal
 
 from mcp_magic.errors import ArgumentsError
@@ -32,7 +33,7 @@ from mcp_magic.schema.resolve import is_number
 
 @functools.lru_cache(maxsize=256)
 def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
-    """Return what makes objects of a class plain, or None; values inside may still need conversion."""
+    """Return the function that makes objects of a class plain, or None; values inside may still need conversion."""
     for each in kind.__mro__:
         library = each.__module__.partition(".")[0]
         convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
@@ -208,16 +209,8 @@ MAX_DIGITS = 4_300  # digits of the longest integer that Python's json writes (`
 
 
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
-    """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged.
-
-    >>> json_arguments({"days": (1, 2)})
-    {'days': [1, 2]}
-    """
-    try:
-        unchanged = _holds_json(arguments)
-    except RecursionError:
-        unchanged = False
-    if unchanged:
+    """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged."""
+    if _is_json(arguments):
         return arguments  # type: ignore[return-value]
     root = root_field(schema)
     converted: dict[str, Any] = {}
@@ -241,9 +234,6 @@ def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any
 
     Takes numbers, texts, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic models, numpy
     arrays, DataFrames, pictures and results of this package. `path` is its name in the ArgumentsError for others.
-
-    >>> to_json_value({"when": datetime.date(2026, 1, 2), "size": 2**80})
-    {'when': '2026-01-02', 'size': 1208925819614629174706176}
     """
     field = field or _ANYTHING
     path = path or field.name or "value"
@@ -292,7 +282,9 @@ def _container(value: Any, field: Field, path: str) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
         return _object(value._asdict(), field, path)
     if isinstance(value, Set):
-        return _array(_ordered(value), field, path)
+        with suppress(TypeError):  # members that cannot be compared stay in their order
+            value = sorted(value)
+        return _array(value, field, path)
     if isinstance(value, Sequence | ValuesView | collections.deque):
         return _array(value, field, path)
     data = _picture(value, field)
@@ -318,6 +310,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _holds_json(value: Any) -> bool:
+    """Return whether a dict or list can be sent unchanged."""
     items = value
     if type(value) is dict:
         for key in value:
@@ -382,14 +375,6 @@ def _array(value: Iterable[Any], field: Field, path: str) -> list[Any]:
 
 def _inner(field: Field, key: str | int) -> Field:
     return (None if field.kind == "any" else field.at(key)) or _ANYTHING
-
-
-def _ordered(value: Set[Any]) -> list[Any]:
-    """Return a set as a list, sorted if its members can be compared, so that the order is stable."""
-    try:
-        return sorted(value)
-    except TypeError:
-        return list(value)
 
 
 def _finite(value: float, field: Field, path: str) -> float | None:
@@ -491,10 +476,6 @@ def from_text(text: str, field: Field) -> Any:
 
     A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
     (write the word itself as JSON, `name:='"null"'`).
-
-    >>> from mcp_magic.schema.fields import root_field
-    >>> from_text("12", root_field({"type": ["integer", "null"]})), from_text("12", root_field({"type": "string"}))
-    (12, '12')
     """
     if text == "null" and field.nullable:
         return None
@@ -536,10 +517,10 @@ def _read_number(text: str, field: Field) -> int | float:
 
 
 def _read_boolean(text: str, field: Field) -> bool:
-    value = _WORDS.get(text.strip().lower())
-    if value is None:
-        raise UnfitText
-    return value
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise UnfitText from None
 
 
 def _read_choice(text: str, field: Field) -> Any:
@@ -550,20 +531,13 @@ def _read_choice(text: str, field: Field) -> Any:
     for value, label in field.choices:
         if label == text:
             return value
+    readings = [_WORDS[text.lower()]] if text.lower() in _WORDS else []
+    with suppress(ValueError):
+        readings.append(read_json(text))
     for value, _ in field.choices:
-        if not isinstance(value, str) and _reads_as(text, value):
+        if not isinstance(value, str) and any(type(read) is type(value) and read == value for read in readings):
             return value
     raise UnfitText
-
-
-def _reads_as(text: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return _WORDS.get(text.lower()) is value
-    try:
-        read = read_json(text)
-    except ValueError:
-        return False
-    return type(read) is type(value) and bool(read == value)
 
 
 def _read_array(text: str, field: Field) -> list[Any]:
@@ -608,16 +582,10 @@ def _takes(field: Field, text: str) -> bool:
     """Return whether the text itself is a value of the field."""
     if field.kind in ("enum", "const"):
         return any(value == text for value, _ in field.choices if isinstance(value, str))
-    schema = field.schema
-    low, high = schema.get("minLength"), schema.get("maxLength")
-    long_enough = not is_number(low) or len(text) >= low
-    short_enough = not is_number(high) or len(text) <= high
-    return bool(
-        long_enough
-        and short_enough
-        and fits_format(text, field.format)
-        and matches(schema.get("pattern"), text) is not False
-    )
+    low, high = field.schema.get("minLength"), field.schema.get("maxLength")
+    if (is_number(low) and len(text) < low) or (is_number(high) and len(text) > high):
+        return False
+    return fits_format(text, field.format) and matches(field.schema.get("pattern"), text) is not False
 
 
 _READERS: dict[str, Callable[[str, Field], Any]] = {

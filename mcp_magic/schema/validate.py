@@ -45,11 +45,7 @@ MAX_PROBLEMS = 3  # problems in one error message; a longer list would not be re
 
 
 def is_secret(path: str, field: Field | None = None) -> bool:
-    """Return whether to mask the value of an argument.
-
-    >>> is_secret("api_key"), is_secret("login.password"), is_secret("max_tokens")
-    (True, True, False)
-    """
+    """Return whether to mask the value of an argument."""
     is_marked = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
     return is_marked or is_secret_name(path)
 
@@ -76,11 +72,7 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
-    """Return a value as a message shows it: at most 60 characters, secrets masked.
-
-    >>> shown({"user": "me", "password": "pw"}), shown(None), shown("x", secret=True)
-    ("{'password': '***', 'user': 'me'}", 'null', '***')
-    """
+    """Return a value as a message shows it: at most 60 characters, secrets masked."""
     return MASK if secret else shorten(_Short().repr(value))
 
 
@@ -88,11 +80,9 @@ def unfit(path: str, field: Field, value: Any) -> str:
     """Return the message for a value that does not fit its field."""
     got = shown(value, secret=is_secret(path, field))
     hint = ""
-    if isinstance(value, str) and field.kind in ("enum", "union") and got != MASK:
-        hint = did_you_mean(value, [word for word, _ in field.choices if isinstance(word, str)]).replace(
-            " Did", ". Did"
-        )
-    return f"{path}: expected {expected(field)}, got {got}{hint}"
+    if isinstance(value, str) and got != MASK:
+        hint = did_you_mean(value, [word for word, _ in field.choices if isinstance(word, str)])
+    return f"{path}: expected {expected(field)}, got {got}{'.' if hint else ''}{hint}"
 
 
 def unknown(names: list[str], field: Field, path: str = "") -> str:
@@ -125,8 +115,6 @@ _COVERED = frozenset(
 
 MAX_NAME = 120  # characters of a name that a message shows
 MAX_MISSING = 20  # missing names that a message lists
-
-"""Values inside a list or object that are searched for a secret; a larger one is not quoted."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +296,8 @@ def schema_problem(schema: Any, cls: type[Validator] | None = None) -> Validatio
     """
     from jsonschema.exceptions import best_match
 
-    validator = _metaschema_validator(cls or _draft_of(schema))
+    cls = cls or _draft_of(schema)
+    validator = _bounded(cls, named=True)(cls.META_SCHEMA)
     try:
         with limited_steps(None):
             problem: ValidationError | None = best_match(validator.iter_errors(schema))
@@ -324,12 +313,6 @@ def _draft_of(schema: Any) -> type[Validator]:
     named = isinstance(schema, dict) and isinstance(schema.get("$schema"), str)
     found: type[Validator] = validator_for(schema, default=Draft202012Validator) if named else Draft202012Validator
     return found
-
-
-@functools.cache
-def _metaschema_validator(cls: type[Validator]) -> Validator:
-    validator: Validator = _bounded(cls, named=True)(cls.META_SCHEMA)
-    return validator
 
 
 @functools.cache
@@ -483,12 +466,7 @@ _DRAFTS = ("2020-12/schema", "2019-09/schema", "draft-07/schema")
 
 
 def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
-    """Compile a schema into a function that returns True if a value surely fits, False if that is unknown.
-
-    >>> fits = native_check({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}})
-    >>> fits({"n": 3}), fits({"n": 0}), fits({"n": True})
-    (True, False, False)
-    """
+    """Compile a schema into a function that returns True if a value surely fits, False if that is unknown."""
     try:
         reading = _Reading(copy.deepcopy(schema))
         steps = reading.steps(reading.root, MAX_LEVELS)
@@ -684,10 +662,6 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     An unlisted name is a mistake too, unless the schema allows more names (`additionalProperties`,
     `patternProperties`) or lists none. An invalid schema or a reference to another document is left to the server:
     nothing is fetched. The compiled form of a schema is cached by `id`, so pass the same object each time.
-
-    >>> check_arguments({"n": "x"}, {"properties": {"n": {"type": "integer"}}})
-    Traceback (most recent call last):
-    mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
     """
     if problems := argument_problems(arguments, schema):
         raise together(_joined(problems))

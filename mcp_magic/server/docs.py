@@ -197,12 +197,12 @@ def quoted(text: str) -> str:
 def _plain(text: str) -> str:
     """Return Markdown that is harmless in dialects too (formulas, attributes)."""
     text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
-    return _BRACED.sub(_without_attributes, text)
 
+    def without_attributes(found: re.Match[str]) -> str:
+        before, equals, rest = found[0].rpartition("=")
+        return before.replace("{", "&#123;") + equals + rest
 
-def _without_attributes(found: re.Match[str]) -> str:
-    before, equals, rest = found[0].rpartition("=")
-    return before.replace("{", "&#123;") + equals + rest
+    return _BRACED.sub(without_attributes, text)
 
 
 def _without_headings(lines: list[str]) -> list[str]:

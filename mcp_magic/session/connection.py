@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -15,7 +16,7 @@ from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, InFlightRequest, QuestionQueue, current_attempt, is_repeatable
+from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
@@ -472,24 +473,24 @@ class Connection:
         remarks: list[str] = []
         begun: Position | None = None
 
-        async def send(client: Client) -> CallToolResult:
+        def check(raw: CallToolResult, attempt: Attempt) -> None:
             nonlocal begun
-            begun = current_attempt.get().begun  # type: ignore[union-attr]  # the sender has set it
-            raw = await client.call_tool(tool, dict(given))
+            begun = attempt.begun
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
                 self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), shown=True, once=True)
                 remarks.append(remark)
-            return raw
 
         session = self._supervisor.known
         version = session.protocol_version if session is not None else None
         with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
-            raw = await self._sender.send_call(
+            raw: CallToolResult = await self._sender.send(
                 f"{self.name}:{tool}",
-                send,
+                methodcaller("call_tool", tool, dict(given)),
                 timeout,
-                elicitor,
+                is_call=True,
+                check=check,
+                elicitor=elicitor,
                 prepared=prepared,
                 on_progress=on_progress,
                 max_total=max_total_timeout,
@@ -536,10 +537,11 @@ class Connection:
         """
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
-        raw = await self._sender.send_call(
+        raw = await self._sender.send(
             f"{self.name}: {uri}",
             lambda client: client.read_resource(str(uri)),
             timeout,
+            is_call=True,
             max_total=max_total_timeout,
             harmless=True,
             wait_if_busy=wait_if_busy,
@@ -558,7 +560,7 @@ class Connection:
         schema.check_text(str(uri), "the URI")
         what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
         check_announces(await self._sender.open_client(), self.name, uri)
-        return await self._sender.send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
+        return await self._sender.send(what, lambda client: adding(client, str(uri)), self.spec.timeout, is_call=True)
 
     async def prompt(
         self,
@@ -588,10 +590,11 @@ class Connection:
         schema.check_text(given, prompt)
         started = time.perf_counter()
         what = f"{self.name}:{prompt}"
-        raw = await self._sender.send_call(
+        raw = await self._sender.send(
             what,
             lambda client: client.get_prompt(prompt, given),
             timeout,
+            is_call=True,
             max_total=max_total_timeout,
             harmless=True,
         )
@@ -668,8 +671,8 @@ class Connection:
             return client.session.send_request(request, answer)
 
         what = f"{self.name}: {method}"
-        found: dict[str, Any] = await self._sender.send_call(
-            what, send, timeout, max_total=max_total_timeout, pages=False
+        found: dict[str, Any] = await self._sender.send(
+            what, send, timeout, is_call=True, max_total=max_total_timeout, pages=False
         )
         return found
 

@@ -174,9 +174,7 @@ async def discover_only(client: Client) -> None:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.1  # seconds between two looks at a process's output
-
-LOOKS = 20  # how often a silent URL is tried: a server may name it before it listens there
+LOOK_SECONDS = 0.25  # seconds between two looks at a process's output and at the URLs in it
 
 CONFIRM_SECONDS = 0.5  # seconds that a server which answers at a URL still has to answer over its output
 
@@ -236,16 +234,17 @@ async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], en
 
 async def _found(heard: Callable[[], str]) -> str:
     """Return the URL at which an MCP server answers, as soon as one does."""
-    asked: list[str] = []
-    looks = 0
-    while True:
+    while not addresses(heard()):
         await asyncio.sleep(LOOK_SECONDS)
-        if (named := addresses(heard())) != asked:
-            asked, looks = named, LOOKS
-        if named and looks:
-            looks -= 1
-            if url := await _answering(named):
-                return url
+    import httpx2
+
+    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:  # no proxy
+        while True:
+            for url in addresses(heard()):
+                with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
+                    if await _speaks(client, url):
+                        return url
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def named_url(text: str) -> str:
@@ -274,18 +273,6 @@ def addresses(text: str) -> list[str]:
         bare = url.count("/") == 2
         found += [url, *(f"{url}{path}" for path in _PATHS if bare)]
     return list(dict.fromkeys(found))
-
-
-async def _answering(urls: list[str]) -> str:
-    """Return the first URL at which an MCP server answers, or "". Uses no proxy and follows no redirect."""
-    import httpx2
-
-    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
-        for url in urls:
-            with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
-                if await _speaks(client, url):
-                    return url
-    return ""
 
 
 async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:

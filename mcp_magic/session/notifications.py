@@ -230,7 +230,7 @@ class Notices:
                 await self.logs.begin(client)
                 stack.push_async_exit(opening.pop_all())
 
-        await InFlightRequest(timeout, what="the handshake").wait(enter(), [])  # its clock stops during a log-in
+        await InFlightRequest(seconds=timeout).wait(enter(), [])  # its clock stops during a log-in
         async with stack:
             # Only cancelled, not awaited: if the transport failed, this task's own scope is cancelled, and an await
             # would keep the client from being left.

@@ -11,15 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import current_attempt
-from mcp_magic.protocol import is_closed
+from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
+from mcp_magic.inflight import InFlightRequest, current_attempt
+from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
 from mcp_magic.session.negotiation import Negotiation, unless_listening
 from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
-from mcp_magic.session.wire import Event, Place, Wire
+from mcp_magic.session.wire import Event, Place, Wire, text_of
 from mcp_magic.stderr import terminate
 
 if TYPE_CHECKING:
@@ -297,6 +297,15 @@ class Supervisor:
             self._ready.set_exception(failed)
             self._ready.exception()  # retrieved, so that asyncio does not report it
 
+    def _owner_ended(self, owner: asyncio.Task[None]) -> None:
+        """Fail what still waits for a session, in case the owner task ended by an error that it does not handle."""
+        if owner is not self.owner or owner.cancelled() or (error := owner.exception()) is None:
+            return
+        text = f"{self._place.name}: {self.spec.where} failed: {type(error).__name__}: {text_of(error, self._place)}"
+        self._lost = SessionClosedError(text)
+        self._refuse(self._lost if self._sessions else ConnectError(text))
+        self._become(State.LOST)
+
     def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
         """Note what a transport or a request has learned about a session, by default the present one."""
         if event is Event.FORGOTTEN:
@@ -370,13 +379,20 @@ class Supervisor:
         self._begin()
         assert self._ready is not None
         started = time.perf_counter()
-        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {self._place.name}")
+        name, reports = self._place.name, self._services.reports
+        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}")
+        self.owner.add_done_callback(self._owner_ended)
+        does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
         try:
-            await asyncio.shield(self._ready)
-        except asyncio.CancelledError:
+            with InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line):
+                await asyncio.shield(self._ready)
+        except (asyncio.CancelledError, CallCancelledError) as error:
             self._then = _Then.CLOSE
             self._become(State.CLOSED)
             self.owner.cancel()  # it ends its server by itself; the interrupted caller does not wait for that
+            if isinstance(error, CallCancelledError):
+                with without_context:
+                    raise CallCancelledError(f"{name}: not connected: cancelled.") from None
             raise
         self.connect_seconds = time.perf_counter() - started
 
@@ -433,6 +449,7 @@ class Supervisor:
         finally:
             self.known = None
             await self._catalog.close()
+            self._recorder.trace.settle()
             self._finish(failure)
 
     async def _hold(self) -> BaseException | None:

@@ -66,6 +66,11 @@ class Place:
             said += not_passed_on(written, self.spec.env, "connect")
         return "".join(f"\n  {line}" for line in said)
 
+    def last_line(self) -> str:
+        """Return the last line of its stderr, secrets masked, or ""."""
+        lines = self.stderr().strip().splitlines()
+        return lines[-1] if lines else ""
+
     def heard(self) -> str:
         """Return all output of its process: stderr, and stdout lines that are no messages."""
         return "\n".join([self.stderr(), *(self.wire.garbage if self.wire else [])])

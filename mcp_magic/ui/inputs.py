@@ -487,13 +487,13 @@ _ANYTHING = root_field(True)
 
 
 class _Row(NamedTuple):
-    """A value that can be removed, with its widgets; an item of a list also has a number, and buttons to move it."""
+    """A value that can be removed, with its widgets; an item of a list also has its number."""
 
     entry: Entry
     widget: Any
     scope: WidgetScope
     number: Any = None
-    buttons: tuple[Any, ...] = ()
+    remove: Any = None
 
 
 class Names:
@@ -604,10 +604,7 @@ def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
     return inner is not None and matches(inner, value, depth + 1)
 
 
-# Arrays: items to add, remove and move.
-
-_BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash", "remove {}"))
-"""Icon and tooltip of each button of an item."""
+# Arrays: items to add and remove.
 
 
 @register("array", rank=0)
@@ -664,25 +661,11 @@ class ArrayInput(Input):
         self._changed()
 
     def _removed(self, row: _Row) -> None:
-        self._put([other for other in self._rows if other is not row])
-
-    def _moved(self, row: _Row, by: int) -> None:
-        rows = list(self._rows)
-        position = rows.index(row)
-        if 0 <= position + by < len(rows):
-            rows.insert(position + by, rows.pop(position))
-            self._put(rows)
-
-    def _put(self, rows: list[_Row]) -> None:
-        """Show these rows; the items of a tuple get the fields of their new positions."""
-        if self.field.prefix:
-            self.set([row.entry.get() for row in rows])
-        else:
-            dropped = [row for row in self._rows if row not in rows]
-            self._rows = rows
-            self._arrange()
-            for row in dropped:
-                row.scope.close()
+        self._rows.remove(row)
+        if self.field.prefix:  # the items of a tuple get the fields of their new positions
+            self.set([other.entry.get() for other in self._rows])
+        self._arrange()
+        row.scope.close()
         self._changed()
 
     def _make(self, index: int) -> _Row:
@@ -690,20 +673,16 @@ class ArrayInput(Input):
         scope = self.scope.part()
         entry = Entry(field, self._within.inside(scope, self._item), has_label=False)
         number = scope.make(ipywidgets.HTML, "label")
-        row: _Row
-        acts = (lambda: self._moved(row, -1), lambda: self._moved(row, 1), lambda: self._removed(row))
-        buttons = tuple(
-            scope.button("", "", act, "small", icon=icon) for act, (icon, _) in zip(acts, _BUTTONS, strict=True)
+        remove = scope.button("", "", lambda: self._removed(row), "small", icon="trash")
+        row = _Row(
+            entry, scope.make(ipywidgets.HBox, "", children=(number, remove, entry.widget)), scope, number, remove
         )
-        box = scope.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
-        row = _Row(entry, box, scope, number, buttons)
         return row
 
     def _arrange(self) -> None:
         for index, row in enumerate(self._rows):
             row.number.value = note_markup(f"{index}")
-            for button, (_, does) in zip(row.buttons, _BUTTONS, strict=True):
-                button.tooltip = does.format(f"{self._item} {index}")
+            row.remove.tooltip = f"remove {self._item} {index}"
         shown = tuple(row.widget for row in self._rows) or (self._none,)
         self.widget.children = (*shown, self._add)
 
@@ -1087,24 +1066,12 @@ class UnionInput(Input):
     def _chosen(self, change: Any) -> None:
         if self._quiet:
             return
-        kept = _entered(self._inner) if self._inner is not None else UNSET
         self._show(change["new"])
         if self._inner is not None:
             self._inner.restore()
             if self._inner.get() is UNSET:
                 self._inner.give()
-            self._keep(kept, self._inner)
         self._changed()
-
-    def _keep(self, entered: Any, inner: Entry) -> None:
-        """Copy what was entered into the newly chosen variant, as far as it fits."""
-        if isinstance(entered, dict) and isinstance(begun := inner.get(), dict):
-            fields = {name: inner.field.listed(name) for name in entered}
-            shared = {name: entered[name] for name, each in fields.items() if each and matches(each, entered[name])}
-            if shared:
-                inner.set({**begun, **shared})
-        elif entered is not UNSET and matches(inner.field, entered):
-            inner.set(entered)
 
     def _show(self, number: int) -> None:
         """Show the input of a variant; it is built only now, because variants may contain the union itself."""
@@ -1141,15 +1108,6 @@ class UnionInput(Input):
     def entries(self) -> Iterator[tuple[str | int, Entry]]:
         if self._inner is not None:
             yield from self._inner.input.entries()
-
-
-def _entered(entry: Entry) -> Any:
-    """Return what the user entered: for an object, without properties at their defaults."""
-    value = entry.get()
-    if not isinstance(value, dict):
-        return value
-    defaults = {child.name: child.default for child in entry.field.children}
-    return {name: inner for name, inner in value.items() if defaults.get(name, UNSET) != inner}
 
 
 def _variant(field: Field, value: Any) -> int | None:

@@ -27,13 +27,7 @@ LOG_CHARACTERS = 1000  # characters shown of a log message
 
 SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
-_TRACK = (
-    "display:inline-block;vertical-align:middle;width:12em;height:.7em;margin:0 .6em;border-radius:.35em;"
-    "overflow:hidden;background:var(--jp-layout-color3,rgba(127,127,127,.3))"
-)
-_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
-
-WANDERING = 25  # width, in per cent, of the piece that moves along a bar without a known total, to show activity
+_BAR = "width:12em;margin:0 .6em;vertical-align:middle;accent-color:var(--jp-brand-color1,#1976d2)"
 
 
 class Board:
@@ -138,14 +132,9 @@ def bar_markup(report: Report) -> Markup:
     """Return a call's title, bar and figures on one line."""
     name = one_line(report.title, 120)
     share = report.meter.share
-    style = {"role": "progressbar", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "style": _TRACK}
-    if share is None:
-        start = round(report.seconds * 50) % (100 - WANDERING)
-        fill = tag("span", "", style=f"{_FILL};width:{WANDERING}%;margin-left:{start}%")
-    else:
-        style["aria-valuenow"] = f"{share * 100:.0f}"
-        fill = tag("span", "", style=f"{_FILL};width:{share * 100:.1f}%")
-    return joined([tag("b", name), tag("span", fill, **style), report.words()])
+    done = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
+    bar = tag("progress", "", **done, max="1", style=_BAR, **{"aria-label": name})
+    return joined([tag("b", name), bar, report.words()])
 
 
 def report_line(report: Report) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
+from ipywidgets.widgets.widget_description import DescriptionWidget
 
 from mcp_magic import schema
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
@@ -57,10 +58,12 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "wide": {"width": "min(60em, 97%)"},
     "page": {"width": "min(60em, 97%)", "height": "20em"},
     "label": {"margin": "0", "height": "auto"},
+    "detail": {},  # of one widget, which moves
     "check": {"width": "auto", "margin": "0 0 0 12px"},
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
+    "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
 
@@ -120,9 +123,13 @@ class WidgetScope:
         self._inner.add(inner)
         return inner
 
-    def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
-        """Return a new widget with a layout of `_LAYOUTS`."""
+    def make(self, kind: type[Any], layout: str = "", name: str = "", **traits: Any) -> Any:
+        """Return a new widget with a layout of `_LAYOUTS`; `name` is its label, which only screen readers show."""
         traits["layout"] = self._shared.layout(layout)
+        if issubclass(kind, DescriptionWidget):
+            traits.setdefault("tooltip", "")  # without, the page has title="null"
+            if name:
+                traits["description"], traits["_dom_classes"] = name, ("mcp-named",)
         style = self._shared.styles.get(kind)
         if style is not None:
             traits["style"] = style
@@ -131,9 +138,13 @@ class WidgetScope:
             setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
+        self.adopt(widget)
+        return widget
+
+    def adopt(self, widget: Any) -> None:
+        """Close a widget with the scope that was made elsewhere."""
         self._widgets.append(widget)
         self._shared.count += 1
-        return widget
 
     def button(self, text: str, tooltip: str, do: Callable[[], None], layout: str = "button", **traits: Any) -> Any:
         """Return a button that calls `do`."""
@@ -152,6 +163,16 @@ class WidgetScope:
         self._on_close(self)
         if self._is_whole:
             self._shared.close()
+
+
+def on_enter(field: Any, do: Callable[[], None]) -> None:
+    """Call `do` when the user presses Enter in a text field."""
+
+    def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        if content.get("event") == "submit":
+            do()
+
+    field.on_msg(received)
 
 
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that
@@ -267,6 +288,14 @@ _CONTROLS = (
     "border:1px solid var(--jp-widgets-input-border-color,#999)}"
 )
 
+# Widgets whose kernel has gone: ipywidgets marks each of them by a sign of a broken chain.
+_GONE = ".jupyter-widgets-view>.jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic)"
+_LOST = (
+    f"{_GONE}>*{{display:none!important}}"
+    f"{_GONE}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
+    "color:var(--jp-ui-font-color2,#666)!important;padding:0!important}"
+)
+
 FORM_STYLE = Markup(
     "<style>"
     ".mcp-form{line-height:1.35;color:var(--jp-ui-font-color1,inherit);font-size:var(--jp-ui-font-size1,13px)}"
@@ -275,7 +304,9 @@ FORM_STYLE = Markup(
     ".mcp-form .mcp-hint{white-space:pre-wrap;max-width:60em}"
     ".mcp-form .mcp-needed{color:var(--jp-error-color1,#d32f2f);font-weight:600}"
     ".mcp-form.mcp-problem{color:var(--jp-error-color1,#d32f2f);white-space:pre-wrap}"
-    f"{_CONTROLS}</style>"
+    # the name of an input, for screen readers; beside it stands a label with more
+    ".mcp-named>.widget-label{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
+    f"{_LOST}{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""
 

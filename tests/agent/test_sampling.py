@@ -181,7 +181,6 @@ def test_without_asking_only_the_configured_model_answers(monkeypatch: pytest.Mo
     assert expected.model == "offline"
     assert expected.notes == (
         "the model it would like ('gpt-4o') does not answer: without asking, only the configured model answers",
-        "its priorities (cost 0.2, speed 1) choose nothing: one model is configured",
     )
 
 

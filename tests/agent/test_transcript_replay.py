@@ -81,14 +81,6 @@ async def test_a_thread_is_the_same_after_the_checkpointer() -> None:
     assert Transcript.from_messages(kept)._repr_mimebundle_() == Transcript.from_messages(messages)._repr_mimebundle_()
 
 
-def test_calls_in_the_old_format_are_understood() -> None:
-    calls = [{"id": "1", "type": "function", "function": {"name": "math__add", "arguments": '{"a": 3}'}}]
-    old = BaseMessage(content="", type="ai", additional_kwargs={"tool_calls": calls})
-    replayed = Transcript.from_messages([old, ToolMessage("7", tool_call_id="1")])  # type: ignore[list-item]
-    (one,) = replayed.calls
-    assert (one.name, one.arguments, one.status) == ("math:add", {"a": 3}, "ok")
-
-
 def test_arguments_that_are_no_json_are_shown_as_they_came() -> None:
     calls = [{"id": "1", "type": "function", "function": {"name": "add", "arguments": "{oops"}}]
     replayed = Transcript.from_messages([AIMessage("", additional_kwargs={"tool_calls": calls})])

@@ -160,11 +160,6 @@ def test_a_terminal_gets_nothing_of_what_is_not_shown() -> None:
     assert transcript.complete_texts(0) == [""]
 
 
-def test_an_unknown_segment_is_an_error_that_says_how_many_there_are() -> None:
-    with pytest.raises(IndexError, match="there is no segment 1; there are 1"):
-        told(call("1")).render_segment(1)
-
-
 async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy() -> None:
     picture = await called("pixel")
     block = picture.raw.content[0]

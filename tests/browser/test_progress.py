@@ -26,7 +26,7 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} done:=3 total:=4 text='<b>loading</b>'")
     bar = output(cell).get_by_role("progressbar", name="reports:hold")
     expect(bar).to_be_visible()
-    expect(bar).to_have_attribute("aria-valuenow", "75")
+    expect(bar).to_have_attribute("value", "0.750")
     expect(output(cell)).to_contain_text("3 of 4 (75 %)")
     expect(output(cell)).to_contain_text("<b>loading</b>")
     lab.picture("progress-bar", first=lab.cells.count() - 1)

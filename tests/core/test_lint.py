@@ -254,13 +254,10 @@ async def test_names_that_cannot_be_used(name: str, code: str, says: str) -> Non
     assert says in found.what
 
 
-async def test_names_that_are_there_twice_or_differ_by_case() -> None:
+async def test_names_that_are_there_twice() -> None:
     tools = [Tool(name=name, description="X.", input_schema=EMPTY) for name in ("add", "Add", "sub", "sub")]
     found = await lint(tools=tools)
-    assert [(one.code, one.where) for one in found] == [
-        ("name-duplicate", "tool sub"),
-        ("name-case", "tool Add"),
-    ]
+    assert [(one.code, one.where) for one in found] == [("name-duplicate", "tool sub")]
 
 
 async def test_argument_names_that_models_do_not_take() -> None:

@@ -180,6 +180,15 @@ class Frontend:
             self.models.pop(content["comm_id"], None)
         elif content["data"].get("method") == "update" and content["comm_id"] in self.models:
             self.models[content["comm_id"]].update(content["data"]["state"])
+            self._follow_links(content["comm_id"], content["data"]["state"])
+
+    def _follow_links(self, changed: str, state: dict[str, Any]) -> None:
+        """Copy a value to where a link in the page leads, and send it."""
+        for link in list(self.models.values()):
+            source, target = link.get("source"), link.get("target")
+            if source and target and source[0] == f"IPY_MODEL_{changed}" and source[1] in state:
+                value = {target[1]: state[source[1]]}
+                self._send(target[0].removeprefix("IPY_MODEL_"), {"method": "update", "state": value})
 
     def _open_subshell(self) -> None:
         """JupyterLab makes one subshell for all widgets, when the first of them is opened."""

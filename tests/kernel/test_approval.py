@@ -181,7 +181,7 @@ def test_a_nested_magic_asks_by_input(person: Person) -> None:
 
     [prompt] = person.frontend.answer("y")
 
-    assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways: "
+    assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always: "
     assert person.frontend.finish(cell).lines == ["'Oslo 1'"]
 
 
@@ -190,7 +190,7 @@ def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend: Frontend) -
     sent = "{'password': 'hunter' + '22'}"
     cell = frontend.start(f"r = await host['weather'].call_tool('login', {sent}, asker='agent')\nr.text")
     assert frontend.answer("v", "") == [
-        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [v]iew hidden: ",
+        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always, [v]iew hidden: ",
         "Enter hides it again: ",
     ]
     frontend.answer("y")

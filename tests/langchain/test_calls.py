@@ -285,10 +285,10 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHos
     breaker = Breaker("dying", clock=lambda: now[0])
     connection = await dying(host, log, trust=True)
     await fails(connection, "always_die", breaker=breaker)
-    assert breaker.state == "open"
+    assert breaker.is_open
     now[0] = 30.0
     assert (await call(connection, "pid", {}, breaker=breaker))[0] != ""
-    assert breaker.state == "closed"
+    assert not breaker.is_open
 
 
 @pytest.mark.timed

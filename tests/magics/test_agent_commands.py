@@ -61,7 +61,7 @@ class Notebook:
 async def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Notebook]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
-    threads._memory.clear()
+    threads.memory_threads.cache_clear()
     made = Notebook(tmp_path)
     made.shell.register_magics(made.magics)
     made.shell.Completer.custom_matchers.append(completer(made.shell, made.magics))

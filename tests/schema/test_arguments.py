@@ -154,8 +154,11 @@ def test_an_argument_becomes_what_the_schema_asks_for(items: list[str], argument
             ["tags=[a,", "b]"],
             'cannot read \'b]\' as an argument; a list is JSON: tags=["a", "b"], or Python in braces: tags={[a, b]}',
         ),
-        (["ids:=[1"], "ids: what follows := is not JSON: Expecting ',' delimiter at column 3; for text write ids=text"),
-        (["real:=NaN"], "real: what follows := is not JSON: NaN is not JSON; for text write real=text"),
+        (
+            ["ids:=[1"],
+            "ids: the value after := is not JSON: Expecting ',' delimiter at column 3; for text write ids=text",
+        ),
+        (["real:=NaN"], "real: the value after := is not JSON: NaN is not JSON; for text write real=text"),
         (["whole=" + "9" * 5000], "whole: expected integer, got '" + "9" * 32 + "..." + "9" * 23 + "…"),
     ],
 )

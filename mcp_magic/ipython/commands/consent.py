@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def never_reached(host: Host) -> dict[int, str]:
     """Return the numbers of the rules that never decide, each with the reason."""
-    found = unreached(host.consent.rules, host.consent.definitions)
+    found = unreached(host.consent.rules)
     return {at + 1: f"never reached: rule {before + 1} comes before it" for at, before in found.items()}
 
 
