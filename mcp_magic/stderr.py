@@ -378,6 +378,13 @@ _TRACEBACK = "Traceback (most recent call last)"
 _BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
 """The prefix of lines in an ExceptionGroup's traceback."""
 
+_SOURCE = re.compile(
+    r"\s*(?:File \"(?P<python>[^\"]+)\", line |(?P<node>(?:file://|/|[A-Z]:\\)[^\s:]*):)(?P<line>\d+)$"
+)
+"""Where a syntax error is: Python's last `File` line, and Node's first line."""
+
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+
 _TELLS, _PLAIN, _CHATS = 2, 1, 0
 
 
@@ -421,7 +428,8 @@ class _Reader:
     """Goes through the lines and leaves out those that cannot be a cause."""
 
     def __init__(self) -> None:
-        self._inside = ""  # "frames" or "box" of a traceback, "exception", "usage"
+        self._inside = ""  # "frames" or "box" of a traceback, "source", "exception", "usage"
+        self._source = ""  # the file and line of a syntax error
         self._continued = 0
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
@@ -429,7 +437,10 @@ class _Reader:
         for whole in stderr.splitlines():
             part = whole if whole.startswith("{") else whole[:LOOKED_AT]
             line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
-            if _TRACEBACK in line:
+            if source := _SOURCE.match(line):
+                self._source = f" ({source['python'] or source['node']}, line {source['line']})"
+                self._inside = "frames" if source["python"] else "source"
+            elif _TRACEBACK in line:
                 self._inside = "box" if "╭" in line else "frames"
             elif not self._skips(line):
                 yield from self._ranked(line)
@@ -442,6 +453,9 @@ class _Reader:
             return True
         if not line.strip():
             self._inside = "" if self._inside == "exception" else self._inside
+            return True
+        if self._inside == "source":  # one line of the program
+            self._inside = ""
             return True
         if self._inside == "frames" and not line[0].isspace():
             self._inside, self._continued = "exception", CONTINUED + 1
@@ -460,6 +474,8 @@ class _Reader:
             return
         text, level = _logged(line.strip().strip("│").strip())
         text = text[:LOOKED_AT]
+        if _SYNTAX.match(text):
+            text, self._source = text + self._source, ""
         chats = level == _CHATS or (level is None and _CHATTER.match(text) is not None)
         self._continued -= 1
         if self._inside == "exception" and (chats or self._continued < 0):

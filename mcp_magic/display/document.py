@@ -473,11 +473,6 @@ def aligned(
 
     Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
     is not cut.
-
-    >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
-    name   n
-    a      1
-    bb    10
     """
     problems = [row[-1] for row in rows if row and row[-1] is not None]
     below: list[object] = [None] * len(rows)
@@ -616,7 +611,7 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     hints = tool.annotations if tool is not None else None
     badges: list[Badge] = []
     if tool is not None and app_only(tool):
-        badges.append(Badge("app only", "neutral", "the server offers it to its own app: no model is given it"))
+        badges.append(Badge("app only", "neutral", "only the server's own app uses it; models do not get it"))
     if hints is None or not any(getattr(hints, name) is not None for name in _HINTS):
         return [*badges, NO_HINTS]
     return badges + [Badge(text, kind, f"{who} {meaning}") for text, kind, meaning in _notable(hints)]
@@ -704,11 +699,7 @@ class Budget:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as text, in decimal units.
-
-    >>> size_text(512), size_text(1_234), size_text(52_428_800)
-    ('512 bytes', '1.2 kB', '52.4 MB')
-    """
+    """Return a number of bytes as text, in decimal units."""
     if size < 1000:
         return f"{size} bytes"
     kilobytes = size / 1000

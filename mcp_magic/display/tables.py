@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, listed
 from mcp_magic.display import document
-from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
+from mcp_magic.display.document import Markup, Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
 from mcp_magic.display.text import cut, harmless, one_line
 
@@ -55,16 +55,12 @@ _NAMED = 5  # most members of an object that a message names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows(ABC):
-    """A table found in a value.
-
-    Attributes:
-        single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
-    """
+    """A table found in a value."""
 
     values: Any  # what holds the rows; each subclass has a layout of its own
     names: list[str] | None = None  # the names of the columns, if they stand beside the values
     path: tuple[str, ...] = ()  # names of the members that lead from the value to the rows
-    single: bool = False
+    single: bool = False  # whether it is one object read as a row: `.df` returns it, but no table is displayed
     keyed: bool = False  # whether the rows are members of an object, whose names are the first column
     weak: bool = False  # whether a list of objects beside these rows is preferred as the table
 
@@ -834,13 +830,10 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
 def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
     """Return a table between the texts before and after it."""
     around = [text[: passage.start].strip(), text[passage.end :].strip()]
-    prose = sum(map(bool, around))
-    share = replace(budget, bytes=budget.bytes // (1 + prose))
+    share = replace(budget, bytes=budget.bytes // (1 + sum(map(bool, around))))
     table = rows_part(passage.tables[0], share) if passage.value is NOT_JSON else data_part(passage.value, share, how)
-    if not prose:
-        return table
-    before, after = (verbatim_part(words, share, how) if words else None for words in around)
-    return Part.stack(*(part for part in (before, table, after) if part is not None), gap="\n\n")
+    before, after = (verbatim_part(words, share, how) if words else Part("", Markup()) for words in around)
+    return Part.stack(before, table, after, gap="\n\n")
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
@@ -911,13 +904,7 @@ def _cell(value: Any) -> Any:
 
 
 def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
-    """Return the line below a table: its size, and `.df` if not all rows and columns are shown.
-
-    >>> _caption(2, 2, 3, 3)
-    '2 rows x 3 columns'
-    >>> _caption(100_000, 20, 30, 20)
-    '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
-    """
+    """Return the line below a table: its size, and `.df` if not all rows and columns are shown."""
     if total is not None and shown >= total and columns <= across:
         return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"

@@ -237,7 +237,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
             found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
-                offer.todo = "hosts lose the whole list; fix the named part"
+                offer.todo = "fix the named part: hosts reject the whole list because of it"
             break
         offer.pages += 1
         offer.items += asked.result[listed_by.member]

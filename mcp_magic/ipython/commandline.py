@@ -296,7 +296,8 @@ def help_for_one(command: Command) -> Text:
     if does.takes_body and not command.title:
         head += f"\n%%mcp {command.name} ...   with a cell below"
     parts = [head, f"{command.summary}."]
-    parts += [textwrap.fill(text, width) for text in does.details.split("\n\n") if text]
+    for text in filter(None, does.details.split("\n\n")):
+        parts.append("\n".join(textwrap.fill(line, width) for line in text.split("\n")))
     parts += [arguments] if arguments else []
     if does.examples:
         parts.append("examples:\n" + "\n".join(f"  {example}" for example in does.examples))

@@ -218,17 +218,29 @@ _ASKED = re.compile(r"(?P<before>\s*(?:[^\W\d]\w*\s*=\s*)?)%{1,2}mcp\s+(?P<name>
 
 
 def help_asked(lines: list[str]) -> list[str]:
-    """Turn a cell of `%mcp SUBCOMMAND?` into `%mcp SUBCOMMAND --help`; for `ip.input_transformers_cleanup`.
-
-    An empty `%%mcp_server` or `%%mcp_agent` cell becomes a line, whose error says what to write below it: IPython would
-    advise to leave out one `%`.
-    """
-    if lines and lines[0].startswith(("%%mcp_server", "%%mcp_agent")) and not "".join(lines[1:]).strip():
-        return [lines[0].removeprefix("%")]
+    """Turn a cell of `%mcp SUBCOMMAND?` into `%mcp SUBCOMMAND --help`; for `ip.input_transformers_cleanup`."""
     found = _ASKED.fullmatch(lines[0]) if len(lines) == 1 else None
     if found is None:
         return lines
     return [f"{found['before']}%mcp {found['name']} --help{found['end']}"] if found["name"] in COMMANDS else lines
+
+
+class EmptyCells:
+    """Makes an empty `%%mcp_server` or `%%mcp_agent` cell a line, whose error says what to write below it.
+
+    IPython's own error advises to leave out one `%`.
+    """
+
+    has_side_effects = True  # or a terminal would run the first line of a cell as soon as it is typed
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Return the lines to run; for `ip.input_transformers_cleanup`."""
+        if lines and lines[0].startswith(("%%mcp_server", "%%mcp_agent")) and not "".join(lines[1:]).strip():
+            return [lines[0].removeprefix("%")]
+        return lines
+
+
+TRANSFORMERS = (EmptyCells(), help_asked)
 
 
 # How the extension is loaded into a shell (`%load_ext`) and removed (`%unload_ext`).
@@ -240,7 +252,7 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = MCPMagics(shell)
     shell.register_magics(magics)
-    shell.input_transformers_cleanup.append(help_asked)
+    shell.input_transformers_cleanup.extend(TRANSFORMERS)
     magics.awaiting.install()
     magics.cells.install()
     magics.comm_status.install()
@@ -330,8 +342,9 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.awaiting.uninstall()
-    with suppress(ValueError):  # the user has removed it
-        shell.input_transformers_cleanup.remove(help_asked)
+    with suppress(ValueError):  # the user has removed one
+        for transformer in TRANSFORMERS:
+            shell.input_transformers_cleanup.remove(transformer)
     for name in MAGICS:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(name, None)

@@ -298,10 +298,6 @@ def _link_part(block: Any, budget: Budget, server: str) -> Part:
     return Part("\n    ".join(text for text in (heading, line, described) if text), tag("div", html))
 
 
-def _own_media(block: Any) -> Media:
-    return Media(block.data, block.mime_type)
-
-
 def _media_message(media: Media) -> dict[str, Any]:
     family = media.mime_type.partition("/")[0]
     kind = family if family in ("image", "audio", "video") else "file"
@@ -309,11 +305,14 @@ def _media_message(media: Media) -> dict[str, Any]:
 
 
 def _media_content(family: str, how: str) -> Content:
-    def part(block: Any, budget: Budget, server: str) -> Part:
-        media = _own_media(block)
-        return media_part(media, budget, how if media.mime_type.startswith(family) else ".artifacts")
+    def media(block: Any) -> Media:
+        return Media(block.data, block.mime_type)
 
-    return Content(part, lambda block: _media_message(_own_media(block)), _own_media)
+    def part(block: Any, budget: Budget, server: str) -> Part:
+        shown = media(block)
+        return media_part(shown, budget, how if shown.mime_type.startswith(family) else ".artifacts")
+
+    return Content(part, lambda block: _media_message(media(block)), media)
 
 
 register(

@@ -191,12 +191,10 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
     ids = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
+    named = [name for name, (_, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
-    if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name in shown)}]{more}"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
 
 
@@ -245,16 +243,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    >>> reason(["Error executing tool divide: division by zero"], "divide")
-    ': division by zero'
-    >>> reason(['{\n  "success": false,\n  "error": "no such table: x"\n}'], "query")
-    ': no such table: x'
-    >>> reason(["one\ntwo\n3\n4\n5\n6\n7"], "")
-    ': one\ntwo\n3\n4\n5\n6\n…'
-    >>> reason(["Error executing tool divide"], "divide", ": ZeroDivisionError: division by zero")
-    ': ZeroDivisionError: division by zero'
+    """Return the text after "failed" in a message: at most six lines of the tool's error.
 
     `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
     shortened error.
@@ -655,14 +644,7 @@ def last_failed() -> ToolResult | None:
 
 @dataclass(repr=False)
 class ResourceResult(_Result):
-    """The contents of a resource; a resource may have several.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        uri: The URI that was read.
-        seconds: How long the read took.
-    """
+    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration."""
 
     raw: ReadResourceResult
     _: KW_ONLY
@@ -766,15 +748,7 @@ def _file_name(uri: str, mime_type: str | None) -> str:
 
 @dataclass(repr=False)
 class PromptResult:
-    """The messages of a prompt.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        prompt: The prompt's name.
-        arguments: The prompt's arguments.
-        seconds: How long the request took.
-    """
+    """The messages of a prompt; `raw` is the SDK's complete result, `seconds` the time that the request took."""
 
     raw: GetPromptResult
     _: KW_ONLY
@@ -853,8 +827,8 @@ def succeeds(result: ToolResult) -> str:
 def fails(result: ToolResult, text: str) -> str:
     """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
-        return f"no error, it answered {_text(result)}"
-    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+        return f"no error; it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error does not contain {text!r}: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:

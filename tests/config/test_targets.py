@@ -267,8 +267,19 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         pytest.param("http://", "url: not a URL with a host, for example http://127.0.0.1:8000/mcp.", id="no host"),
         pytest.param({"url": "http://h", "urll": 1}, "server table: urll: unknown key. Did you mean 'url'?", id="key"),
         pytest.param({}, "server table: needs a command (stdio) or a url.", id="empty table"),
+<<<<<<< HEAD
         pytest.param("nope_zzz", f"'nope_zzz' {NEITHER}.\n{NOT_CONFIGURED}", id="unknown"),
         pytest.param("waether", f"'waether' {NEITHER}. Did you mean 'weather'?\n{NOT_CONFIGURED}", id="close"),
+=======
+        pytest.param(
+            "nope_zzz", f"'nope_zzz' is not a file, URL, variable or configured name.\n{NOT_CONFIGURED}", id="unknown"
+        ),
+        pytest.param(
+            "waether",
+            f"'waether' is not a file, URL, variable or configured name. Did you mean 'weather'?\n{NOT_CONFIGURED}",
+            id="close",
+        ),
+>>>>>>> main
         pytest.param(
             "frame",
             f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}",
@@ -276,8 +287,13 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         ),
         pytest.param(
             "uvx mcp-server-git",
+<<<<<<< HEAD
             f"'uvx mcp-server-git' {NEITHER}. To run it as a command: `%mcp connect -- uvx mcp-server-git`.\n"
             f"{NOT_CONFIGURED}",
+=======
+            "'uvx mcp-server-git' is not a file, URL, variable or configured name. To run it as a command: "
+            f"`%mcp connect -- uvx mcp-server-git`.\n{NOT_CONFIGURED}",
+>>>>>>> main
             id="command line",
         ),
     ],
@@ -291,7 +307,11 @@ def test_a_command_line_that_is_repeated_has_no_secrets():
 
 
 def test_a_program_without_dashes_is_told_how_to_write_it():
+<<<<<<< HEAD
     assert "To run it as a command: `%mcp connect -- sh`.\n" in message_of("sh")
+=======
+    assert "To run it as a command: `%mcp connect -- sh`." in message_of("sh")
+>>>>>>> main
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ async def test_the_error_of_the_time_out_says_what_came_instead(host: Host, tmp_
 
     number = next(entry.id for entry in reversed(connection.trace.entries) if entry.method == "tools/call")
     assert str(caught.value) == (
-        "rogue:wrong_id: no answer within 1 s; the server has been told to stop.\n"
+        "rogue:wrong_id: timed out: no answer within 1 s. The call was cancelled.\n"
         f"  {STRANGE}; the answer to {number} never came (fault: the server)."
     )
     with pytest.raises(RequestTimeoutError) as other:

@@ -15,7 +15,7 @@ from mcp_magic.session import stdio
 from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear
 from tests.faults.rogue_http import rogue_http
-from tests.hostile.no_json_server import BREAKS, SPREAD, serve_no_json
+from tests.hostile.no_json_server import BREAKS, serve_no_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -118,16 +118,6 @@ async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host
         with pytest.raises(InvalidResponseError, match="Failed to parse the answer: Invalid JSON"):
             await asyncio.wait_for(connection.listing("tools", refresh=True), SECONDS)
         await until(lambda: bool(logged(connection)))
-
-
-async def test_an_answer_on_several_lines_of_stdio_ends_its_call_with_an_error_that_says_so(host: Host) -> None:
-    async with connected(host, "stdio") as connection:
-        for tool in SPREAD[:2]:
-            found = await failing(connection, tool)
-            says = "it is written on several lines; over stdio a message is one line"
-            assert_clear(found, InvalidResponseError, f"rogue:{tool}: the server's answer breaks the protocol: ")
-            assert says in str(found)
-            assert (await connection.call("right")).text == "right"
 
 
 async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(

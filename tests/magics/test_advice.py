@@ -9,7 +9,7 @@ import pytest
 
 from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.ipython.commands import AGENT
-from mcp_magic.ipython.extension import help_asked
+from mcp_magic.ipython.extension import EmptyCells, help_asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,8 +131,8 @@ def test_a_question_mark_asks_for_the_help_of_a_subcommand(typed: str, runs: str
 
 
 def test_an_empty_server_cell_is_a_line_whose_error_says_what_to_write_below_it() -> None:
-    assert help_asked(["%%mcp_server shop\n", "\n"]) == ["%mcp_server shop\n"]
-    assert help_asked(["%%mcp_server shop\n", "x = 1\n"]) == ["%%mcp_server shop\n", "x = 1\n"]
+    assert EmptyCells()(["%%mcp_server shop\n", "\n"]) == ["%mcp_server shop\n"]
+    assert EmptyCells()(["%%mcp_server shop\n", "x = 1\n"]) == ["%%mcp_server shop\n", "x = 1\n"]
 
 
 def test_a_question_mark_in_a_longer_cell_is_its_own() -> None:

@@ -68,7 +68,7 @@ def _complete_rule(tab: Tab) -> list[str]:
 
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if ":" not in arguments.tool and arguments.tool != "*":
-        raise CommandError(f"%mcp {action}: {arguments.tool!r} names no tool; write SERVER:TOOL, or 'SERVER:*' for all")
+        raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
     patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": True})
     consent = invocation.host.consent
     consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
@@ -196,7 +196,7 @@ async def _roots(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         words = [invocation.text(word) for word in arguments.directories]
         await connection.roots.set(*words, base=invocation.directory)
     rows = [{"directory": str(path), "uri": path.as_uri()} for path in connection.roots.directories]
-    empty = f"{connection.name} is told of no directory; `%mcp roots {connection.name} DIR` names one"
+    empty = f"{connection.name} gets no directories; `%mcp roots {connection.name} DIR` names one"
     return Listing(rows, title=f"Roots of {connection.name}", columns=("directory", "uri"), empty=empty, kind="roots")
 
 

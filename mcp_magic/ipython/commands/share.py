@@ -386,7 +386,7 @@ RECORD = Implementation(
             choices=("live", "replay"),
             help="whether servers in this kernel run when the others are replayed (the default), or are replayed, too",
         ),
-        Argument("--stop", action="store_true", help="take the cassette out: everything is real again"),
+        Argument("--stop", action="store_true", help="stop using the cassette; requests go to the real servers again"),
     ),
     examples=(
         "%mcp record tutorial.jsonl",
