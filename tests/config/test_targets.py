@@ -14,7 +14,6 @@ from mcp_magic.config.targets import is_server, parse_env, parse_header, resolve
 from mcp_magic.errors import ConfigError, TargetError
 
 SECRET = "s3cr3t-value"
-NEITHER = "is not a file, URL, variable or configured name"
 TARGETS = (
     "A target is a URL, `-- COMMAND ARG...`, a server file (.py, .js), a variable that holds an MCPServer, "
     "or a name from a config file."
@@ -267,10 +266,6 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         pytest.param("http://", "url: not a URL with a host, for example http://127.0.0.1:8000/mcp.", id="no host"),
         pytest.param({"url": "http://h", "urll": 1}, "server table: urll: unknown key. Did you mean 'url'?", id="key"),
         pytest.param({}, "server table: needs a command (stdio) or a url.", id="empty table"),
-<<<<<<< HEAD
-        pytest.param("nope_zzz", f"'nope_zzz' {NEITHER}.\n{NOT_CONFIGURED}", id="unknown"),
-        pytest.param("waether", f"'waether' {NEITHER}. Did you mean 'weather'?\n{NOT_CONFIGURED}", id="close"),
-=======
         pytest.param(
             "nope_zzz", f"'nope_zzz' is not a file, URL, variable or configured name.\n{NOT_CONFIGURED}", id="unknown"
         ),
@@ -279,7 +274,6 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
             f"'waether' is not a file, URL, variable or configured name. Did you mean 'weather'?\n{NOT_CONFIGURED}",
             id="close",
         ),
->>>>>>> main
         pytest.param(
             "frame",
             f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}",
@@ -287,13 +281,8 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         ),
         pytest.param(
             "uvx mcp-server-git",
-<<<<<<< HEAD
-            f"'uvx mcp-server-git' {NEITHER}. To run it as a command: `%mcp connect -- uvx mcp-server-git`.\n"
-            f"{NOT_CONFIGURED}",
-=======
             "'uvx mcp-server-git' is not a file, URL, variable or configured name. To run it as a command: "
             f"`%mcp connect -- uvx mcp-server-git`.\n{NOT_CONFIGURED}",
->>>>>>> main
             id="command line",
         ),
     ],
@@ -307,11 +296,7 @@ def test_a_command_line_that_is_repeated_has_no_secrets():
 
 
 def test_a_program_without_dashes_is_told_how_to_write_it():
-<<<<<<< HEAD
-    assert "To run it as a command: `%mcp connect -- sh`.\n" in message_of("sh")
-=======
     assert "To run it as a command: `%mcp connect -- sh`." in message_of("sh")
->>>>>>> main
 
 
 @pytest.mark.parametrize(

@@ -89,19 +89,6 @@ CALL = Implementation(
         '%mcp call api:create user.name=Ada tags=["a", "b"]',
         "%%mcp call shop:query sql=@cell",
     ),
-<<<<<<< HEAD
-    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, "
-    ".images and .audio; `r = %mcp call ...` keeps it, and `r?` says more. name=value is text, converted to the type "
-    "in the tool's schema; name:=JSON is sent as it is; name=$variable and name={expression} send a Python object, "
-    "of a result its value; name=@file sends a file's content, name=@cell the text of the cell below %%mcp call; a "
-    "backslash in front of $, { or @ keeps that as text, and one in front of a quote the quote. a.b=1 reaches into "
-    "nested objects; a name that is repeated makes a list. $dict or a JSON object, alone or as the cell below, is "
-    "all arguments; arguments named on the line override it. A required argument that is left out gets the default of "
-    "the tool's schema. A DataFrame is a list of records; where the schema wants lists, it is its rows below the names "
-    "of its columns.\n\n--answers: a list of answers in order, or an object with one for each message; an answer is "
-    'the values, "decline", "cancel", or for a page "accept". With a list "sampling" in the object it '
-    "replies for models, too.",
-=======
     details="""\
   name=value              text, converted to the type in the tool's schema
   name:=JSON              JSON, sent as it is
@@ -119,7 +106,6 @@ The result has .data (its JSON as Python values), .df (its table, or .frames for
 
 --answers: a list of answers in order, or an object with one for each message; an answer is the values, "decline", \
 "cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.""",
->>>>>>> main
     takes_body=True,
 )
 
