@@ -187,7 +187,7 @@ def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp con
         return [str(invocation.value(word)) for word in invocation.command]
     if not words:
         raise CommandError(
-            f"{typed}: what to? A URL, a server file, a configured name, a variable with a server,"
+            f"{typed}: no target given. Give a URL, a server file, a configured name, a variable with a server,"
             " or `-- COMMAND ARG...`; `%mcp config` shows what is configured."
         )
     if len(words) > 1:
