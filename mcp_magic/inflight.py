@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, RequestTimeoutError
+from mcp_magic.errors import CallCancelledError, RequestTimeoutError, on_one_line
 from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
@@ -462,6 +462,7 @@ class InFlightRequest:
             # An interrupt may have cancelled the task as well; that must propagate.
             cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
             state = "cancelled" if cancelled else "interrupted"
+            on_one_line(error, f"{self.title}: interrupted")
         elif isinstance(error, TimeoutError):
             state = "timed out"
         if self._report is not None:

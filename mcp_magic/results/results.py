@@ -481,6 +481,7 @@ class ToolResult(_Result):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
+        outdated: Which programs of the server have changed since it was started, in words; "" if none.
     """
 
     raw: CallToolResult
@@ -492,6 +493,7 @@ class ToolResult(_Result):
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
     unchecked: str = ""
+    outdated: str = field(default="", compare=False)
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -581,6 +583,7 @@ class ToolResult(_Result):
             return self
         _failed.append(self)
         text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        text += f"\n  {self.outdated}" if self.outdated else ""
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -629,8 +632,7 @@ class ToolResult(_Result):
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
-        if self.unchecked:
-            parts.append(Part.note(one_line(self.unchecked, 400)))
+        parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
         return parts
 
 
@@ -728,7 +730,7 @@ def _bytes(content: Any) -> bytes:
     if blob is None:
         text: str = content.text
         return text.encode()
-    return Media(blob, content.mime_type).bytes
+    return Media(blob, content.mime_type or "").bytes
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
