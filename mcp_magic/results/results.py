@@ -33,7 +33,7 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
     MAX_PYTHON,
     Records,
@@ -46,7 +46,6 @@ from mcp_magic.display.tables import (
     find_tables,
     is_long_python,
     is_wrapper,
-    json_in_text,
     meant,
     members_line,
     passages,
@@ -263,7 +262,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(text)
+    start, value = 0, loads(text)
+    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
+        value, _ = loads_beginning(text, start)
     words = _words(value)
     if not words:
         return text, True
