@@ -33,7 +33,6 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import Reports
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
@@ -294,7 +293,7 @@ class Host:
         sampling: Answers the servers' sampling requests.
         trace: The messages between the host and its servers.
         reports: How the progress and the log messages of calls are shown.
-        protocols: Which servers support only the handshake.
+        protocols: The specs of servers that support only the handshake.
         reconnection: How lost sessions reconnect.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
         failed: Name -> stderr of servers that could not be opened, secrets masked; the last 20.
@@ -310,7 +309,7 @@ class Host:
         self.elicitation = ElicitationSettings()
         self.logins = LogIns()
         self.sampling = SamplingSettings()
-        self.protocols = KnownProtocols()
+        self.protocols: list[Spec] = []
         self.trace = Trace()
         self.metrics = Metrics(self.trace.settle)
         self.reports = Reports()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, RequestTimeoutError
+from mcp_magic.errors import CallCancelledError, RequestTimeoutError, on_one_line
 from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may rep
 class Deadline:
     """Ends a wait at its deadline. Can be reused after the wait.
 
-    `seconds` is how long the answer, or the next progress report, may take; `most` is how long it may take in all. Both
-    are without pauses, and None for no limit.
+    `seconds` limit the answer or the next progress report, `most` all of it; without pauses. None is no limit.
     """
 
     def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
@@ -63,9 +62,7 @@ class Deadline:
     async def wait(self, sending: Awaitable[T]) -> T:
         """Await `sending` until the deadline.
 
-        Raises:
-            TimeoutError: The deadline passed without a progress report.
-            RequestTimeoutError: The deadline passed since the last progress report, or in all.
+        Raises TimeoutError without a progress report, RequestTimeoutError after one, or if the maximum has passed.
         """
         now = asyncio.get_running_loop().time()
         self._restarted, self._last = -math.inf, self._most < self._seconds
@@ -78,10 +75,10 @@ class Deadline:
             if not limit.expired() or not (self._last or self._restarted > 0):
                 raise
             if self._last:
-                problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
+                problem = f"no answer within {self._most:g} s in total (--max-total-timeout S waits longer)"
             else:
-                problem = f"no answer within {self._seconds:g} s of its last report of progress"
-            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told to stop.") from None
+                problem = f"no progress for {self._seconds:g} s"
+            raise RequestTimeoutError(f"{self._what}: timed out: {problem}. The call was cancelled.") from None
         finally:
             self._limit = None
 
@@ -133,11 +130,8 @@ MAX_MESSAGE = 2000
 class ProgressMeter:
     """The progress of a call.
 
-    The numbers come from a server, so any value is handled: NaN and infinity change nothing, a total that is not
-    positive is unknown, a value above the total counts as all of it. A value that goes back restarts the rate.
-
-    Attributes:
-        total: The progress at the end, or None if unknown.
+    A server sends any numbers: NaN and infinity change nothing, a total that is not positive is unknown, a value above
+    it counts as all of it. A value that goes back restarts the rate.
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
@@ -245,15 +239,10 @@ class Report:
     """The progress and the log messages of one call, or of something else that waits.
 
     Args:
-        started: When it began (`time.perf_counter()`); now if left out.
-        masked: Masks secrets in what a server says.
-        detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
-
-    Attributes:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
-        meter: The progress; its `count` is 0 for a call that reports none.
-        messages: The last log messages, secrets masked.
-        levels: Level -> number of messages.
+        started: When it began (`time.perf_counter()`); now if left out.
+        detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        button: The word on the button that cancels it.
     """
 
     def __init__(
@@ -265,6 +254,7 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
@@ -273,6 +263,7 @@ class Report:
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
         self.cancel = cancel
+        self.button = button
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
         self._masked = masked
@@ -390,14 +381,8 @@ class InFlightRequest:
     """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
 
     As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
-
-    Attributes:
-        title: What it is: `"math:slow"`.
-        elicitor: Answers the server's elicitations during it, instead of the host's.
-        prepared: Decides first about sampling requests during it.
-        visit: Sends the user to the pages that a server wants visited first; None if that is not done.
-        on_progress: The callback for progress notifications; None if nothing uses them.
-        questions_asked: How many questions the server has asked during it.
+    Its `elicitor` and `prepared` answer the server's questions before the host does, and `visit` sends the user to the
+    pages that a server wants visited first.
     """
 
     def __init__(
@@ -414,6 +399,7 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.title = title
         self.elicitor = elicitor
@@ -425,6 +411,7 @@ class InFlightRequest:
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
+        self._button = button
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
             self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
@@ -443,12 +430,7 @@ class InFlightRequest:
         self._questions: set[asyncio.Task[Any]] = set()
 
     async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
-        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
-
-        Raises:
-            TimeoutError: The deadline passed without a progress report.
-            RequestTimeoutError: The deadline passed since the last progress report, or in all.
-        """
+        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions. Raises as `Deadline.wait`."""
         token = current_request.set(self)
         calls.append(self)
         self.ended = False
@@ -485,6 +467,7 @@ class InFlightRequest:
             # An interrupt may have cancelled the task as well; that must propagate.
             cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
             state = "cancelled" if cancelled else "interrupted"
+            on_one_line(error, f"{self.title}: interrupted")
         elif isinstance(error, TimeoutError):
             state = "timed out"
         if self._report is not None:
@@ -492,7 +475,7 @@ class InFlightRequest:
             self.show()
         if state == "cancelled":
             with without_context:
-                raise CallCancelledError(f"{self.title}: cancelled; the server has been told.")
+                raise CallCancelledError(f"{self.title}: cancelled.")
 
     def cancel(self) -> None:
         """Cancel it: the server is told, and the context raises `CallCancelledError`."""
@@ -515,7 +498,7 @@ class InFlightRequest:
     def _reported(self) -> Report:
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
-            self._report = Report(self._server, self.title, cancel=self.cancel, **options)
+            self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
         return self._report
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
@@ -592,11 +575,10 @@ class HasLevel(Protocol):
 
 
 def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
-    """Wrap a session's `send_request` so that each request asks for logs, and each call for progress.
+    """Let each request of a session ask for logs, and each call for progress; the SDK has no options for both.
 
-    `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
-    client is made. A request that a server refuses because pages must be visited first is sent again after the visit.
-    Source: specification 2025-11-25, "URL Elicitation Required Error".
+    A request that a server refuses because pages must be visited first is sent again after the visit (specification
+    2025-11-25, "URL Elicitation Required Error").
     """
     usual = session.send_request
 
@@ -639,11 +621,7 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request and its answer.
-
-    Attributes:
-        result: The result as the server sent it, or None.
-    """
+    """A pending request, and its result as the server sent it, or None."""
 
     __slots__ = ("_others", "_stray", "number", "result")
 
@@ -669,14 +647,9 @@ class PendingReply:
 
 
 class Attempt:
-    """One attempt of a request, as far as the transport knows it.
+    """One attempt of a request, as far as the transport knows it: how HTTP answered, and what was sent.
 
-    Attributes:
-        status: The HTTP status of its answer, or None.
-        retry_after: Seconds that the server asks to wait, or None.
-        error: The error below HTTP, or None.
-        awaited: The last JSON-RPC request that was sent for it, or None.
-        begun: The end of the server's stderr when it was sent, or None.
+    `awaited` is the last JSON-RPC request, and `begun` the end of the server's stderr when it was sent.
     """
 
     __slots__ = (
@@ -796,11 +769,7 @@ class NotAskedError(Exception):
 
 
 class QuestionQueue:
-    """The questions of one server: asked one at a time, and limited per call.
-
-    Attributes:
-        settling: Shows, until it is done, that an interrupted call may still have questions; else None.
-    """
+    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come."""
 
     def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
         self.calls = calls

@@ -60,8 +60,8 @@ class Findings(Listing):
             ],
             title=title,
             columns=columns,
-            empty=f"nothing to complain about: {looked_at}" if looked_at else "nothing to complain about",
-            note=f"looked at {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
+            empty=f"no problems found: {looked_at}" if looked_at else "no problems found",
+            note=f"checked {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
             kind="findings",
         )
 
@@ -248,7 +248,7 @@ _PATTERNS = (
         rf"[^.\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)",
     ),
     (
-        "has a mark-up that models take for orders",
+        "has mark-up that models take for orders",
         r"<\s*/?\s*(?:important|system|secret|hidden|admin|override|critical|instructions?)\s*>"
         r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?(?:INST|SYSTEM)\]|<</?SYS>>",
     ),
@@ -272,7 +272,8 @@ _PATTERNS = (
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
     ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
-    ("has an HTML comment, which no page shows", r"<!--(?!\s*-->)"),
+    # not where it is quoted, or alone
+    ("has an HTML comment, which no page shows", r"(?!(?<=([`'\"]))<!--(?:-->)?\1)<!--(?!\s*-->)\s*\S"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
 _WORTH = re.compile(
@@ -306,7 +307,7 @@ def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterato
     elif len(text) > LONG_DESCRIPTION:
         tokens = len(text) // CHARACTERS_A_TOKEN
         what = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
-        yield Finding("description-long", WARNING, owner, what, "say what is needed to choose and call it")
+        yield Finding("description-long", WARNING, owner, what, "keep what a model needs to choose and call it")
 
 
 def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
@@ -320,7 +321,7 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
             says = f"; as letters they say {found.says!r}" if found.says else ""
             severity = WARNING if found.kind == "private use characters" else ERROR  # icon fonts use these
             what = f"invisible {found.kind}: {found.points}{says}"
-            yield Finding("hidden-unicode", severity, where, what, "take them out; do not trust the text before")
+            yield Finding("hidden-unicode", severity, where, what, "remove them; until then, do not trust the text")
         for seems, words in suspicions(text):
             what = f"it {seems}: {words!r}"
             yield Finding("instruction-like", WARNING, where, what, "read it: is that what the tool needs?")
@@ -345,10 +346,10 @@ def _name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
         yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
     if not _PROVIDERS.fullmatch(name):
         legal = "" if _SPECIFIED.fullmatch(name) else ", and the specification advises against it"
-        what = f"models do not take the name{_why_not(name)}{legal}; hosts have to change it"
+        what = f"model providers reject the name{_why_not(name)}{legal}; hosts have to change it"
         yield Finding("name-provider", WARNING, owner, what, f"up to {MAX_NAME} letters, digits, _ and -")
     elif (length := len(server) + 2 + len(name)) > MAX_NAME:
-        what = f"as {server}__{name} it has {length} characters, more than the {MAX_NAME} that models take; it gets cut"
+        what = f"as {server}__{name} it has {length} characters; model providers allow {MAX_NAME}, so it is shortened"
         yield Finding("name-long", NOTE, owner, what, "a shorter name, of the tool or of the server")
 
 
@@ -364,7 +365,7 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
     for name, count in Counter(names).items():
         if count > 1:
             what = f"it is listed {count} times; only one of them can be reached"
-            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
+            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "give each a name of its own")
 
 
 # URIs, URI templates and MIME types.
@@ -526,7 +527,7 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if checker is not None:
             yield from _values(node, resolver, checker, here)
     if count >= MAX_NODES:
-        what = f"it is made of more than {MAX_NODES:,} schemas; what is past them is not shown and was not looked at"
+        what = f"it has more than {MAX_NODES:,} schemas; the rest is neither shown nor checked"
         yield Finding("schema-large", WARNING, owner, what, "make several tools of it, or leave parts untyped")
     if isinstance(schema, Mapping) and not is_bounded(schema):
         what = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
@@ -557,7 +558,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
     if problem is not None:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
-        what = f"no valid JSON Schema at {path}: {problem.message[:160]}"
+        what = f"not valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
         yield Finding("schema-invalid", ERROR, named, what, "fix the schema: hosts refuse the tool or its calls")
 
@@ -591,7 +592,8 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     unknown = [name for name in required if isinstance(name, str) and name not in known]
     if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
         return
-    what = f"required names something that is not a property: {listed(repr(name[:60]) for name in unknown)}."
+    kind = "which is not a property" if len(unknown) == 1 else "which are not properties"
+    what = f"`required` lists {listed(repr(name[:60]) for name in unknown)}, {kind}."
     yield Finding(
         "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
     )
@@ -667,8 +669,10 @@ async def lint_offers(
     `unread` are items that are no valid definitions: which one, and why.
     """
     found = list(_text_findings(texts))
-    todo = "fix it: hosts lose the whole list"
-    found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
+    todo = "fix it: hosts reject the whole list because of it"
+    found += [
+        Finding("definition-invalid", ERROR, where, f"not a valid definition: {why}", todo) for where, why in unread
+    ]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())
         found += _duplicate_findings([name_of(item) for item in items], singular)
@@ -711,7 +715,7 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
             what = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
             yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
         elif not _ARGUMENT.fullmatch(name):
-            what = f"models do not take the argument name {name[:60]!r}"
+            what = f"model providers reject the argument name {name[:60]!r}"
             yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
     undescribed = [
         name
@@ -735,8 +739,8 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
         what = "readOnlyHint and destructiveHint contradict each other"
         yield Finding("hints-contradict", WARNING, owner, what, "leave out the one that is wrong")
     if found := _CHANGES.search(tool.name):
-        what = f"it says that it only reads, and is called {found[0].strip('_.-')!r}"
-        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before it: is it true?")
+        what = f"it has readOnlyHint, but its name has {found[0].strip('_.-')!r} in it"
+        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before a read-only tool: is it one?")
 
 
 def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
@@ -762,7 +766,7 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
-        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
+        yield Finding("template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 has it")
     yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 

@@ -39,16 +39,11 @@ LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile i
 
 
 class Written(NamedTuple):
-    """A part of a server's stderr.
+    """A part of a server's stderr."""
 
-    Attributes:
-        start: Its beginning, in bytes since the first write.
-        data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-    """
-
-    start: int
+    start: int  # in bytes since the first write
     end: int
-    data: bytes
+    data: bytes  # without NULs: a writer that does not append leaves a hole where the file was cut
     when: float
 
 
@@ -241,14 +236,11 @@ _early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
-    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
-
-    A command that cannot be started is left to the SDK, which raises why. A process that is not taken over is killed.
-    """
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile."""
     import anyio
 
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
         _early[errlog] = _started[errlog] = await anyio.open_process(
             command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
         )
@@ -295,10 +287,7 @@ def has_read(errlog: Any) -> bool:
 
 
 def is_read(stream: Any) -> bool:
-    """Whether the other end of a pipe has read everything written; False if unknown.
-
-    Linux tells it at either end of a pipe.
-    """
+    """Whether the other end of a pipe has read everything written; False if unknown, as on all but Linux."""
     pipe = stream.get_extra_info("pipe") if stream is not None else None
     if sys.platform != "linux" or pipe is None:
         return False
@@ -312,11 +301,9 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown.
-
-    SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
-    """
+    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown."""
     code = getattr(_started.get(errlog), "returncode", None)
+    # The SDK itself sends SIGTERM to a process that closed its output but runs on.
     return "" if code is None or code == -signal.SIGTERM else exit_words(code)
 
 
@@ -378,6 +365,13 @@ _TRACEBACK = "Traceback (most recent call last)"
 _BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
 """The prefix of lines in an ExceptionGroup's traceback."""
 
+_SOURCE = re.compile(
+    r"\s*(?:File \"(?P<python>[^\"]+)\", line |(?P<node>(?:file://|/|[A-Z]:\\)[^\s:]*):)(?P<line>\d+)$"
+)
+"""Where a syntax error is: Python's last `File` line, and Node's first line."""
+
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+
 _TELLS, _PLAIN, _CHATS = 2, 1, 0
 
 
@@ -406,7 +400,6 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
-    Other words must match exactly. `env` has the names that were passed; `typed` is the subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
 
@@ -421,7 +414,8 @@ class _Reader:
     """Goes through the lines and leaves out those that cannot be a cause."""
 
     def __init__(self) -> None:
-        self._inside = ""  # "frames" or "box" of a traceback, "exception", "usage"
+        self._inside = ""  # "frames" or "box" of a traceback, "source", "exception", "usage"
+        self._source = ""  # the file and line of a syntax error
         self._continued = 0
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
@@ -429,7 +423,10 @@ class _Reader:
         for whole in stderr.splitlines():
             part = whole if whole.startswith("{") else whole[:LOOKED_AT]
             line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
-            if _TRACEBACK in line:
+            if source := _SOURCE.match(line):
+                self._source = f" ({source['python'] or source['node']}, line {source['line']})"
+                self._inside = "frames" if source["python"] else "source"
+            elif _TRACEBACK in line:
                 self._inside = "box" if "╭" in line else "frames"
             elif not self._skips(line):
                 yield from self._ranked(line)
@@ -442,6 +439,9 @@ class _Reader:
             return True
         if not line.strip():
             self._inside = "" if self._inside == "exception" else self._inside
+            return True
+        if self._inside == "source":  # one line of the program
+            self._inside = ""
             return True
         if self._inside == "frames" and not line[0].isspace():
             self._inside, self._continued = "exception", CONTINUED + 1
@@ -460,6 +460,8 @@ class _Reader:
             return
         text, level = _logged(line.strip().strip("│").strip())
         text = text[:LOOKED_AT]
+        if _SYNTAX.match(text):
+            text, self._source = text + self._source, ""
         chats = level == _CHATS or (level is None and _CHATTER.match(text) is not None)
         self._continued -= 1
         if self._inside == "exception" and (chats or self._continued < 0):

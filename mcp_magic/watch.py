@@ -65,7 +65,7 @@ MAX_COMPARED = 1_000_000
 """Most characters of a text that is compared with the one before; for a longer text only the size is shown."""
 
 
-MISSED = "the subscription was interrupted; changes meanwhile were not announced"
+MISSED = "the subscription was interrupted; changes in the meantime were not announced"
 
 
 class Watch:
@@ -187,7 +187,7 @@ class Watch:
         if self.problem:
             text = shorten(self.problem, 500)
             markup = tag("p", joined([error_label("not read"), " ", text]))
-            parts.append(Part(f"the last reading failed: {text}", markup))
+            parts.append(Part(f"the last read failed: {text}", markup))
         if self.difference:
             label = f"changes at {_clock(self.differed_at)}"
             parts.append(diff_part(self.difference).folded(label, opened=True))

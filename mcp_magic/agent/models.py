@@ -86,7 +86,7 @@ def model_error(error: Exception, model: Any) -> Exception:
 
 def _advice(error: Exception, status: int) -> str:
     if "ContextOverflow" in type(error).__name__ or getattr(error, "code", None) == "context_length_exceeded":
-        advice = "the conversation is too long for this model; begin another with `--thread NAME`"
+        advice = "the thread is too long for this model; begin another with `--thread NAME`"
     else:
         advice = _ADVICE.get(status, "the provider failed; try again" if status >= 500 else "the provider refused")
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
@@ -166,10 +166,7 @@ def model_name(model: Any) -> str:
 
 OFFLINE = "offline"  # the name of the model that needs no provider
 
-OFFLINE_NOTE = (
-    "answered by `offline`, a model without weights made for tutorials and tests: it understands requests that name or "
-    "clearly describe a tool. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses another."
-)
+OFFLINE_NOTE = "The demo model `offline` answers. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses a real one."
 
 _PIP = re.compile(r"pip install (?:-U )?`?([\w.\-\[\]]+)")
 

@@ -70,10 +70,10 @@ def approval_question(request: Request) -> Question:
                 "approve",
                 "Approve",
                 "check",
-                f"let {name} go out as shown",
+                f"approve the call of {name} as shown",
                 typed="[y]es",
                 sends=True,
-                for_all="let all of them go out as shown",
+                for_all="approve all of them as shown",
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
             Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
@@ -108,7 +108,7 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y lets it go out, n refuses, e changes the arguments first, a and d stop asking",
+        help="y approves, n denies, e edits the arguments first, a and d always approve or deny",
     )
 
 
@@ -121,8 +121,13 @@ def decision_of(request: Request, reply: Reply) -> Decision:
     return Decision.approve(changed, always=reply.extra.get("scope", ""))
 
 
-def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome:
-    """Return the line that stays: the decision, the call, who decided, why, and what was changed."""
+def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None:
+    """Return the line that stays: the decision, the call, who decided, why, and what was changed.
+
+    None for a call of an agent's run: its transcript says all that.
+    """
+    if request.run is not None:
+        return None
     decision = decision_of(request, reply)
     arguments = request.arguments if decision.arguments is None else decision.arguments
     rest = []

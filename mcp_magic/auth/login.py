@@ -28,8 +28,8 @@ from mcp_magic.inflight import current_attempt, current_call, person_asked
 SIGNS = {"done": "✓ came back", "refused": "✗ refused", "cancelled": "… cancelled", "": "… not answered"}
 
 ELSEWHERE = (
-    "Where your browser is not on the machine of the kernel, the page that it is sent to after the log-in does not "
-    "open: copy its address, which begins with {uri}, and paste it here."
+    "If your browser runs on another machine than the kernel, the last page of the log-in does not open. Copy its "
+    "address, which begins with {uri}, and paste it here."
 )
 
 
@@ -79,8 +79,8 @@ def login_question(login: LogIn) -> Question:
                 is_secret=True,
             ),
         ),
-        prompt="Enter when the browser says that you can close its window, or paste the address that it shows; ",
-        help="Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to "
+        prompt="Press Enter when the browser says that you can close the window, or paste the address that it shows; ",
+        help="Waiting for the browser to come back. If it runs on another machine, paste the address of its last page "
         "here; c cancels.",
         outcome=outcome,
         waits_for="log-in",

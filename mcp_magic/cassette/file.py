@@ -252,12 +252,12 @@ def _object(line: str) -> dict[str, Any] | str:
     try:
         found = json.loads(line)
     except json.JSONDecodeError:
-        return "no JSON object; is it a cassette?"
+        return "not a JSON object; is it a cassette?"
     except ValueError:
         return f"a number has more than {sys.get_int_max_str_digits():,} digits"
     except RecursionError:
         return f"nested deeper than {DEEPEST} levels"
-    return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
+    return found if isinstance(found, dict) else "not a JSON object; is it a cassette?"
 
 
 class _Packing:

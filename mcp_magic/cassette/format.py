@@ -114,7 +114,7 @@ _KINDS: dict[str, Any] = {
 }
 """Member that tells the kind -> schema; the first match counts."""
 
-_MARKS = ("ok", "warning", "failed", "not needed", "not reached")
+_MARKS = ("ok", "warning", "failed", "note", "not needed", "not reached")
 _SEVERITIES = ("error", "warning", "note")
 
 

@@ -334,18 +334,18 @@ def _from_name(
         not_configured = str(error)
     else:
         return _from_entry(entry)
-    raise TargetError(f"{_unknown(text, value, known)} {TARGETS}\n{not_configured}")
+    raise TargetError(f"{_unknown(text, value, known)}\n{not_configured}")
 
 
 def _unknown(text: str, value: Any, known: Iterable[str]) -> str:
     hint = did_you_mean(text, [name for name in known if name != text])
     words = mask_arguments(tuple(text.split()))
     text = " ".join(words)
-    first = f"{text!r} is not a target.{hint}"
+    first = f"{text!r} is not a file, URL, variable or configured name.{hint}"
     if value is not None:
-        first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
+        first = f"the variable {text} holds an object of type {type(value).__name__}, not a server.{hint}"
     if len(words) > 1 or shutil.which(words[0]):
-        first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
+        first = f"{first} To run it as a command: `%mcp connect -- {as_command(words)}`."
     return first
 
 

@@ -51,11 +51,7 @@ def hidden_arguments(
 
 
 def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
-    """Return the values that `hidden_arguments` masks, each with its path and the reason.
-
-    >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
-    [Hidden(path='login[0].password', value='pw', by_server=False)]
-    """
+    """Return the values that `hidden_arguments` masks, each with its path and the reason."""
     return _masked(arguments, definition, lambda _: MASK)[1]
 
 

@@ -39,7 +39,7 @@ def text_diff(before: str, after: str) -> list[Line]:
     start, end = _common(old, new)
     middle = old[start : len(old) - end], new[start : len(new) - end]
     if not (middle[0] or middle[1]):
-        return [] if before == after else [Line("@", "only how lines end differs")]
+        return [] if before == after else [Line("@", "only the line endings differ")]
     lines = [Line(" ", _cut(text)) for text in old[max(start - 1, 0) : start]]
     if max(map(len, middle)) > COMPARED:
         lines.append(Line("@", f"{len(middle[0]):,} lines became {len(middle[1]):,}; the first of them:"))

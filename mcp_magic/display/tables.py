@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import csv
 import io
 import re
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, listed
 from mcp_magic.display import document
-from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
+from mcp_magic.display.document import Markup, Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
 from mcp_magic.display.text import cut, harmless, one_line
 
@@ -55,16 +56,12 @@ _NAMED = 5  # most members of an object that a message names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows(ABC):
-    """A table found in a value.
-
-    Attributes:
-        single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
-    """
+    """A table found in a value."""
 
     values: Any  # what holds the rows; each subclass has a layout of its own
     names: list[str] | None = None  # the names of the columns, if they stand beside the values
     path: tuple[str, ...] = ()  # names of the members that lead from the value to the rows
-    single: bool = False
+    single: bool = False  # whether it is one object read as a row: `.df` returns it, but no table is displayed
     keyed: bool = False  # whether the rows are members of an object, whose names are the first column
     weak: bool = False  # whether a list of objects beside these rows is preferred as the table
 
@@ -307,6 +304,7 @@ def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
 
 
 def _is_counted(name: str, nouns: Iterable[str]) -> bool:
+    """Return whether a list is one of the counted things, by its name."""
     lower = name.lower()
     return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
 
@@ -607,14 +605,6 @@ def passages(text: str) -> list[Passage]:
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
 
 
-def json_in_text(text: str) -> tuple[int, Any]:
-    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none."""
-    value = loads(text)
-    if isinstance(value, dict | list):
-        return 0, value
-    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
-
-
 def is_long_python(text: str) -> bool:
     """Whether a text may be rows as Python prints them, but is too long to be read as Python literals."""
     return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
@@ -678,7 +668,7 @@ class _Scan:
                 last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
-                last = self._line_after(number, end)
+                last = bisect.bisect_left(self._starts, end, last, len(self._lines))
                 tables = [rows for rows in find_tables(value) if not rows.single]
                 passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
@@ -688,16 +678,6 @@ class _Scan:
             if passage is not None:
                 yield passage
             number = last
-
-    def values(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield the start, end and value of each JSON object or list."""
-        number = 0
-        while number < len(self._lines):
-            begins = _json_begins(self._lines[number])
-            read = self._json(number, begins) if begins >= 0 else None
-            if read is not None:
-                yield read
-            number = self._line_after(number, read[1]) if read is not None else number + 1
 
     def _passage(self, start: int, end: int, tables: Sequence[Rows], value: Any = NOT_JSON) -> Passage | None:
         return Passage(start, min(end, len(self._text)), tables, value) if tables else None
@@ -710,13 +690,6 @@ class _Scan:
         start = self._starts[number] + begins
         value, end = loads_beginning(self._text, start)
         return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
-
-    def _line_after(self, number: int, end: int) -> int:
-        """Return the number of the first line that begins at `end` or later."""
-        number += 1
-        while number < len(self._lines) and self._starts[number] < end:
-            number += 1
-        return number
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
         """Read a fenced code block of Markdown; an unclosed one extends to the end of the text."""
@@ -834,13 +807,10 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
 def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
     """Return a table between the texts before and after it."""
     around = [text[: passage.start].strip(), text[passage.end :].strip()]
-    prose = sum(map(bool, around))
-    share = replace(budget, bytes=budget.bytes // (1 + prose))
+    share = replace(budget, bytes=budget.bytes // (1 + sum(map(bool, around))))
     table = rows_part(passage.tables[0], share) if passage.value is NOT_JSON else data_part(passage.value, share, how)
-    if not prose:
-        return table
-    before, after = (verbatim_part(words, share, how) if words else None for words in around)
-    return Part.stack(*(part for part in (before, table, after) if part is not None), gap="\n\n")
+    before, after = (verbatim_part(words, share, how) if words else Part("", Markup()) for words in around)
+    return Part.stack(before, table, after, gap="\n\n")
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
@@ -911,13 +881,7 @@ def _cell(value: Any) -> Any:
 
 
 def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
-    """Return the line below a table: its size, and `.df` if not all rows and columns are shown.
-
-    >>> _caption(2, 2, 3, 3)
-    '2 rows x 3 columns'
-    >>> _caption(100_000, 20, 30, 20)
-    '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
-    """
+    """Return the line below a table: its size, and `.df` if not all rows and columns are shown."""
     if total is not None and shown >= total and columns <= across:
         return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"

@@ -29,7 +29,7 @@ from mcp_magic.doctor.http import (
     look_at_tls,
     why_hidden,
 )
-from mcp_magic.doctor.report import DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.report import WARNING, DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
     judge_call,
@@ -39,7 +39,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras, judge_garbage
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -210,7 +210,7 @@ class _Examination:
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""
         if isinstance(spec, StdioSpec):
-            self._skip("TLS", "HTTP", why="a process speaks over its input and output")
+            self._skip("TLS", "HTTP", why="a process has no network: it uses stdin and stdout")
             await self._process(spec)
         elif isinstance(spec, UrlSpec):
             return await self._url(spec)
@@ -267,7 +267,7 @@ class _Examination:
             finally:
                 self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
-                step.ok("server/discover: not taken: a server of the handshake era")
+                step.ok("server/discover: not supported: an older server, which begins with initialize")
             step.ok(f"a session opens in {duration(connection.connect_seconds)}")
 
     async def _close(self) -> None:
@@ -327,6 +327,9 @@ class _Examination:
             await judge_ping(connection, step, spec.timeout)
         with self.step("call") as step:
             await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
+        garbage, connect = connection.place.garbage(), self.steps["connect"]
+        if garbage and connect.status != WARNING:  # the server may have printed it long after its start
+            judge_garbage(garbage, connect)
 
     def _skip(self, *names: str, why: str) -> None:
         for name in names:

@@ -78,7 +78,7 @@ async def look_at_connection(spec: UrlSpec, step: Step) -> None:
     except OSError as error:
         raise step.stop(*unreachable(error, f"{host}:{port}")) from None
     writer.close()
-    step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
+    step.ok(f"{host}:{port} accepts a TCP connection ({duration(time.perf_counter() - looked_up)})")
 
 
 async def look_at_tls(spec: UrlSpec, step: Step) -> None:
@@ -360,7 +360,7 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
         step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
     if first.status is None and "no answer" in first.failure:
         todo = "look at the server's log; --timeout S waits longer"
-        raise step.stop(f"it takes the request, and gives {first.failure}", todo)
+        raise step.stop(f"it accepts the request, and gives {first.failure}", todo)
     if first.status is None:
         other = "https" if spec.url.startswith("http:") else "http"
         raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {other}://")
@@ -378,7 +378,7 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
     software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
     step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
     if probe.session:
-        step.ok("it keeps sessions (Mcp-Session-Id)")
+        step.ok("it uses sessions (Mcp-Session-Id)")
     await _judge_origin(spec, probe, step)
     return first, second
 
@@ -399,9 +399,9 @@ async def _let_in(
         if log_in.asks:
             raise
     if refused and log_in.asks:
-        raise step.stop("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
+        raise step.stop("HTTP 401: the new token is refused", "does it want other scopes? --scope")
     if refused:
-        raise step.stop("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
+        raise step.stop("HTTP 401: the stored token is refused", "`--login` logs in again and goes on")
     step.ok(log_in.how)
     reply = await again()
     await _check_status(spec, probe, reply, step)
@@ -509,8 +509,8 @@ class LogInProbe:
     def how(self) -> str:
         """How the log-in was done, for a remark."""
         if self._by_person:
-            return "you have logged in; the token is kept"
-        return "the token that is kept is taken" if self._spec.auth.interactive else "the program has logged in"
+            return "you logged in; the token is stored"
+        return "the stored token is used" if self._spec.auth.interactive else "the program has logged in"
 
     def hide(self, text: str) -> str:
         """Return a text with the tokens masked."""

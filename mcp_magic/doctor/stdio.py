@@ -114,7 +114,7 @@ def _discovered(step: Step, reply: Reply) -> bool:
         todo = "supportedVersions must name the protocol versions that it takes"
         step.warn(f"server/discover: answered in {took}, without supportedVersions", todo)
         return False
-    step.ok(f"server/discover: {refused(reply)}: a server of the handshake era")
+    step.ok(f"server/discover: {refused(reply)}: an older server, which begins with initialize")
     return False
 
 
@@ -359,12 +359,11 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
     except ListensError as error:
         url = spec.masked(error.url)
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"
-        raise step.stop(f"it speaks HTTP, at {url}, not over its input and output", todo) from None
+        raise step.stop(f"it serves HTTP at {url}, and does not use stdin and stdout", todo) from None
     if server.garbage:
-        todo = "print to stderr: the standard output is for messages alone"
-        step.warn(f"it writes more than messages to its output: {server.garbage[0]!r}", todo)
+        judge_garbage(server.garbage[0], step)
     for line in cause(server.stderr):
-        step.ok(f"stderr: {line[:300]}")
+        step.note(f"stderr: {line[:300]}")
     if server.code is not None and first.result is None and (second is None or second.result is None):
         raise _ended(server, spec, step)
     if first.message is None and (second is None or second.message is None):
@@ -410,6 +409,12 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     return reply
 
 
+def judge_garbage(text: str, step: Step) -> None:
+    """Warn that a server printed something that is not a message."""
+    what = f"it printed something to stdout that is not an MCP message: {text!r}"
+    step.warn(what, "print to stderr: stdout is only for messages")
+
+
 def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     code = server.code or 0
     todo = "its stderr says why" if server.stderr else "start it in a terminal and look at what it says"
@@ -423,7 +428,7 @@ def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
 def _silent(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     waited = f"{spec.timeout:g} s"
     if server.echoes:
-        return step.stop("it sends back what it is sent", "this is not an MCP server (a shell, cat, a terminal?)")
+        return step.stop("it echoes its input", "this is not an MCP server (a shell, cat, a terminal?)")
     if server.garbage:
         what = f"it answers neither server/discover nor initialize in {waited}"
         return step.stop(what, "is this command an MCP server?")
@@ -437,9 +442,9 @@ def judge_ending(ending: Ending, step: Step) -> None:
     """Note how a process ended."""
     if ending.how == "by itself":
         code = f" ({exit_words(ending.code)})" if ending.code else ""
-        step.ok(f"the process ended{code} {duration(ending.seconds)} after the end of its input")
+        step.ok(f"the process ended{code} {duration(ending.seconds)} after its stdin was closed")
     else:
-        waited = f"within {GRACE_SECONDS:g} s of the end of its input"
-        step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
+        waited = f"within {GRACE_SECONDS:g} s after its stdin was closed"
+        step.warn(f"the process did not end {waited}; it took {ending.how}", "exit when stdin is closed")
     if ending.children:
-        step.warn("it leaves processes behind that it started", "end them when it ends")
+        step.warn("it leaves processes running that it started", "end them when it ends")

@@ -88,7 +88,7 @@ class Settings(Configurable):
     ).tag(config=True)
     threads = Secretive(
         "",
-        help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
+        help="Where agents keep threads: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
         "empty: a file in Jupyter's data directory.",
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)

@@ -33,7 +33,7 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
     MAX_PYTHON,
     Records,
@@ -46,7 +46,6 @@ from mcp_magic.display.tables import (
     find_tables,
     is_long_python,
     is_wrapper,
-    json_in_text,
     meant,
     members_line,
     passages,
@@ -191,12 +190,10 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
     ids = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
+    named = [name for name, (_, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
-    if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name in shown)}]{more}"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
 
 
@@ -245,16 +242,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    >>> reason(["Error executing tool divide: division by zero"], "divide")
-    ': division by zero'
-    >>> reason(['{\n  "success": false,\n  "error": "no such table: x"\n}'], "query")
-    ': no such table: x'
-    >>> reason(["one\ntwo\n3\n4\n5\n6\n7"], "")
-    ': one\ntwo\n3\n4\n5\n6\n…'
-    >>> reason(["Error executing tool divide"], "divide", ": ZeroDivisionError: division by zero")
-    ': ZeroDivisionError: division by zero'
+    """Return the text after "failed" in a message: at most six lines of the tool's error.
 
     `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
     shortened error.
@@ -274,7 +262,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(text)
+    start, value = 0, loads(text)
+    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
+        value, _ = loads_beginning(text, start)
     words = _words(value)
     if not words:
         return text, True
@@ -492,6 +482,7 @@ class ToolResult(_Result):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
+        outdated: Which programs of the server have changed since it was started, in words; "" if none.
     """
 
     raw: CallToolResult
@@ -503,6 +494,7 @@ class ToolResult(_Result):
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
     unchecked: str = ""
+    outdated: str = field(default="", compare=False)
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -592,6 +584,7 @@ class ToolResult(_Result):
             return self
         _failed.append(self)
         text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        text += f"\n  {self.outdated}" if self.outdated else ""
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -640,8 +633,7 @@ class ToolResult(_Result):
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
-        if self.unchecked:
-            parts.append(Part.note(one_line(self.unchecked, 400)))
+        parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
         return parts
 
 
@@ -655,14 +647,7 @@ def last_failed() -> ToolResult | None:
 
 @dataclass(repr=False)
 class ResourceResult(_Result):
-    """The contents of a resource; a resource may have several.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        uri: The URI that was read.
-        seconds: How long the read took.
-    """
+    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration."""
 
     raw: ReadResourceResult
     _: KW_ONLY
@@ -746,7 +731,7 @@ def _bytes(content: Any) -> bytes:
     if blob is None:
         text: str = content.text
         return text.encode()
-    return Media(blob, content.mime_type).bytes
+    return Media(blob, content.mime_type or "").bytes
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
@@ -766,15 +751,7 @@ def _file_name(uri: str, mime_type: str | None) -> str:
 
 @dataclass(repr=False)
 class PromptResult:
-    """The messages of a prompt.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        prompt: The prompt's name.
-        arguments: The prompt's arguments.
-        seconds: How long the request took.
-    """
+    """The messages of a prompt; `raw` is the SDK's complete result, `seconds` the time that the request took."""
 
     raw: GetPromptResult
     _: KW_ONLY
@@ -853,8 +830,8 @@ def succeeds(result: ToolResult) -> str:
 def fails(result: ToolResult, text: str) -> str:
     """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
-        return f"no error, it answered {_text(result)}"
-    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+        return f"no error; it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error does not contain {text!r}: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:

@@ -131,7 +131,7 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
     texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
     text = " ".join(texts)
     if is_secret_name(name.rstrip(":=")):
-        return ArgumentsError(f"cannot read what follows {name!r} as one argument; {advice}: {name}'...'")
+        return ArgumentsError(f"cannot read the words after {name!r} as one argument; {advice}: {name}'...'")
     if text.startswith("["):
         return ArgumentsError(f'{problem}; a list is JSON: {name}["a", "b"], or Python in braces: {name}{{[a, b]}}')
     if len(text) > MAX_SUGGESTED:
@@ -294,19 +294,10 @@ def _locate(field: Field, parts: Path_) -> tuple[Path_, Field]:
                 break
         else:
             child = field.at(name)
-            if child is None:
-                raise ArgumentsError(_nowhere(field, parts, path))
+            if child is None:  # dots may be part of a misspelt name, so "did you mean" gets all of it
+                raise ArgumentsError(unknown([".".join(parts)], field, ".".join(path)))
         field, path, parts = child, (*path, name), parts[size:]
     return path, field
-
-
-def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
-    where = ".".join(path)
-    if path and field.kind not in ("object", "union"):
-        name = ".".join((*path, *parts))
-        return f"{name}: {where} is {field.type_text} and has no names inside; give it whole, as {where}:=JSON"
-    # Dots may be part of a misspelt name, so "did you mean" gets all of it.
-    return unknown([".".join(parts)], field, where)
 
 
 def _value(where: Field, items: list[Item], reader: _Reader) -> Any:

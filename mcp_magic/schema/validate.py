@@ -672,10 +672,6 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
 
     A default is filled in only for a required name that is missing, also inside objects and lists. Arguments that have
     no JSON form or are invalid are an ArgumentsError; see `check_arguments`.
-
-    >>> schema = {"properties": {"scale": {"default": "css"}, "type": {}}, "required": ["scale"]}
-    >>> prepare_arguments({"type": "png"}, schema)
-    ({'type': 'png', 'scale': 'css'}, {'scale': 'css'})
     """
     sent = json_arguments(arguments, schema)
     compiled = _compile(schema)

@@ -142,11 +142,7 @@ NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 
 
 def connect_error(error: BaseException, place: Place) -> Exception:
-    """Say why no session could be opened.
-
-    Returns:
-        A `ConnectError`, or the error itself if it is already one of this package.
-    """
+    """Say why no session could be opened; an error of this package is returned as it is."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
@@ -168,7 +164,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
     opening = place.wire.opening if place.wire is not None else None
     status = opening.status or 0 if opening is not None else 0
     if isinstance(error, ListensError):
-        text = f"{name}: {where} speaks HTTP, not over its input and output, and was ended."
+        text = f"{name}: {where} serves HTTP, does not use stdin and stdout, and was ended."
         text = f"{text} Start it in a terminal, then type:\n  %mcp connect {spec.masked(error.url)}"
         return errors.ConnectError(text, stderr=place.stderr())
     if isinstance(error, OSError) and isinstance(spec, StdioSpec):
@@ -197,7 +193,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
 def _handshake_timeout(place: Place) -> errors.ConnectError:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
-        text = f"{place.name}: {where} writes {garbage!r}, which is not an MCP message, and did not answer"
+        text = f"{place.name}: {where} printed {garbage!r} to stdout, which is not an MCP message, and did not answer"
         return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
@@ -210,7 +206,9 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
 def _exited(place: Place) -> errors.ConnectError:
     if isinstance(place.spec, StdioSpec):
         said = place.said()
-        wrote = f" It wrote {garbage!r}, which is not an MCP message." if (garbage := place.garbage()) else ""
+        wrote = (
+            f" It printed {garbage!r} to stdout, which is not an MCP message." if (garbage := place.garbage()) else ""
+        )
         if place.ended() == " (exit code 0)" and not said and not wrote:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
@@ -238,8 +236,6 @@ def _http_status(error: BaseException, place: Place, opening: Attempt | None) ->
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
-
-_MAX_LINES = 10_000  # maximum number of lines of one answer to keep
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
@@ -308,10 +304,7 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that ends a request with an unreadable answer.
-
-    None if the text is not known to be an answer.
-    """
+    """Return the JSON-RPC error that ends a request with an unreadable answer; None if the text is no answer."""
     if isinstance(problem, Unreadable):
         return problem.instead
     whole = whole_answer(problem)
@@ -319,36 +312,8 @@ def instead_of(problem: Exception) -> Any:
     return _error(number, _reason(problem, whole)) if whole is not None and number is not None else None
 
 
-class SpreadOut:
-    """Collects an answer that a server spreads over several lines; stdio takes each line for a message."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def took(self, line: str) -> Any:
-        """Take a line that is no message; return the JSON-RPC error that ends the request once all lines are in."""
-        line = line.rstrip("\r\n")
-        if line.rstrip() == "{":
-            self._lines = []
-        elif not self._lines or len(self._lines) >= _MAX_LINES:
-            self._lines = []
-            return None
-        self._lines.append(line)
-        if line.rstrip() != "}":
-            return None
-        text, self._lines = "".join(self._lines), []
-        whole = identify(text, text) or {}
-        number = _id_of(whole)
-        if number is None or "method" in whole:
-            return None
-        return _error(number, "it is written on several lines; over stdio a message is one line")
-
-
 def refusal_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that answers an unreadable request of the server.
-
-    None if the text is not known to be a request.
-    """
+    """Return the JSON-RPC error that answers an unreadable request of the server; None if the text is none."""
     whole = _whole(problem) or {}
     number = _id_of(whole)
     if number is None or "method" not in whole:
@@ -361,7 +326,7 @@ def refusal_of(problem: Exception) -> Any:
 
 def instead_of_strange(number: int | str, said: str) -> Any:
     """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
-    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+    return _error(number, f"it came {said}; the request has id {json.dumps(number)}")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
@@ -441,7 +406,7 @@ def request_error(
     timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
     if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told to stop.")
+        return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(found):
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""

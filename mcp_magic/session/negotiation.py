@@ -38,34 +38,10 @@ _UNSUPPORTED = -32022
 """JSON-RPC code of a server that supports none of the requested versions (specification 2026-07-28)."""
 
 
-class KnownProtocols:
-    """The specs whose servers support only the handshake."""
-
-    def __init__(self) -> None:
-        self._handshake: list[Spec] = []
-
-    def __contains__(self, spec: Spec) -> bool:
-        return spec in self._handshake
-
-    def add(self, spec: Spec) -> None:
-        """Remember that a server supports only the handshake."""
-        if spec not in self._handshake:
-            self._handshake.append(spec)
-
-    def discard(self, spec: Spec) -> None:
-        """Forget a server."""
-        if spec in self._handshake:
-            self._handshake.remove(spec)
-
-
 class Negotiation:
-    """Decides how the sessions of one connection begin.
+    """Decides in which `way` sessions begin; `known` are the servers that support only the handshake."""
 
-    Attributes:
-        way: `"auto"`, `"handshake"` or `"2026-07-28"`: how the next session begins.
-    """
-
-    def __init__(self, spec: Spec, known: KnownProtocols) -> None:
+    def __init__(self, spec: Spec, known: list[Spec]) -> None:
         self._spec = spec
         self._known = known
         self._free = spec.protocol == "auto"
@@ -82,7 +58,14 @@ class Negotiation:
         if self._free:
             modern = client.session.discover_result is not None
             self.way = "auto" if modern else "handshake"
-            (self._known.discard if modern else self._known.add)(self._spec)
+            self._remember(handshake=not modern)
+
+    def _remember(self, *, handshake: bool) -> None:
+        """Remember whether the server supports only the handshake."""
+        if self._spec in self._known:
+            self._known.remove(self._spec)
+        if handshake:
+            self._known.append(self._spec)
 
     def another(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""
@@ -91,7 +74,7 @@ class Negotiation:
         if not self._free or self._tries > 1 or isinstance(found, MCPMagicError) or is_unreachable(found):
             return False
         if self.way == "handshake":
-            self._known.discard(self._spec)
+            self._remember(handshake=False)
             self.way = "auto"
             return probe.begun and (is_mcp_error(found) or is_transport_error(found))
         refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
@@ -202,13 +185,9 @@ class ListensError(Exception):
 
 
 async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
-    """Await the opening of a stdio session, but stop if the program turns out to listen at a URL.
+    """Await the opening of a stdio session; raise ListensError if the program turns out to listen at a URL instead.
 
-    `heard` returns the program's output so far. `end` tells the program to end; it is called before `beginning` is
-    cancelled, because that waits for the program.
-
-    Raises:
-        ListensError: The program answers as an MCP server at a URL that it names, and not over its output.
+    `heard` returns its output so far. `end` tells it to end, before `beginning` is cancelled, which waits for it.
     """
     limit = asyncio.timeout(None)
     found = ""

@@ -90,11 +90,7 @@ USUAL: LoggingLevel = "info"  # the default level that requests to a 2026-07-28 
 
 
 class Logs:
-    """The log messages of one connection.
-
-    Attributes:
-        level: The least severe level that the user wants; None for the default.
-    """
+    """The log messages of one connection; `level` is the least severe that the user wants, None for the default."""
 
     def __init__(self, calls: list[InFlightRequest] | None = None, masked: Callable[[str], str] = str) -> None:
         self.messages: deque[LogMessage] = deque()
@@ -212,10 +208,9 @@ class Notices:
     async def session(
         self, server: Any, timeout: float, prepare: Callable[[Client], None], protocol: str
     ) -> AsyncIterator[Client]:
-        """Enter an `mcp.Client` for `server` with these callbacks.
+        """Enter an `mcp.Client` for `server` with these callbacks; `timeout` in seconds is for the handshake.
 
-        `timeout` is for the handshake, in seconds. `prepare` gets the client before it is entered. `protocol` is
-        `"auto"`, `"handshake"` or a version to request with `server/discover`.
+        `protocol` is `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
         client = self._client(server, protocol)
         prepare(client)

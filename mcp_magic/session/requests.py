@@ -32,7 +32,7 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, is_closed, ping, without_context
+from mcp_magic.protocol import BUSY, is_closed, without_context
 from mcp_magic.session.failures import away, ended_error, lost_error, request_error, waited_error
 from mcp_magic.session.wire import Event, Place
 
@@ -55,13 +55,7 @@ BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits i
 
 
 class RequestSender:
-    """Sends the requests of one connection.
-
-    Attributes:
-        failures: How many of `calls` failed. An error that a tool reports does not count.
-        latency: Seconds of the last round trip, or None.
-        last_seen: When the server last answered (`time.time()`), or None.
-    """
+    """Sends the requests of one connection, and counts them; an error that a tool reports is no failure."""
 
     def __init__(
         self,
@@ -80,7 +74,6 @@ class RequestSender:
         self._place = place
         self._takes_turns = isinstance(place.spec, HttpSpec)
         self._has_stderr = isinstance(place.spec, StdioSpec)
-        self._dies_unnoticed = place.spec.transport in ("sse", "ws")
         self._supervisor = supervisor
         self._notices = notices
         self._questions = questions
@@ -107,21 +100,10 @@ class RequestSender:
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        Args:
-            what: The request, for messages.
-            send: Sends it on a session.
-            timeout: Seconds for the answer. During a call the clock stops while the user is asked, and restarts with
-                each progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock.
-            harmless: Whether it may be sent again although it may have run.
-            counted: Whether the user asked for it, and not the host on its own.
-            wait_if_busy: Whether it waits for a busy server.
-            is_call: Whether the server may ask the user questions during it.
-            check: Raises ValueError if the answer breaks the protocol.
-            elicitor: Answers the server's elicitations during it, instead of the host's.
-            prepared: Decides first about sampling requests during it.
-            on_progress: The callback for its progress notifications.
-            max_total: See `timeout`.
-            pages: Whether the user is sent to the pages that a server wants visited first.
+        A `harmless` one may be sent again although it may have run. One that is not `counted` is the host's own. During
+        one that `is_call` the server may ask the user questions: then the clock stops, and it restarts with each
+        progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock. `check` raises
+        ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
         """
         request = InFlightRequest(
             what,
@@ -141,7 +123,7 @@ class RequestSender:
         repeats: RetryBudget | None = None
         takes_turn = is_call and self._takes_turns
         with request if counted and self._reports.reporter is not None else _NOT_SHOWN:
-            if client is None or self._dies_unnoticed:
+            if client is None:
                 client = await self.open_client(what, timeout)
             self.calls += counted
             while True:
@@ -259,14 +241,8 @@ class RequestSender:
         return error
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
-        """Return the client of the open session; wait up to `timeout` seconds for one that is reconnecting.
-
-        Raises:
-            SessionError: There is no session; nothing was sent.
-        """
+        """Return the client of the open session, waiting at most `timeout` seconds; raise SessionError without one."""
         supervisor = self._supervisor
-        if supervisor.client is not None and self._is_doubtful():
-            await self._check(supervisor.client)
         if supervisor.client is None and supervisor.comes_back:
             longest = supervisor.reconnection.wait
             longest = longest if timeout is None else min(timeout, longest)
@@ -295,24 +271,3 @@ class RequestSender:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._idle.wait()
-
-    def _is_doubtful(self) -> bool:
-        """Whether the session was silent for so long that the server may be gone unnoticed.
-
-        Only over SSE and WebSocket: over streamable HTTP each request has its own connection, and stdio has a process.
-        """
-        if not self._dies_unnoticed or self.in_flight or self.last_seen is None:
-            return False
-        silent = time.time() - self.last_seen
-        return not 0 <= silent <= self._supervisor.reconnection.idle  # the clock may have been set back
-
-    async def _check(self, client: Client) -> None:
-        async def send(client: Client) -> None:
-            async with asyncio.timeout(self._supervisor.reconnection.ping):
-                await ping(client)
-
-        try:
-            await self._send_once(client, send, None, Attempt())
-        except Exception as error:
-            if isinstance(error, TimeoutError) or is_closed(error):
-                self._supervisor.report(Event.DOUBTED, client, error)

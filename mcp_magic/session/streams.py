@@ -12,7 +12,6 @@ from mcp_magic.display.text import one_line
 from mcp_magic.inflight import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete
 from mcp_magic.session.failures import (
-    SpreadOut,
     instead_of,
     instead_of_strange,
     log_line,
@@ -323,7 +322,6 @@ class WatchedStream(Wrapped):
         self._answer = answer
         self._answering: set[asyncio.Task[None]] = set()
         self._unreadable = 0
-        self._spread = SpreadOut()
         self._strays = strays
         self._next = self._first
         self._reading: asyncio.Future[Any] | None = None
@@ -377,7 +375,7 @@ class WatchedStream(Wrapped):
             self._log(stand_in_line(item.message))
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
-        instead = instead_of(item) or self._spread.took(text)
+        instead = instead_of(item)
         if instead is None:
             instead = self._strays.unreadable(item, self._stream)
         else:

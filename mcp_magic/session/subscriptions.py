@@ -245,11 +245,7 @@ class Subscriptions:
 
 
 def check_announces(client: Client, server: str, uri: str) -> None:
-    """Check that a server announces changes of resources.
-
-    Raises:
-        NotOfferedError: Its capabilities say that it does not.
-    """
+    """Raise NotOfferedError if a server's capabilities say that it announces no changes of resources."""
     resources = client.server_capabilities.resources
     if resources is None or not resources.subscribe:
         raise NotOfferedError(

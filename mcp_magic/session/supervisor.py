@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from enum import Enum, IntEnum, StrEnum, auto
+from enum import IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,15 +103,6 @@ class State(StrEnum):
         return repr(self.value)  # as what it is compared with, in tables and outputs too
 
 
-class _Phase(Enum):
-    """Where the owner task is."""
-
-    ENTERING = auto()
-    """It opens a transport or a session: the server may never answer."""
-    INSIDE = auto()
-    OUTSIDE = auto()
-
-
 class _Then(IntEnum):
     """What the owner task does next. A later one replaces an earlier one, never the other way round."""
 
@@ -139,14 +130,7 @@ class Known(NamedTuple):
 class Supervisor:
     """Owns the session of one connection; only it changes the state.
 
-    Attributes:
-        loop: The event loop that opened the session, or None before.
-        opened_at: When the session was opened (`time.time()`), or None before.
-        state: The state; only this class changes it.
-        client: The SDK's client while the session is open, else None.
-        known: What the server told about itself in the last session, or None.
-        backoff: The attempts to reconnect, or None.
-        owner: The task that owns the session, or None before.
+    `client` is the SDK's while the session is open, and `known` what the server told about itself in the last one.
     """
 
     def __init__(
@@ -182,7 +166,7 @@ class Supervisor:
         self._leave, self._left = asyncio.Event(), asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
         self._reopening = asyncio.Lock()
-        self._phase = _Phase.OUTSIDE
+        self._entering = False  # it opens a transport or a session: the server may never answer
         self._then = _Then.STAY
         self._closes = 0
         self._sessions = 0
@@ -407,7 +391,7 @@ class Supervisor:
         self._become(State.CLOSED)
         if (owner := self.owner) is None or owner.done():
             return
-        if self._phase is _Phase.ENTERING:  # the server may never answer: do not wait for it
+        if self._entering:  # the server may never answer: do not wait for it
             owner.cancel()
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -454,7 +438,7 @@ class Supervisor:
 
     async def _hold(self) -> BaseException | None:
         """Open the transport and hold sessions over it until the last ends; return the error, if any."""
-        self._phase = _Phase.ENTERING
+        self._entering = True
         failure: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -467,10 +451,10 @@ class Supervisor:
         finally:
             self._pause()
             self._left.set()
-        if failure is not None and self._phase is _Phase.ENTERING and self._sessions:
+        if failure is not None and self._entering and self._sessions:
             self._tried = connect_error(failure, self._place)
             self._tried.__context__ = self._tried.__cause__ = None
-        self._phase = _Phase.OUTSIDE
+        self._entering = False
         return failure
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
@@ -478,7 +462,7 @@ class Supervisor:
         negotiation = Negotiation(self.spec, self._services.protocols)
         self._then = max(self._then, _Then.RENEW)
         while self._then is _Then.RENEW:
-            self._then, self._phase = _Then.STAY, _Phase.ENTERING
+            self._then, self._entering = _Then.STAY, True
             self._leave.clear()
             leaving = False
             current_attempt.set(wire.begins(negotiation.probe(wire.errlog)))
@@ -490,7 +474,7 @@ class Supervisor:
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     wire.opened(client)
-                    self._phase = _Phase.INSIDE
+                    self._entering = False
                     self._left.clear()
                     self.opened_at = time.time()
                     self._sessions += 1
@@ -502,7 +486,7 @@ class Supervisor:
                     if self._then is _Then.RENEW:
                         await self._drained(DRAIN_SECONDS)
             except Exception as error:
-                entering = self._phase is _Phase.ENTERING and not self._is_closing
+                entering = self._entering and not self._is_closing
                 if entering and negotiation.another(error, wire.probe):
                     wire.began_in_vain()
                     self._then = _Then.RENEW

@@ -112,12 +112,9 @@ class Entry:
 
 
 class Trace:
-    """The messages of one host, a bounded ring.
+    """The messages of one host, a bounded ring: at most so many, and so many bytes.
 
-    Attributes:
-        messages: Most messages that are kept; 0 keeps none.
-        bytes: Most bytes that they may take.
-        flush: Called before the trace is read, by the id of the recorder that follows a server's stderr.
+    `flush` has what is called before the trace is read, by the id of the recorder that follows a server's stderr.
     """
 
     def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
@@ -284,11 +281,7 @@ class Tap:
 
 
 class Recorder:
-    """Records the messages of one connection in a trace, with the secrets of its spec masked.
-
-    Attributes:
-        trace: The trace that gets the messages.
-    """
+    """Records the messages of one connection in a trace, with the secrets of its spec masked."""
 
     def __init__(self, server: str, spec: Spec, trace: Trace | None = None, taps: Iterable[Tap] = ()) -> None:
         self.server = server
@@ -321,13 +314,10 @@ class Recorder:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
     def message(self, direction: str, message: dict[str, Any]) -> Entry:
-        """Record a JSON-RPC message.
+        """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
 
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
-
-        Returns:
-            The entry, which `http` completes; the trace keeps it unless it is off.
         """
         if (direction == IN or self._begins) and self._lines is not None and self._lines.is_behind:
             self.stderr()

@@ -588,8 +588,9 @@ class Panel:
             self._set_heading()
         self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
 
-    def _settle(self, pending: Pending, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+    def _settle(self, pending: Pending, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._outcomes.append(outcome)
         self._pending.remove(pending)
         if pending.card.done():
             card = pending.card.result()
@@ -604,11 +605,11 @@ class Panel:
             return
         # lines first: a frontend would briefly show closed widgets as lost
         if self._replace is not None:
-            self._replace(outcome_bundle(self._outcomes))
+            self._replace(outcome_bundle(self._outcomes) if self._outcomes else {})
             self._replace = None
         if self._ticking is not None:
             self._ticking.cancel()
-        self._lines.value = outcome_bundle(self._outcomes)["text/html"]
+        self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
         self.widget.children = (self._lines,)
         self._outcomes.clear()
         self._close_answered()

@@ -303,11 +303,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_variables(names: Iterable[str]) -> str:
-    """Return arguments for the end of a line, with a Python variable for each value.
-
-    >>> as_variables(["api_key", "x-token"])
-    ' api_key=$api_key x-token=$x_token'
-    """
+    """Return arguments for the end of a line, with a Python variable for each value."""
     return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
 
 
@@ -520,7 +516,7 @@ class RequestForm:
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"
         self.copy = self._scope.button("Copy as code", tooltip, self._copy_code, icon="copy")
-        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
+        self._code = make(ipywidgets.Text, "wide", description="Code", tooltip="select and copy")
         self._copied = make(ipywidgets.Output)
         self.name_field = make(
             ipywidgets.Text,
@@ -633,28 +629,23 @@ class RequestForm:
         what = f"form of {one_line(self.name, 200)}"
         outcome = self._runner.outcome or "not run yet"
         sent = self._sent if self._sent is not None else self.form.draft
-        line = self._code_for(sent)
+        line = shorten(self._code_for(sent), 2000)
         shown = hidden_arguments(sent, self._request.tool)
         rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
         table = facts(rows) if rows else note("no arguments")
         html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
-        parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
+        if self._sent is None:
+            unread = (dict, list) if self.form.problems else ()  # incomplete ones are taken from the example
+            typed = {name: value for name, value in sent.items() if not isinstance(value, unread)}
+            example = self._code_for(example_arguments(self.form.schema) | typed)
+            line = f"this form needs widgets; a line that does the same, for example:\n{shorten(example, 2000)}"
+        parts = [Part(f"{what} — {outcome}\n{line}", html)]
         if self._runner.result is not None:
             parts += self._runner.result.parts()
         elif self.error is not None and str(self.error):
             text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
             parts.append(Part(text, tag("p", error_label(text))))
         return parts
-
-    def _typed(self, line: str) -> str:
-        """Return the line of code; for a form that was not run yet, an example to type instead."""
-        if self._sent is not None:
-            return shorten(line, 2000)
-        example, draft = example_arguments(self.form.schema), self.form.draft
-        if self.form.problems:  # incomplete objects and lists are taken from the example
-            draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
-        line = self._code_for({**example, **draft})
-        return f"this form needs widgets; a line that does the same, for example:\n{shorten(line, 2000)}"
 
     def __repr__(self) -> str:
         state = "running" if self.running else self._runner.outcome or "not run yet"

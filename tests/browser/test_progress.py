@@ -35,7 +35,7 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     shown = finished(cell)
     expect(shown).to_contain_text("✗ reports:hold: cancelled · 3 of 4 (75 %)")
     expect(shown.locator("button")).to_have_count(0)
-    assert errors(lab, cell) == ["CallCancelledError: reports:hold: cancelled; the server has been told."]
+    assert errors(lab, cell) == ["CallCancelledError: reports:hold: cancelled."]
     until((tmp_path / "cancelled").exists, 60, "the server knows")
     expect(run(lab, "%mcp call reports:level")).to_contain_text("None")
 

@@ -232,7 +232,7 @@ async def test_the_time_out_goes_on_after_the_answer(host: Host) -> None:
     host.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo"}))
     connection = await host.connect(trip_server(), name="trip")
 
-    with pytest.raises(RequestTimeoutError, match=r"trip:slow: no answer within 0\.2 s"):
+    with pytest.raises(RequestTimeoutError, match=r"trip:slow: timed out: no answer within 0\.2 s"):
         await connection.call_tool("slow", {}, timeout=0.2)
     assert connection.state == "open"
 

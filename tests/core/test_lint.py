@@ -59,7 +59,7 @@ async def test_bundled_servers_have_nothing_to_complain_about(host: Host) -> Non
     for name, server in ("math", load("math_server").server), ("paging", load("paging_server").make_server()):
         findings = await (await host.connect(server, name=name)).lint()
         assert [found for found in findings.findings if found.severity != "note"] == []
-        assert findings.note or "nothing to complain about" in str(findings)
+        assert findings.note or "no problems found" in str(findings)
 
 
 async def test_the_bundled_web_server_has_nothing_to_complain_about(host: Host) -> None:
@@ -201,6 +201,8 @@ HONEST = [
     "When a tool fails, the error is returned as text.",
     "Overrides the default rules of the linter with those given.",
     "Forget a stored memory by its id.",
+    "<!--",
+    "Skips what stands between `<!--` and `-->`.",
     "Manages SSH keys of an account; lists environment variables of a container.",
 ]
 
@@ -432,7 +434,7 @@ async def test_findings_are_a_listing_with_the_worst_first() -> None:
     assert [found.severity for found in findings.findings] == ["error", "warning"]
     assert list(findings.df.columns) == ["severity", "code", "where", "what", "to do"]
     assert "✗ error" in str(findings)
-    assert "looked at 2 tools: 1 error, 1 warning" in str(findings)
+    assert "checked 2 tools: 1 error, 1 warning" in str(findings)
     assert repr(findings) == "<Findings: 1 error, 1 warning>"
 
 

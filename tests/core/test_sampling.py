@@ -211,7 +211,7 @@ async def test_a_change_that_makes_no_sense_is_not_asked(host: Host) -> None:
     samples(host, model, Editor())
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match="as it was changed: a sampling request without messages"):
+    with pytest.raises(ProtocolError, match="after your changes: a sampling request without messages"):
         await connection.call("summarise")
     assert model.asked == []
 

@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_line_is_said_with_its_number_and_what_to_type(
     [
         (b"", "is not a cassette"),
         (b"\x00\xff\xfe", "no UTF-8"),
-        (b"[1]\n", "no JSON object"),
+        (b"[1]\n", "not a JSON object"),
         (b'{"cassette": "1"}\n', "is not a cassette"),
         (b'{"cassette": 2}\n', "is a cassette of format 2"),
         (b'{"cassette": 1}\n' + b"[" * 100_000 + b"\n", "nested deeper"),

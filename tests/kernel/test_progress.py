@@ -72,7 +72,7 @@ def test_a_click_on_cancel_ends_the_call_in_one_line_and_the_session_goes_on(
 
     assert (cell.ename, cell.evalue) == (
         "CallCancelledError",
-        "reports:hold: cancelled; the server has been told.",
+        "reports:hold: cancelled.",
     )
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert cell.lines == [line for line in cell.lines if line.startswith("✗ reports:hold: cancelled · 1 of 4 (25 %)")]
@@ -222,7 +222,7 @@ def test_time_outs_of_the_line_begin_anew_until_the_most(frontend: Frontend) -> 
 
     assert long.lines[-1] == "'15 reports'"
     assert longer.ename == "RequestTimeoutError"
-    assert "still no answer after 0.5 s" in longer.evalue
+    assert "no answer within 0.5 s in total" in longer.evalue
     assert longer.lines[0].startswith("✗ reports:work: timed out · 1 · ")
 
 

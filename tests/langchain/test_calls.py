@@ -172,7 +172,7 @@ async def test_a_call_that_takes_too_long_ends_and_is_not_sent_again_without_a_t
         begun = time.monotonic()
         error = await fails(connection, "wait", {"name": name}, timeout=0.2)
         assert time.monotonic() - begun < 1.5, "the time-out is for all attempts together"
-        assert f"{name}:wait: no answer within 0.2 s" in str(error)
+        assert f"{name}:wait: timed out: no answer within 0.2 s" in str(error)
         assert error.artifact["seconds"] >= 0.2
     assert runs == ["doubted", "trusted"]
 

@@ -162,7 +162,7 @@ async def test_time_outs_hold_for_all_or_single_tools(host: NotebookHost) -> Non
     await host.connect(load("showcase_server").server, name="show")
     settings: dict[str, Any] = {"timeout": 0.2, "timeouts": {"show:sl?w": 20, "show:one_text": None}}
     assert await named(host, "show__slow", **settings).ainvoke({"seconds": 0.4}) == "waited 0.4 s"
-    with pytest.raises(ToolException, match=r"show:slow: no answer within 0\.2 s"):
+    with pytest.raises(ToolException, match=r"show:slow: timed out: no progress for 0\.2 s"):
         await named(host, "show__slow", timeout=0.2).ainvoke({"seconds": 30})
 
 

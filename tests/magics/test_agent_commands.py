@@ -285,7 +285,7 @@ async def test_a_thread_is_deleted(trip: Notebook) -> None:
     listing = await trip.mcp("agent --delete trip")
     assert len(listing) == 0
     assert "'trip' is deleted" in str(listing)
-    assert "no conversation is kept yet: `%%mcp_agent` begins one" in str(listing)
+    assert "there are no threads yet: `%%mcp_agent` begins one" in str(listing)
 
 
 WRONG = {

@@ -112,7 +112,7 @@ async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path
 
 
 async def test_a_pattern_without_a_server_is_refused(magic: Any) -> None:
-    with pytest.raises(errors.CommandError, match="'add' names no tool; write SERVER:TOOL"):
+    with pytest.raises(errors.CommandError, match="'add' is not a tool; write SERVER:TOOL"):
         await magic("allow add")
 
 

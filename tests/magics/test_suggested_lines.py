@@ -49,7 +49,7 @@ SUGGESTED = [
     ("connect pne", MEANT, "connect {}"),
     ("connect python sub/pen.py", DASHES, "{}"),
     ("connect python -u 'sub/a b.py'", DASHES, "{}"),
-    ("connect 'python sub/pen.py'", r"For a command: `%mcp (.*?)`", "{}"),
+    ("connect 'python sub/pen.py'", r"To run it as a command: `%mcp (.*?)`", "{}"),
     ("connect --name 'my pen' sub/pen.py", MEANT, "connect --name {} sub/pen.py"),
     ("connect -- pythn3 sub/pen.py", MEANT, "connect -- {} sub/pen.py"),
     ("connect --env INK_OF_NOBODY sub/pen.py", r"(--env INK_OF_NOBODY=VALUE)", "connect {} sub/pen.py"),

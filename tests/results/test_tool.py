@@ -250,7 +250,7 @@ def test_no_table_says_what_was_found(result: ToolResult, message: str) -> None:
 SEVERAL: dict[str, tuple[ToolResult, str]] = {
     "members": (
         text_result(structured_content={"a": [{"x": 1}], "b": [{"y": 2}]}),
-        '2 tables in this result: .frames["a"], .frames["b"], or as they were sent .data["a"], .data["b"]',
+        '2 tables in this result: .frames["a"], .frames["b"]',
     ),
     "members of a member": (
         text_result('{"found": {"a": [{"x": 1}], "b": [{"y": 2}]}}'),
@@ -266,8 +266,7 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
     ),
     "names that could be anything": (
         text_result(structured_content={"a\"]; x['": [{"x": 1}], "\x1b[2J\n": [{"y": 2}]}),
-        '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"], or as they were sent '
-        '.data["a\\"]; x[\'"], .data["\\\\x1b[2J"]',
+        '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"]',
     ),
 }
 

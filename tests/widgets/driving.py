@@ -70,7 +70,7 @@ class Page:
     @property
     def lines(self) -> list[str]:
         """The lines, with `TIME` for how long something took."""
-        shown = [line for output in self.outputs for line in output["text/plain"].splitlines()]
+        shown = [line for output in self.outputs for line in output.get("text/plain", "").splitlines()]
         return [re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", line) for line in shown]
 
 

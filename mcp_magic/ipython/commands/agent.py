@@ -163,8 +163,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
-        notes = [(OFFLINE_NOTE, "info")] if plan.model in ("", OFFLINE) else []
-        notes += [(_in_memory(opened), "warning")] if opened.problem else []
+        notes = [(_in_memory(opened), "warning")] if opened.problem else []
         notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
 
         def over(made: AgentRun) -> None:
@@ -193,6 +192,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             asker=f"agent {plan.agent}".rstrip(),
             show=plan.show,
             screen=screen,
+            greeting=OFFLINE_NOTE if plan.model in ("", OFFLINE) else "",
             notes=notes,
             over=over,
         )
@@ -246,7 +246,7 @@ MCP_AGENT = Implementation(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
-            help="continue the conversation of this name, or begin it",
+            help="continue the thread of this name, or begin it",
         ),
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
@@ -297,7 +297,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     return Listing(
         [dict(zip(columns, row, strict=True)) for row in rows],
         title=f"Threads in {opened.where}",
-        empty="no conversation is kept yet: `%%mcp_agent` begins one",
+        empty="there are no threads yet: `%%mcp_agent` begins one",
         note=done,
         kind="threads",
     )
@@ -345,7 +345,7 @@ AGENT = Implementation(
     (
         (
             Argument("--threads", action="store_true", help="list them (the default)"),
-            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the conversation of one"),
+            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the messages of one"),
             Argument(
                 "--fork",
                 metavar="THREAD@TURN",

@@ -119,7 +119,7 @@ async def _list(
 
     makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     rows = LazyRows(makers)
-    empty = f"{arguments.server or 'the connected servers'}: no {kind}"
+    empty = f"{arguments.server} lists no {kind}" if arguments.server else f"the connected servers list no {kind}"
     if not connections:
         empty = "no server is connected: `%mcp connect TARGET` opens a session"
     elif arguments.search:
@@ -290,10 +290,10 @@ FORM = Implementation(
             nargs="*",
             metavar="NAME=VALUE",
             complete=completion.form_arguments,
-            help="to begin with, as of %%mcp call",
+            help="the first values, as for %%mcp call",
         ),
         Argument("--prompt", action="store_true", help="fill in a prompt"),
-        Argument("--server", metavar="SERVER", help="the server that has the URI template, if several could"),
+        Argument("--server", metavar="SERVER", help="the server of the URI template, if several have it"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
     ),
     examples=(
@@ -340,7 +340,7 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
 
 UI = Implementation(
     _ui,
-    (Argument("server", nargs="?", metavar="SERVER", help="one server instead of all, to begin with"),),
+    (Argument("server", nargs="?", metavar="SERVER", help="show only this server at first"),),
     examples=("%mcp ui", "%mcp ui weather"),
     details="It lists the configured servers, too, and connects one when its button is clicked, or the URL, file or "
     "command that you type. Running the cell again closes the explorer that it showed before.",
@@ -373,7 +373,7 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     await watch.open()
     bounded = arguments.seconds is not None or arguments.count is not None
     if not (arguments.background or bounded or where.allow_stdin):
-        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
+        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N keeps watching")
         return watch
     background = arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
@@ -427,7 +427,7 @@ WATCH = Implementation(
     _watch,
     (
         Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, list the watches"),
-        Argument("--server", metavar="SERVER", help="the server that has it, if several could"),
+        Argument("--server", metavar="SERVER", help="the server of the resource, if several have it"),
         Argument("--background", action="store_true", help="end the cell, and keep updating below it"),
         Argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time"),
         Argument("--count", type=int, metavar="N", help="end after N updates"),
