@@ -365,7 +365,7 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
     for name, count in Counter(names).items():
         if count > 1:
             what = f"it is listed {count} times; only one of them can be reached"
-            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
+            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "give each a name of its own")
 
 
 # URIs, URI templates and MIME types.
@@ -739,8 +739,8 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
         what = "readOnlyHint and destructiveHint contradict each other"
         yield Finding("hints-contradict", WARNING, owner, what, "leave out the one that is wrong")
     if found := _CHANGES.search(tool.name):
-        what = f"it says that it only reads, and is called {found[0].strip('_.-')!r}"
-        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before it: is it true?")
+        what = f"it has readOnlyHint, but its name has {found[0].strip('_.-')!r} in it"
+        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before a read-only tool: is it one?")
 
 
 def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.tools import Offer
 
 
-SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
+SAME_ID = "another call of this turn has the same id, so a decision about one could be taken for the other"
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import csv
 import io
 import re
@@ -303,6 +304,7 @@ def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
 
 
 def _is_counted(name: str, nouns: Iterable[str]) -> bool:
+    """Return whether a list is one of the counted things, by its name."""
     lower = name.lower()
     return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
 
@@ -588,14 +590,6 @@ def passages(text: str) -> list[Passage]:
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
 
 
-def json_in_text(text: str) -> tuple[int, Any]:
-    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none."""
-    value = loads(text)
-    if isinstance(value, dict | list):
-        return 0, value
-    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
-
-
 def is_long_python(text: str) -> bool:
     """Whether a text may be rows as Python prints them, but is too long to be read as Python literals."""
     return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
@@ -659,7 +653,7 @@ class _Scan:
                 last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
-                last = self._line_after(number, end)
+                last = bisect.bisect_left(self._starts, end, last, len(self._lines))
                 tables = [rows for rows in find_tables(value) if not rows.single]
                 passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
@@ -669,16 +663,6 @@ class _Scan:
             if passage is not None:
                 yield passage
             number = last
-
-    def values(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield the start, end and value of each JSON object or list."""
-        number = 0
-        while number < len(self._lines):
-            begins = _json_begins(self._lines[number])
-            read = self._json(number, begins) if begins >= 0 else None
-            if read is not None:
-                yield read
-            number = self._line_after(number, read[1]) if read is not None else number + 1
 
     def _passage(self, start: int, end: int, tables: Sequence[Rows], value: Any = NOT_JSON) -> Passage | None:
         return Passage(start, min(end, len(self._text)), tables, value) if tables else None
@@ -691,13 +675,6 @@ class _Scan:
         start = self._starts[number] + begins
         value, end = loads_beginning(self._text, start)
         return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
-
-    def _line_after(self, number: int, end: int) -> int:
-        """Return the number of the first line that begins at `end` or later."""
-        number += 1
-        while number < len(self._lines) and self._starts[number] < end:
-            number += 1
-        return number
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
         """Read a fenced code block of Markdown; an unclosed one extends to the end of the text."""

@@ -15,7 +15,7 @@ from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic.errors import CommandError
+from mcp_magic.errors import CommandError, on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -348,13 +348,16 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     with interrupts.cancelling(task):
         try:
             result = await task
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not interrupts.took(task):
                 raise
+            what = str(error)
         else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
+            what = ""
+    # Not from the context: a nested loop steps its tasks in an except block, which would be it.
+    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
 
 
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
@@ -377,13 +380,16 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     with interrupts.cancelling(task):
         try:
             result = loop.run_until_complete(task)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not interrupts.took(task):
                 raise
+            what = str(error)
         else:
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
+            what = ""
+    # Not from the context: a nested loop steps its tasks in an except block, which would be it.
+    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:

@@ -338,7 +338,7 @@ def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
         uri = str(content.uri)
         metadata: dict[str, Any] = {"server": result.server, "uri": uri, "name": name or uri, "source": uri}
         blob = getattr(content, "blob", None)
-        data = getattr(content, "text", "") if blob is None else Media(blob, content.mime_type, uri).bytes
+        data = getattr(content, "text", "") if blob is None else Media(blob, content.mime_type or "", uri).bytes
         default = "text/plain" if blob is None else "application/octet-stream"
         blobs.append(Blob.from_data(data, mime_type=content.mime_type or default, metadata=metadata))
     return blobs

@@ -33,7 +33,7 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
     MAX_PYTHON,
     Records,
@@ -46,7 +46,6 @@ from mcp_magic.display.tables import (
     find_tables,
     is_long_python,
     is_wrapper,
-    json_in_text,
     meant,
     members_line,
     passages,
@@ -263,7 +262,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(text)
+    start, value = 0, loads(text)
+    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
+        value, _ = loads_beginning(text, start)
     words = _words(value)
     if not words:
         return text, True
@@ -470,6 +471,7 @@ class ToolResult(_Result):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
+        outdated: Which programs of the server have changed since it was started, in words; "" if none.
     """
 
     raw: CallToolResult
@@ -481,6 +483,7 @@ class ToolResult(_Result):
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
     unchecked: str = ""
+    outdated: str = field(default="", compare=False)
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -570,6 +573,7 @@ class ToolResult(_Result):
             return self
         _failed.append(self)
         text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        text += f"\n  {self.outdated}" if self.outdated else ""
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -618,8 +622,7 @@ class ToolResult(_Result):
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
-        if self.unchecked:
-            parts.append(Part.note(one_line(self.unchecked, 400)))
+        parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
         return parts
 
 
@@ -717,7 +720,7 @@ def _bytes(content: Any) -> bytes:
     if blob is None:
         text: str = content.text
         return text.encode()
-    return Media(blob, content.mime_type).bytes
+    return Media(blob, content.mime_type or "").bytes
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:

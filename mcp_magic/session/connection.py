@@ -18,7 +18,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
-from mcp_magic.results.cards import ConnectionInfo
+from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.catalog import KINDS, Catalog, all_pages
 from mcp_magic.session.failures import clue
@@ -140,6 +140,8 @@ class ToolNamespace:
 AGAIN_SECONDS = 2.0
 """Minimum seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
 
+LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
+
 _CALL = "tools/call"
 
 
@@ -195,6 +197,8 @@ class Connection:
         self.skills = Skills(self)
         self._looked_again: dict[str, float] = {}
         self._found_open: float | None = None
+        self._changed_programs = ""
+        self._look_at = 0.0
 
     # The session
 
@@ -478,7 +482,7 @@ class Connection:
             begun = attempt.begun
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
-                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), shown=True, once=True)
+                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), once=True)
                 remarks.append(remark)
 
         session = self._supervisor.known
@@ -509,7 +513,16 @@ class Connection:
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
             unchecked="; ".join(remarks),
+            outdated=self._outdated(),
         )
+
+    def _outdated(self) -> str:
+        """Say which programs of the server have changed since it was started; looks once a second at most."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._changed_programs = edited(self.name, self.spec, self.opened_at)
+            self._look_at = now + LOOK_SECONDS
+        return self._changed_programs
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
         """Return the arguments that consent allows for a call."""

@@ -326,7 +326,7 @@ def refusal_of(problem: Exception) -> Any:
 
 def instead_of_strange(number: int | str, said: str) -> Any:
     """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
-    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+    return _error(number, f"it came {said}; the request has id {json.dumps(number)}")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:

@@ -258,3 +258,16 @@ async def test_many_connects_report_the_failing_ones_and_keep_the_rest(host: Hos
     assert type(outcome["gone"]) is errors.CommandNotFoundError
     assert list(host) == ["math"]
     assert (await host.call("math:add", a=1, b=1)).data == 2
+
+
+async def test_an_error_that_nothing_expects_ends_a_connect_instead_of_letting_it_wait_for_ever(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain(error: BaseException, place: object) -> Exception:
+        raise RuntimeError("nobody expects this")
+
+    monkeypatch.setattr("mcp_magic.session.supervisor.connect_error", explain)
+    async with asyncio.timeout(60):
+        with pytest.raises(errors.ConnectError, match=r"^x: no-such-command failed: RuntimeError: nobody"):
+            await host.connect(["no-such-command"], name="x")
+    assert "x" not in host.connections

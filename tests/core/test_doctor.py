@@ -416,7 +416,7 @@ async def test_announced_and_answered_are_compared(host: Host) -> None:
     assert "warning: tools/list answers with 1 tools, which are not announced" in told(report, "capabilities")
     assert "prompts" not in told(report, "capabilities")
     report = await examine(host, sick(_capabilities={"prompts": {}}))
-    assert "failed: prompts are announced, and prompts/list is not known" in told(report, "capabilities")
+    assert "failed: prompts are announced, but prompts/list is unknown" in told(report, "capabilities")
     assert report.failed_at == "capabilities"
     assert report["ping"].status == "ok"  # what does not stand on the list is looked at all the same
 

@@ -120,6 +120,17 @@ async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host
         await until(lambda: bool(logged(connection)))
 
 
+@pytest.mark.parametrize("protocol", ["auto", "handshake"])
+async def test_a_byte_order_mark_before_each_answer_is_said(host: Host, protocol: str) -> None:
+    program = (
+        "import sys, json\nfor line in sys.stdin:\n n = json.loads(line).get('id')\n"
+        " if n is not None: print('\\ufeff' + json.dumps({'id': n, 'result': {}}), flush=True)"
+    )
+    with pytest.raises(ConnectError, match="it begins with a byte-order mark; JSON-RPC has none"):
+        async with asyncio.timeout(SECONDS):
+            await host.connect([sys.executable, "-X", "utf8", "-c", program], name="marked", protocol=protocol)
+
+
 async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ def _rule_listing(host: Host, done: str = "") -> Listing:
         }
         for number, rule in enumerate(consent.rules, 1)
     ]
-    otherwise = f"no rule matches: approval = {consent.policy!r} decides what agents and servers want to call"
+    otherwise = f"if no rule matches, approval = {consent.policy!r} decides about calls of agents and servers"
     first = "--first puts a rule before the others" if never else ""
     note = "; ".join(filter(None, (done, first, otherwise)))
     return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
@@ -132,7 +133,7 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
     rows = [
         {
-            "time": record.time,
+            "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
             "asker": record.asker,
             "tool": f"{record.server}:{record.tool}",
             "arguments": _shown(record.arguments),
@@ -149,10 +150,9 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 def _rule(action: str, *examples: str) -> Implementation:
     details = (
-        "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument, "
-        "`a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies is about any of "
-        "them, one that allows about all. "
-        "`%mcp approvals` lists the rules."
+        "The first rule that matches decides. Patterns can have * and ?; NAME=PATTERN compares the text of an "
+        "argument, `a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies "
+        "applies if one of them matches, a rule that allows only if all match. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),
