@@ -242,6 +242,7 @@ class Report:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
         started: When it began (`time.perf_counter()`); now if left out.
         detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        button: The word on the button that cancels it.
     """
 
     def __init__(
@@ -253,6 +254,7 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
@@ -261,6 +263,7 @@ class Report:
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
         self.cancel = cancel
+        self.button = button
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
         self._masked = masked
@@ -396,6 +399,7 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.title = title
         self.elicitor = elicitor
@@ -407,6 +411,7 @@ class InFlightRequest:
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
+        self._button = button
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
             self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
@@ -493,7 +498,7 @@ class InFlightRequest:
     def _reported(self) -> Report:
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
-            self._report = Report(self._server, self.title, cancel=self.cancel, **options)
+            self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
         return self._report
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:

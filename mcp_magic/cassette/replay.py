@@ -96,10 +96,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 
 
 class ReplayTransport:
-    """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
-
-    `live` passes requests that are not recorded on to the server.
-    """
+    """A transport for `mcp.Client` that answers from a recorded session; `live` passes other requests on."""
 
     def __init__(
         self, cassette: Cassette, server: Server, session: int, wire: Wire, live: LiveFallback | None = None

@@ -81,7 +81,7 @@ _RULES = (
     (".mcp-badges", "white-space:nowrap"),
     (
         ".mcp-badge",
-        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
+        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:.8em;"
         "white-space:nowrap;font-weight:normal;vertical-align:.1em",
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
@@ -150,6 +150,12 @@ class Code(str):
     element = "code"
 
 
+class Problem(str):
+    """The text of an error: red on a page. A last column of problems is not cut in a terminal."""
+
+    __slots__ = ()
+
+
 def escape(value: object) -> Markup:
     """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup."""
     if isinstance(value, Markup):
@@ -159,6 +165,8 @@ def escape(value: object) -> Markup:
             return value.html()
         if isinstance(value, (Bold, Code)):
             return tag(value.element, str(value))
+        if isinstance(value, Problem):
+            return error_label(str(value))
     return Markup(_html.escape(clean(str(value))))
 
 
@@ -420,11 +428,23 @@ def cell_text(value: object, limit: int) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Verbatim):
-        return shorten(" ".join(value[: limit * 4].expandtabs().splitlines()), limit)
+        return "\n".join(shorten(line.expandtabs(), limit) for line in _some_lines(value))
+    if isinstance(value, Problem):
+        return f"✗ {one_line(value, limit)}"
     if isinstance(value, list):
         separator = ", " if all(isinstance(part, str) for part in value) else " "
         return one_line(separator.join(str(part) for part in value), limit)
     return one_line(str(value), limit)
+
+
+_RECORD_LINES = 40  # most lines of one cell: a traceback
+
+
+def _some_lines(text: str) -> list[str]:
+    """Return the lines of a text; of a long one those at its beginning and end."""
+    lines = text.splitlines()
+    half = _RECORD_LINES // 2
+    return lines if len(lines) <= _RECORD_LINES else [*lines[:half], "…", *lines[-half:]]
 
 
 _CELL = 300  # most characters of a cell in HTML: the first sentences of a description
@@ -440,31 +460,39 @@ def _html_cell(value: Any) -> Any:
     if isinstance(value, Badge):
         return value.html()
     if isinstance(value, Verbatim):
-        return preformatted(shorten(value, _LOG_LINE))
+        return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value)))
+    if isinstance(value, Problem):
+        return Problem(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
 
 
 def aligned(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
 ) -> str:
-    """Return rows as aligned text: lines of at most `total` characters, cells of at most `cell`.
-
-    Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
-    is not cut.
-    """
+    """Return rows as aligned text. With `names` to type in the first column, a long one gets a line alone."""
+    problems = [row[-1] for row in rows if row and row[-1] is not None]
+    below: list[object] = [None] * len(rows)
+    if problems and len(headers) > 1 and all(isinstance(problem, Problem) for problem in problems):
+        below = [row[-1] for row in rows]
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
     texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
     heads = [one_line(header, cell) for header in headers]
-    widths = [max(map(width, column)) for column in zip(heads, *texts, strict=True)]
+    widths = [
+        max(width(line) for text in column for line in text.split("\n")) for column in zip(heads, *texts, strict=True)
+    ]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
     given = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
     right = [bool(column) and all(map(_is_number, column)) for column in given]
     lines: list[str] = []
-    for cells in [heads, *texts]:
+    for cells, problem in zip([heads, *texts], [None, *below], strict=True):
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
             lines.append(cells[0])
             cells = ["", *cells[1:]]
         lines += _lines(cells, widths, right)
+        if problem is not None:
+            text = cell_text(problem, _LOG_LINE)
+            lines += textwrap.wrap(text, total, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 
@@ -480,14 +508,7 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Return column widths, reduced until they fit.
-
-    The last column, which explains the others, is reduced first, then the widest of the others. The first column has
-    names that the user types: it keeps up to half of the room while any other column can be reduced.
-
-    >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
-    ([45, 31, 20], [48, 28, 20], [15, 3, 12])
-    """
+    """Return widths that fit: the last column gives way first, the first, with names to type, keeps half the room."""
     widths = list(widths)
     while sum(widths) > total and max(widths) > _NARROWEST:
         wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]
@@ -497,8 +518,12 @@ def _fitted(widths: list[int], total: int) -> list[int]:
 
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """Return the lines of a row: the last column wraps, the others are cut."""
+    """Return the lines of a row: the last column wraps or has several lines, the others are cut."""
     last = cells[-1] if cells else ""
+    if "\n" in last:
+        blank = ("",) * (len(cells) - 1)
+        first, *rest = last.split("\n")
+        return [_line([*cells[:-1], first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
     if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
         return [_line(cells, widths, right)]
     first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")

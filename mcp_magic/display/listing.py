@@ -61,7 +61,8 @@ class Listing(Sequence[Mapping[str, Any]]):
     ) -> None:
         self._rows = rows if isinstance(rows, LazyRows) else list(rows)
         self.title = title
-        self.columns = list(columns) if columns is not None else list(dict.fromkeys(k for row in rows for k in row))
+        names = list(dict.fromkeys(name for row in rows for name in row)) if columns is None else list(columns)
+        self.columns = sorted(names, key="problem".__eq__)  # the last column has room for it
         self.empty = empty
         self.note = note
         self.kind = kind

@@ -30,6 +30,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
+from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import UNSET
@@ -498,10 +499,11 @@ class Asking:
             return Reply(reason=question.refused, by="default")
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
-        if question.settled is not None and self._cells.kernel is None:
-            return await TerminalAsker().ask(question)
-        reveal = _show_for_now if self._cells.kernel is not None else None
-        return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
+        with status.hidden():
+            if question.settled is not None and self._cells.kernel is None:
+                return await TerminalAsker().ask(question)
+            reveal = _show_for_now if self._cells.kernel is not None else None
+            return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
 
     # The hooks
 

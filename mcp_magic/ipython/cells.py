@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import sys
 import time
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe, signature
+from shutil import get_terminal_size
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from mcp_magic._text import clean
+from mcp_magic.display.document import width
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -161,6 +166,38 @@ def loops_on_this_stack() -> int:
     """Return how many nested event loops run on this thread's stack."""
     # `_run_once` is one iteration of the loop, in asyncio and nest_asyncio2
     return sum(frame.f_code.co_name == "_run_once" for frame, _ in walk_stack(currentframe()))
+
+
+class StatusLine:
+    """The last line of a terminal while something waits: replaced in place, and erased at the end."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+        self._hidden = 0
+
+    def show(self, text: str) -> None:
+        """Replace the line; "" erases it. Does nothing where output is no terminal, or while a question is asked."""
+        if not (text or self._is_shown) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
+            return
+        text = clean(text)
+        while width(text) >= get_terminal_size().columns:
+            text = text[:-1]
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+        self._is_shown = bool(text)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Keep the line erased while a question is asked."""
+        self.show("")
+        self._hidden += 1
+        try:
+            yield
+        finally:
+            self._hidden -= 1
+
+
+status = StatusLine()  # of this process's terminal
 
 
 # Reports widget messages as done that reach the kernel while a cell awaits.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 import traceback
@@ -26,7 +27,7 @@ from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
@@ -224,6 +225,24 @@ def help_asked(lines: list[str]) -> list[str]:
     return [f"{found['before']}%mcp {found['name']} --help{found['end']}"] if found["name"] in COMMANDS else lines
 
 
+class EmptyCells:
+    """Makes an empty `%%mcp_server` or `%%mcp_agent` cell a line, whose error says what to write below it.
+
+    IPython's own error advises to leave out one `%`.
+    """
+
+    has_side_effects = True  # or a terminal would run the first line of a cell as soon as it is typed
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Return the lines to run; for `ip.input_transformers_cleanup`."""
+        if lines and lines[0].startswith(("%%mcp_server", "%%mcp_agent")) and not "".join(lines[1:]).strip():
+            return [lines[0].removeprefix("%")]
+        return lines
+
+
+TRANSFORMERS = (EmptyCells(), help_asked)
+
+
 # How the extension is loaded into a shell (`%load_ext`) and removed (`%unload_ext`).
 
 
@@ -233,7 +252,7 @@ def load(shell: InteractiveShell) -> None:
         return
     magics = MCPMagics(shell)
     shell.register_magics(magics)
-    shell.input_transformers_cleanup.append(help_asked)
+    shell.input_transformers_cleanup.extend(TRANSFORMERS)
     magics.awaiting.install()
     magics.cells.install()
     magics.comm_status.install()
@@ -243,7 +262,7 @@ def load(shell: InteractiveShell) -> None:
     ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
         type(crash), crash, crash.__traceback__
     )
-    _hide_values(shell)
+    _shorten_tracebacks(shell)
     startup.callbacks.append(magics.prepare)
     if magics.preload:
         magics.preload_modules.start()
@@ -251,17 +270,25 @@ def load(shell: InteractiveShell) -> None:
         magics.prepare()
 
 
-def _hide_values(shell: InteractiveShell) -> None:
-    """Keep the values of our frames, which hold tokens and arguments, out of the tracebacks of `%xmode Verbose`."""
+def _shorten_tracebacks(shell: InteractiveShell) -> None:
+    """Show one line for an Interrupt that ended our code; keep the values of our frames out of `%xmode Verbose`."""
     tracebacks = shell.InteractiveTB
     format_all = tracebacks.structured_traceback
 
     def structured_traceback(etype: Any, evalue: Any = None, etb: Any = None, *args: Any, **options: Any) -> Any:
+        if issubclass(etype, KeyboardInterrupt | asyncio.CancelledError) and any(
+            _is_ours(frame.f_globals) for frame, _ in walk_tb(etb)
+        ):
+            return [f"{etype.__name__}: interrupted"]
         if tracebacks.mode == "Verbose":
             _forget_values(evalue, etb)
         return format_all(etype, evalue, etb, *args, **options)
 
     vars(tracebacks)["structured_traceback"] = structured_traceback
+
+
+def _is_ours(module: Mapping[str, Any]) -> bool:
+    return str(module.get("__name__", "")).partition(".")[0] == "mcp_magic"
 
 
 def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -271,9 +298,8 @@ def _forget_values(error: BaseException | None, traceback: TracebackType | None)
         seen.add(id(error))
         below_ours = False
         for frame, _ in walk_tb(traceback):
-            module = frame.f_globals.get("__name__", "")
-            below_ours = below_ours or module.partition(".")[0] == "mcp_magic"
-            if below_ours and module != "__main__":
+            below_ours = below_ours or _is_ours(frame.f_globals)
+            if below_ours and frame.f_globals.get("__name__") != "__main__":
                 with suppress(RuntimeError):  # it still runs
                     frame.clear()
         error = error.__cause__ or error.__context__
@@ -316,8 +342,9 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.awaiting.uninstall()
-    with suppress(ValueError):  # the user has removed it
-        shell.input_transformers_cleanup.remove(help_asked)
+    with suppress(ValueError):  # the user has removed one
+        for transformer in TRANSFORMERS:
+            shell.input_transformers_cleanup.remove(transformer)
     for name in MAGICS:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(name, None)

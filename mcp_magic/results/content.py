@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,21 +32,16 @@ _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "svg+xml")
 """Images that are shown: browsers can, and `_dimensions` reads their size."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Media:
-    """One image, audio or document; it displays itself without an imaging library.
+    """One image, audio or document; it displays itself without an imaging library."""
 
-    Attributes:
-        mime_type: The MIME type that the server gives; "application/octet-stream" if that is not a MIME type.
-        base64: The data as the server sent it.
-        name: The URI that it came from, or "".
-    """
+    base64: str  # the data as the server sent it
+    mime_type: str  # "application/octet-stream" if the server gives none that is one
+    name: str = field(default="", compare=False)  # the URI that it came from
 
-    __slots__ = ("base64", "mime_type", "name")
-
-    def __init__(self, base64: str, mime_type: str | None, name: str = "") -> None:
-        self.base64 = base64
-        self.mime_type = mime(mime_type)
-        self.name = name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mime_type", mime(self.mime_type))  # safe in an attribute
 
     def __bytes__(self) -> bytes:
         return self.bytes
@@ -87,14 +82,6 @@ class Media:
 
     def __repr__(self) -> str:
         return f"<{self.summary}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Media):
-            return NotImplemented
-        return (self.mime_type, self.base64) == (other.mime_type, other.base64)
-
-    def __hash__(self) -> int:
-        return hash((self.mime_type, self.base64))
 
     _repr_mimebundle_ = show_parts
 
@@ -245,7 +232,7 @@ def resource_media(contents: Any) -> Media | None:
     """Return the media of resource contents (a blob, or an SVG image, which is text), or None."""
     blob = getattr(contents, "blob", None)
     if blob is not None:
-        return Media(blob, contents.mime_type, str(contents.uri))
+        return Media(blob, contents.mime_type or "", str(contents.uri))
     if mime(contents.mime_type) == "image/svg+xml":
         encoded = base64.b64encode(contents.text.encode("utf-8", "replace")).decode("ascii")
         return Media(encoded, "image/svg+xml", str(contents.uri))
@@ -281,7 +268,7 @@ def titled_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
 def _embedded_message(block: Any) -> dict[str, Any]:
     if hasattr(block.resource, "text"):
         return {"type": "text", "text": block.resource.text}
-    return _media_message(Media(block.resource.blob, block.resource.mime_type))
+    return _media_message(Media(block.resource.blob, block.resource.mime_type or ""))
 
 
 # Handlers of the other blocks.

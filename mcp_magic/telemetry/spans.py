@@ -40,22 +40,12 @@ _TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": (
 
 
 def error_kind(error: BaseException) -> str:
-    """Return the kind of an error: the name of its class, never its text.
-
-    >>> error_kind(ValueError("secret")), error_kind(asyncio.CancelledError())
-    ('ValueError', 'cancelled')
-    """
+    """Return the kind of an error: the name of its class, never its text."""
     return "cancelled" if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) else type(error).__name__
 
 
 def place(spec: Spec) -> dict[str, str | int]:
-    """Return the attributes for the address of a server: host and port, no other part of a URL.
-
-    >>> place(StdioSpec(command="server"))
-    {'network.transport': 'pipe'}
-    >>> place(WebSocketSpec(url="wss://user:pw@example.org:9000/mcp?key=1"))["server.address"]
-    'example.org'
-    """
+    """Return the attributes for the address of a server: host and port, no other part of a URL."""
     if isinstance(spec, StdioSpec):
         return {"network.transport": "pipe"}
     if not isinstance(spec, UrlSpec):

@@ -1,4 +1,4 @@
-"""Progress of a cell's calls, as HTML and as text; texts from servers are escaped here."""
+"""What a cell waits for and the progress of its calls, as HTML and as text; texts from servers are escaped here."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from mcp_magic.inflight import Report
     from mcp_magic.protocol import LogMessage
 
-__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
+__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line"]
 
-LINES = 5  # ended calls that have a line each; earlier ones are only counted
+LINES = 5  # ended calls that have a line each, and waits; others are only counted
+WAIT_SECONDS = 1.0  # seconds after which something that waits has a line
+
 KEPT = 50  # ended calls whose log messages are still shown
 MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
 LOG_CHARACTERS = 1000  # characters shown of a log message
@@ -29,7 +31,7 @@ _BAR = "width:12em;margin:0 .6em;vertical-align:middle;accent-color:var(--jp-bra
 
 
 class Board:
-    """The calls of one cell that report progress or log messages."""
+    """What one cell waits for: calls that report progress or log messages, and whatever takes longer than a second."""
 
     def __init__(self) -> None:
         self.running: list[Report] = []
@@ -55,6 +57,30 @@ class Board:
     def measured(self) -> list[Report]:
         """The running calls that report progress."""
         return [report for report in self.running if report.meter.count]
+
+    @property
+    def waits(self) -> list[Report]:
+        """What is shown although it reports no progress, because it takes so long."""
+        return [report for report in self.running if not report.meter.count and report.seconds >= WAIT_SECONDS]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call reports progress, or something waits."""
+        return bool(self.measured or self.waits)
+
+    def waits_text(self) -> str:
+        """Return what waits, one line each."""
+        return "\n".join([*map(wait_line, self.waits[:LINES]), self.more_waits()]).strip()
+
+    def more_waits(self) -> str:
+        """Return a line about the waits that have none; "" if there are none."""
+        more = len(self.waits) - LINES
+        return f"… {counted(more, 'more waits')}" if more > 0 else ""
+
+    def waits_bundle(self) -> dict[str, Any]:
+        """Return what waits as a mimebundle."""
+        text = self.waits_text()
+        return {"text/html": page(map(note, text.splitlines())), "text/plain": text}
 
     @property
     def _lines(self) -> list[str]:
@@ -86,14 +112,16 @@ class Board:
     def bundle(self) -> dict[str, Any]:
         """Return the board as a mimebundle."""
         bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
-        parts = [part for part in (self.over_markup(), joined(bars), self.messages_markup()) if part]
+        waits = joined(map(note, self.waits_text().splitlines()))
+        parts = [part for part in (self.over_markup(), joined(bars), waits, self.messages_markup()) if part]
         return {"text/html": page(parts), "text/plain": self.text()}
 
     def text(self) -> str:
         """Return the board as text."""
         lines, _, more = self.messages()
         rest = [f"… {more:,} more log messages before: {self._where()}"] if more > 0 else []
-        return "\n".join([*self._lines, *(report_line(report) for report in self.measured), *rest, *lines])
+        waits = self.waits_text().splitlines()
+        return "\n".join([*self._lines, *map(report_line, self.measured), *waits, *rest, *lines])
 
     def _where(self) -> str:
         servers = dict.fromkeys(report.server for report in [*self._over, *self.running] if report.logged)
@@ -119,6 +147,11 @@ def report_line(report: Report) -> str:
     'math:slow: 1 of 4 (25 %) · ... · loading'
     """
     return f"{one_line(report.title, 120)}: {report.words()}"
+
+
+def wait_line(report: Report) -> str:
+    """Return what waits, how long it has taken, and what it waits for."""
+    return f"{one_line(report.title, 120)} · {report.words()}"
 
 
 def outcome_text(report: Report) -> str:

@@ -15,6 +15,7 @@ from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
+from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
@@ -226,12 +227,16 @@ def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], C
     return list(entries.values()), find
 
 
+def _problem(entry: ServerEntry) -> Problem | None:
+    return Problem(str(entry.problem)) if entry.problem else None
+
+
 def _entry_row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:
     if outcome is None:
         state = "disabled" if entry.disabled and not entry.problem else "not started"
-        return {"server": entry.name, "state": state, "problem": str(entry.problem or "") or None}
+        return {"server": entry.name, "state": state, "problem": _problem(entry)}
     if isinstance(outcome, MCPMagicError):
-        return {"server": entry.name, "state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
+        return {"server": entry.name, "state": "failed", "problem": Problem(f"{type(outcome).__name__}: {outcome}")}
     return outcome.info().row(problem=None)
 
 
@@ -298,7 +303,7 @@ async def _ping_row(connection: Connection, timeout: float | None) -> dict[str, 
     try:
         seconds = await connection.ping(timeout)
     except MCPMagicError as error:
-        problem = str(error)
+        problem = Problem(str(error))
     return {
         "server": connection.name,
         "answered in": None if seconds is None else duration(seconds),
@@ -340,7 +345,7 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     row = {"server": entry.name, "state": "wrong" if entry.problem else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
-    return row | {"file": entry.source, "problem": str(entry.problem or "") or None}
+    return row | {"file": entry.source, "problem": _problem(entry)}
 
 
 CONFIG = Implementation(

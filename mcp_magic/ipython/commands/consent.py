@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,7 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
     rows = [
         {
-            "time": record.time,
+            "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
             "asker": record.asker,
             "tool": f"{record.server}:{record.tool}",
             "arguments": _shown(record.arguments),

@@ -42,7 +42,10 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     name = check_name(arguments.name)
     body = invocation.body
     if body is None:
-        raise CommandError(f"%mcp_server: write the functions below the line, with two %: `%%mcp_server {name}`")
+        raise CommandError(
+            f"%%mcp_server: the cell is empty. Begin it with `%%mcp_server {name}`; each function below is a tool: "
+            "def add(a: int, b: int) -> int: return a + b"
+        )
     before = await _interface(invocation, name)
     marks = Marks()
     live = f" The earlier server {name!r} is still live." if before is not None else ""

@@ -19,6 +19,7 @@ from mcp_magic.config.project import (
     written,
 )
 from mcp_magic.consent.rules import ACTIONS, rule_of
+from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython import completion
@@ -62,7 +63,7 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     for entry in declaration.servers.values():
         if entry not in ready:
-            problem = str(entry.problem or "") or None
+            problem = Problem(str(entry.problem)) if entry.problem else None
             rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
     notes += _said(declaration) + ([] if cell else shadowed(declaration, invocation.directory))
@@ -117,7 +118,7 @@ def _row(
     if entry is not None:
         row["runs"] = runs(entry)
     if isinstance(outcome, MCPMagicError):
-        return row | {"state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
+        return row | {"state": "failed", "problem": Problem(f"{type(outcome).__name__}: {outcome}")}
     if dry or connection is None:
         return row
     seen = connection.info().row()
