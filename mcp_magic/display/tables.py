@@ -355,11 +355,7 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
 
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
-    """Return the kind that a tool's output schema declares for each column.
-
-    A kind is integer, number, boolean, date-time, date, duration, or "" for others. `boxed` says that the table was
-    unwrapped from `{"result": ...}`.
-    """
+    """Return the kind (integer, date-time, ...) that a tool's output schema declares for each column; "" for others."""
     from mcp_magic.schema import root_field
 
     place = root_field(schema) if schema else None
@@ -383,11 +379,7 @@ def _kind(field: Field | None) -> str:
 
 
 def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
-    """Return `frame` with the declared column types, where the values can be converted.
-
-    Integers become `Int64` (which allows missing values), booleans `boolean`, date-times `datetime64` in UTC, dates
-    `datetime64`, durations `timedelta64`. A column that cannot be converted stays unchanged.
-    """
+    """Return `frame` with the declared column types; a column that cannot be converted stays unchanged."""
     import pandas as pd
 
     if frame.empty and not len(frame.columns) and kinds:
@@ -488,11 +480,7 @@ class Delimited(Rows):
         return lines, columns, lines + self.values.count(self.delimiter)
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
-
-        Raises:
-            ValueError, csv.Error: pandas cannot read the text, the table would be too large, or a cell is too long.
-        """
+        """Return all rows with the types that pandas infers; ValueError or csv.Error if it cannot."""
         import pandas as pd
 
         try:
@@ -551,10 +539,7 @@ class Delimited(Rows):
 
 
 def delimited(text: str, expected: str) -> Delimited:
-    """Return the rows of a delimited text, with the delimiter that makes the most columns.
-
-    In countries with decimal commas, CSV has semicolons, and its MIME type does not say so.
-    """
+    """Return the rows of a delimited text, with the delimiter that makes most columns: a CSV may have semicolons."""
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
 

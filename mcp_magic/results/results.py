@@ -286,11 +286,7 @@ def _words(value: Any, depth: int = 0) -> str:
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
-    """Whether texts only repeat the structured content.
-
-    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
-    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-    """
+    """Whether texts only repeat the structured content, as the specification asks, or one member or each item of it."""
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
         return True
@@ -312,10 +308,7 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    """Whether the structured content is only the text under a name (as from the filesystem server).
-
-    If the text has several lines, other members with plain values may stand beside it.
-    """
+    """Whether the structured content is only the text under a name, if long beside other plain values."""
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
     return len(data) == 1 or (
@@ -325,11 +318,7 @@ def names_the_text(texts: list[str], data: Any) -> bool:
 
 
 def argument_value(data: Any, texts: list[str], type_: str) -> Any:
-    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
-
-    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
-    ([1, 2], '[1, 2]')
-    """
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data."""
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
@@ -735,11 +724,7 @@ def _bytes(content: Any) -> bytes:
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
-    """Return a file name for a URI; it cannot lead out of its folder.
-
-    >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
-    ('report.csv', 'resource.txt')
-    """
+    """Return a file name for a URI; it cannot lead out of its folder."""
     parts = urlsplit(uri)
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"
