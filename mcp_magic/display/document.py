@@ -564,9 +564,6 @@ class Badge:
         kind = self.kind if self.kind in ("safe", "danger") else "neutral"
         return tag("span", self.text, class_=f"mcp-badge mcp-badge-{kind}", title=self.explanation)
 
-    def _repr_html_(self) -> str:
-        return self.html()
-
 
 NO_HINTS = Badge(
     "no hints",
@@ -633,11 +630,7 @@ _UTF8_OF_ESCAPED = 5  # most characters that one character becomes in HTML (`&` 
 
 @dataclass(slots=True)
 class Display:
-    """The limits of one display; the extension's settings change the module's `display`.
-
-    Attributes:
-        parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
-    """
+    """The limits of one display; the extension's settings change the module's `display`."""
 
     rows: int = 20  # rows of a table in a result
     columns: int = 20  # columns of a table in a result
@@ -646,7 +639,7 @@ class Display:
     bytes: int = 95_000  # bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB
     json_nodes: int = 400  # nodes of a JSON tree
     media: int = 2_000_000  # bytes of all images, audio and documents together, before base64
-    parse: int = 1_500_000
+    parse: int = 1_500_000  # characters parsed for display only; the worst JSON takes 0.1 s a MB
     listing_rows: int = 200  # rows of a listing
     blocks: int = 50  # content blocks of one result
 

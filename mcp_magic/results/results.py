@@ -35,7 +35,6 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
-    MAX_PYTHON,
     Records,
     Rows,
     check_shape,
@@ -44,7 +43,6 @@ from mcp_magic.display.tables import (
     delimited,
     describe,
     find_tables,
-    is_long_python,
     is_wrapper,
     meant,
     members_line,
@@ -138,11 +136,6 @@ def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
 
-_LONG_PYTHON = (
-    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
-    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
-)
-
 _SHOWN = 4  # most tables that a message names
 
 
@@ -226,8 +219,7 @@ def found_texts(texts: Sequence[str]) -> list[str]:
         value = loads(texts[0])
         if value is not NOT_JSON:
             return [describe(value)]
-        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
-        return [f"text ({len(texts[0]):,} characters){long}"]
+        return [f"text ({len(texts[0]):,} characters)"]
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
