@@ -203,10 +203,7 @@ def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
-    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
-
-    Numbers and their headers are right-aligned.
-    """
+    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one."""
     body: list[str] = []
     numbers: set[int] = set()
     used = sum(len(tag("th", header).encode()) for header in headers)
@@ -322,10 +319,7 @@ def only(
 def bundle(
     parts: Sequence[Part], include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the mimebundle of parts, one below the other.
-
-    A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
-    """
+    """Return the mimebundle of parts; a native form replaces the HTML, as both would double the notebook."""
     plain = _text(parts)
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
@@ -412,10 +406,7 @@ def width(text: str) -> int:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, or `COLUMNS`; 100 without a terminal, as in a notebook.
-
-    A kernel inherits the terminal from which Jupyter was started, but saved outputs must not depend on its width.
-    """
+    """Return the width of the terminal, or `COLUMNS`; 100 in a notebook, whose outputs depend on no terminal."""
     if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
         return 100
     return shutil.get_terminal_size((100, 24)).columns
@@ -576,10 +567,7 @@ _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_h
 
 
 def app_only(tool: Tool) -> bool:
-    """Whether the server offers a tool only to its own app, not to models.
-
-    The MCP Apps extension says so in `_meta.ui.visibility`, a list of `"model"` and `"app"`; missing means both.
-    """
+    """Whether the server offers a tool only to its own app: MCP Apps says so in `_meta.ui.visibility`."""
     ui = (tool.meta or {}).get("ui")
     visibility = ui.get("visibility") if isinstance(ui, dict) else None
     return isinstance(visibility, list) and "model" not in visibility

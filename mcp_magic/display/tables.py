@@ -323,11 +323,7 @@ _EXACT = 2**53  # all integers below have an exact float (IEEE 754)
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
-    """Return whether a schema declares only the wrapper `{"result": ...}`.
-
-    Python SDKs wrap a value that is not an object, because protocol 2025-06-18 allows only objects. FastMCP marks this
-    with `x-fastmcp-wrap-result`.
-    """
+    """Return whether a schema declares only `{"result": ...}`, as Python SDKs wrap other values than objects."""
     if schema is None or schema.get("x-fastmcp-wrap-result") is True:
         return True
     return list(schema.get("properties") or ()) == ["result"]

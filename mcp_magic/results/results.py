@@ -234,11 +234,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    """Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
-    shortened error.
-    """
+    """Return the text after "failed": six lines of the tool's error at most, then `rest`; `clue` without any."""
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
     text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
@@ -490,10 +486,7 @@ class ToolResult(_Result):
 
     @cached_property
     def data(self) -> Any:
-        """The structured content, else the value of a single text block that is JSON, else None.
-
-        A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
-        """
+        """The structured content without a mere wrapper `{"result": ...}`, else a single text's JSON, else None."""
         structured = self.raw.structured_content
         if structured is None:
             return super().data
