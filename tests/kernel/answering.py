@@ -40,7 +40,7 @@ class Shown(Cell):
     @property
     def lines(self) -> list[str]:
         """The text of what is shown without a widget."""
-        return [str(bundle["text/plain"]) for bundle in self.displays.values() if VIEW not in bundle]
+        return [str(bundle["text/plain"]) for bundle in self.displays.values() if bundle and VIEW not in bundle]
 
 
 class Frontend:
