@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
     "replay": "only replays: a request that is not in the file is an error",
-    "record": "records everything anew",
+    "record": "records everything again",
     "auto": "replays recorded requests, and adds the others",
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
@@ -122,7 +122,7 @@ class Cassette:
     def adds(self, missing: str) -> str:
         """Return what to type to get into the cassette what is missing."""
         if self.content.cut and not self.records:
-            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded anew"
+            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded again"
         return f"{self._adds} adds {missing}"
 
     @property
