@@ -242,6 +242,7 @@ class Report:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
         started: When it began (`time.perf_counter()`); now if left out.
         detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        button: The word on the button that cancels it.
     """
 
     def __init__(
@@ -253,6 +254,7 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
@@ -261,6 +263,7 @@ class Report:
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
         self.cancel = cancel
+        self.button = button
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
         self._masked = masked
@@ -396,6 +399,7 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.title = title
         self.elicitor = elicitor
@@ -407,6 +411,7 @@ class InFlightRequest:
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
+        self._button = button
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
             self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
@@ -493,7 +498,7 @@ class InFlightRequest:
     def _reported(self) -> Report:
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
-            self._report = Report(self._server, self.title, cancel=self.cancel, **options)
+            self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
         return self._report
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
@@ -616,29 +621,24 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request, and its result as the server sent it, or None."""
+    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
 
-    __slots__ = ("_others", "_stray", "number", "result")
+    __slots__ = ("_stray", "number", "result")
 
     def __init__(self, number: int | str) -> None:
         self.number = number
         self.result: Any = None
         self._stray = ""
-        self._others = 0
 
-    def stray(self, said: str) -> None:
-        """Note a stray answer that came meanwhile."""
-        self._others += bool(self._stray)
-        self._stray = self._stray or said
+    def note_stray(self, text: str) -> None:
+        """Note a stray answer."""
+        self._stray = self._stray or text
 
     @property
     def in_vain(self) -> str:
-        """A sentence about the stray answers that came instead; "" if there were none."""
-        if not self._stray:
-            return ""
-        more = f" (and {self._others} more)" if self._others else ""
+        """A sentence about the stray answer that came instead; "" if there was none."""
         never = f"the answer to {json.dumps(self.number)} never came"
-        return f"The server answered {self._stray}{more}; {never} (fault: the server)."
+        return f"The server answered {self._stray}; {never} (fault: the server)." if self._stray else ""
 
 
 class Attempt:

@@ -39,16 +39,11 @@ LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile i
 
 
 class Written(NamedTuple):
-    """A part of a server's stderr.
+    """A part of a server's stderr."""
 
-    Attributes:
-        start: Its beginning, in bytes since the first write.
-        data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-    """
-
-    start: int
+    start: int  # in bytes since the first write
     end: int
-    data: bytes
+    data: bytes  # without NULs: a writer that does not append leaves a hole where the file was cut
     when: float
 
 
@@ -241,14 +236,11 @@ _early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
-    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
-
-    A command that cannot be started is left to the SDK, which raises why. A process that is not taken over is killed.
-    """
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile."""
     import anyio
 
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
         _early[errlog] = _started[errlog] = await anyio.open_process(
             command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
         )
@@ -295,10 +287,7 @@ def has_read(errlog: Any) -> bool:
 
 
 def is_read(stream: Any) -> bool:
-    """Whether the other end of a pipe has read everything written; False if unknown.
-
-    Linux tells it at either end of a pipe.
-    """
+    """Whether the other end of a pipe has read everything written; False if unknown, as on all but Linux."""
     pipe = stream.get_extra_info("pipe") if stream is not None else None
     if sys.platform != "linux" or pipe is None:
         return False
@@ -312,11 +301,9 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown.
-
-    SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
-    """
+    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown."""
     code = getattr(_started.get(errlog), "returncode", None)
+    # The SDK itself sends SIGTERM to a process that closed its output but runs on.
     return "" if code is None or code == -signal.SIGTERM else exit_words(code)
 
 
@@ -413,7 +400,6 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
-    Other words must match exactly. `env` has the names that were passed; `typed` is the subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
 

@@ -166,10 +166,7 @@ def model_name(model: Any) -> str:
 
 OFFLINE = "offline"  # the name of the model that needs no provider
 
-OFFLINE_NOTE = (
-    "answered by `offline`, a model without weights made for tutorials and tests: it understands requests that name or "
-    "clearly describe a tool. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses another."
-)
+OFFLINE_NOTE = "The demo model `offline` answers. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses a real one."
 
 _PIP = re.compile(r"pip install (?:-U )?`?([\w.\-\[\]]+)")
 

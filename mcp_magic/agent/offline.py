@@ -679,11 +679,11 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
         with contextlib.suppress(ValueError, RecursionError):
             data = json.loads(text)
     data = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
-    decision = (artifact.get("approval") or {}).get("decision") if isinstance(artifact.get("approval"), dict) else None
+    approval = artifact["approval"] if isinstance(artifact.get("approval"), dict) else {}
     tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
     sent = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else sent
     failed = message.status == "error" or bool(artifact.get("is_error"))
-    return Outcome(tool, text, data, failed, decision == "deny", dict(sent))
+    return Outcome(tool, text, data, failed, approval.get("decision") == "deny", dict(sent))
 
 
 def _text(content: Any) -> str:
@@ -705,7 +705,7 @@ def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
 def _said(each: Outcome) -> str:
     call = f"{each.tool}({_arguments(each.arguments)})"
     if each.denied:
-        return sentence(f"`{each.tool}` was not allowed", _cell(each.text).rstrip(".") or "no reason was given")
+        return f"`{each.tool}` was not allowed."
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):

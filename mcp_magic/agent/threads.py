@@ -53,27 +53,14 @@ def default_file() -> Path:
 
 
 def new_thread_name(request: str) -> str:
-    """Return a new thread name: the first words of the request and a random suffix.
-
-    >>> new_thread_name("What's the weather in Oslo today?")[:-5]
-    'whats-the-weather-in'
-    """
+    """Return a new thread name: the first words of the request and a random suffix."""
     words = re.findall(r"[a-z0-9]+", request.lower().replace("'", ""))[:4]
     return "-".join([*(word[:16] for word in words), uuid.uuid4().hex[:4]])
 
 
 @asynccontextmanager
 async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[FallbackSaver]:
-    """Open the place of threads for one run or one listing.
-
-    Args:
-        where: A file, `":memory:"`, `"postgresql://..."`, a LangGraph checkpointer, or None for the default file.
-        fall_back: Whether to go on in memory if the place cannot be used, or fails later.
-
-    Raises:
-        ThreadError: The place cannot be used; only without `fall_back`.
-        MissingDependencyError: PostgreSQL's package is not installed.
-    """
+    """Open the place of threads for one run or one listing; without `fall_back`, ThreadError if it cannot be used."""
     where = _place(where)
     problem = ""
     async with AsyncExitStack() as stack:

@@ -121,8 +121,13 @@ def decision_of(request: Request, reply: Reply) -> Decision:
     return Decision.approve(changed, always=reply.extra.get("scope", ""))
 
 
-def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome:
-    """Return the line that stays: the decision, the call, who decided, why, and what was changed."""
+def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None:
+    """Return the line that stays: the decision, the call, who decided, why, and what was changed.
+
+    None for a call of an agent's run: its transcript says all that.
+    """
+    if request.run is not None:
+        return None
     decision = decision_of(request, reply)
     arguments = request.arguments if decision.arguments is None else decision.arguments
     rest = []

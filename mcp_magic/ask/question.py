@@ -155,7 +155,7 @@ class Question:
     Attributes:
         about: Returns who wants what, from the present values of the form.
         choices: The ways to answer, the main one first.
-        outcome: Returns the line that stays, from the reply and the seconds that it took.
+        outcome: Returns the line that stays, from the reply and the seconds that it took; None for no line.
         refused: Why the question is refused where the user cannot be asked.
         late: What happens if no reply comes in time: `"Denied"`, `"Cancelled"`.
         waits_for: What the panel waits for: `"approval"`, `"answer"`.
@@ -171,7 +171,7 @@ class Question:
 
     about: Callable[[Any], Part]
     choices: tuple[Choice, ...]
-    outcome: Callable[[Reply, float], Outcome]
+    outcome: Callable[[Reply, float], Outcome | None]
     refused: str = ""
     late: str = "Cancelled"
     waits_for: str = "answer"

@@ -101,37 +101,25 @@ _SECRETS = ("code", "code_verifier", "refresh_token", "client_secret", "client_a
 
 @dataclass(frozen=True)
 class AuthContext:
-    """The parts of a session that its log-in needs.
-
-    Attributes:
-        learn: Called with all tokens and secrets, so that they are masked everywhere.
-        hide: Masks all known secrets in a text.
-        is_open: Whether the session is open. A failed log-in ends a session only while the session opens.
-    """
+    """The parts of a session that its log-in needs."""
 
     server: str
     spec: HttpSpec | SseSpec
     logins: LogIns
-    learn: Callable[[Iterable[str]], None]
-    hide: Callable[[str], str]
-    is_open: Callable[[], bool]
+    learn: Callable[[Iterable[str]], None]  # gets all tokens and secrets, so that they are masked everywhere
+    hide: Callable[[str], str]  # masks all known secrets in a text
+    is_open: Callable[[], bool]  # a failed log-in ends a session only while the session opens
 
 
 @dataclass
 class _Renewal:
-    """A request that needs another token.
-
-    Attributes:
-        began: When it began (`time.monotonic()`).
-        response: The refusal; None if it was not sent because its token has expired.
-        tried: What was tried to get a better token: `"nonce"`, `"refresh"`, a log-in after the status `"401"`, `"403"`.
-    """
+    """A request that needs another token."""
 
     request: httpx2.Request
     began: float = field(default_factory=time.monotonic)
     token: str | None = None
-    response: httpx2.Response | None = None
-    tried: set[str] = field(default_factory=set)
+    response: httpx2.Response | None = None  # the refusal; None if it was not sent because its token has expired
+    tried: set[str] = field(default_factory=set)  # nonce, refresh, a log-in after the status 401 or 403
 
 
 def may_log_in(spec: HttpSpec | SseSpec) -> bool:
@@ -988,22 +976,14 @@ REVOKE_SECONDS = 5.0  # deadline of a revocation, in seconds. The tokens are del
 
 @dataclass(frozen=True)
 class LoggedOut:
-    """The result of the log-out of one client.
-
-    Attributes:
-        done: `"revoked"`, or why the tokens were only deleted here.
-    """
+    """The result of the log-out of one client."""
 
     authority: str
-    done: str
+    done: str  # "revoked", or why the tokens were only deleted here
 
 
 async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
-    """Revoke and delete all tokens and registrations of a server.
-
-    Returns:
-        The result for each client; empty if nothing was kept.
-    """
+    """Revoke and delete all tokens and registrations of a server; return the result for each client."""
     key = server_key(spec.url)
     store = await asyncio.to_thread(logins.store)
     records = await asyncio.to_thread(store.load, key)

@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parties:
-    """The servers of a log-in, and the errors that name them.
-
-    Attributes:
-        where: The URL of the MCP server, without secrets.
-        hide: Masks the known secrets in a text.
-    """
+    """The servers of a log-in, and the errors that name them."""
 
     server: str
-    where: str
+    where: str  # the URL of the MCP server, without secrets
     issuer: str = ""
-    hide: Callable[[str], str] = str
+    hide: Callable[[str], str] = str  # masks the known secrets in a text
 
     @property
     def authority(self) -> str:

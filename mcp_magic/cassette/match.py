@@ -30,43 +30,28 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 @dataclass
 class Step:
-    """One action of the server.
+    """One action of the server."""
 
-    Attributes:
-        kind: `"answer"`, `"stray"` (an answer without a pending request), `"notification"`, `"request"`, `"stderr"`,
-            `"garbage"` (output that is no message) or `"ended"` (the server has ended the session).
-        pause: Seconds since the previous event of the scene.
-        reply: The client's answer to a request.
-        http: How HTTP answered, if that was unusual.
-        order: Its position among all steps of the session.
-    """
-
-    kind: str
+    kind: str  # answer, stray (an answer without a pending request), notification, request, stderr, garbage or ended
     message: dict[str, Any]
-    pause: float = 0.0
-    reply: dict[str, Any] | None = None
-    http: dict[str, Any] = field(default_factory=dict)
-    order: int = 0
+    pause: float = 0.0  # seconds since the previous event of the scene
+    reply: dict[str, Any] | None = None  # the client's answer to a request
+    http: dict[str, Any] = field(default_factory=dict)  # how HTTP answered, if that was unusual
+    order: int = 0  # its position among all steps of the session
 
 
 @dataclass(eq=False)
 class Scene:
-    """A request or notification of the client (secrets masked), and the server's reaction.
+    """A request or notification of the client (secrets masked), and the server's reaction."""
 
-    Attributes:
-        id: The id of the request; None for a notification.
-        used: How often it has been replayed.
-        clock: The recorded time of its last event, in seconds.
-    """
-
-    id: Any
+    id: Any  # None for a notification
     method: str
     params: dict[str, Any]
     steps: list[Step] = field(default_factory=list)
     cancelled: bool = False
-    used: int = 0
+    used: int = 0  # how often it has been replayed
     key: str = ""
-    clock: float = 0.0
+    clock: float = 0.0  # the recorded time of its last event, in seconds
 
     @property
     def answered(self) -> bool:
@@ -81,19 +66,13 @@ class Scene:
 
 @dataclass
 class Session:
-    """A recorded session, or an attempt to open one.
-
-    Attributes:
-        head: Its first line: `server`, `transport`, `where`.
-        failed: The line with the error why it could not be opened, or None.
-        early: The server's output before the first message.
-    """
+    """A recorded session, or an attempt to open one."""
 
     scenes: list[Scene]
     lines: list[dict[str, Any]]
-    head: dict[str, Any]
-    failed: dict[str, Any] | None = None
-    early: list[Step] = field(default_factory=list)
+    head: dict[str, Any]  # its first line: `server`, `transport`, `where`
+    failed: dict[str, Any] | None = None  # the line with the error why it could not be opened
+    early: list[Step] = field(default_factory=list)  # the server's output before the first message
 
     @property
     def in_process(self) -> bool:
@@ -387,16 +366,13 @@ def _value(value: Any) -> str:
 
 @dataclass
 class Content:
-    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports.
-
-    `cut` is the bytes at which the recording ended before its sessions, or 0.
-    """
+    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports."""
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
     examined: list[dict[str, Any]] = field(default_factory=list)
     sessions: int = 0
-    cut: int = 0
+    cut: int = 0  # the bytes at which the recording ended before its sessions
 
 
 def read(entries: Iterable[dict[str, Any]]) -> Content:

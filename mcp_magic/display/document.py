@@ -81,7 +81,7 @@ _RULES = (
     (".mcp-badges", "white-space:nowrap"),
     (
         ".mcp-badge",
-        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
+        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:.8em;"
         "white-space:nowrap;font-weight:normal;vertical-align:.1em",
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
@@ -469,11 +469,7 @@ def _html_cell(value: Any) -> Any:
 def aligned(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
 ) -> str:
-    """Return rows as aligned text: lines of at most `total` characters, cells of at most `cell`.
-
-    Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
-    is not cut.
-    """
+    """Return rows as aligned text. With `names` to type in the first column, a long one gets a line alone."""
     problems = [row[-1] for row in rows if row and row[-1] is not None]
     below: list[object] = [None] * len(rows)
     if problems and len(headers) > 1 and all(isinstance(problem, Problem) for problem in problems):
@@ -512,14 +508,7 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Return column widths, reduced until they fit.
-
-    The last column, which explains the others, is reduced first, then the widest of the others. The first column has
-    names that the user types: it keeps up to half of the room while any other column can be reduced.
-
-    >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
-    ([45, 31, 20], [48, 28, 20], [15, 3, 12])
-    """
+    """Return widths that fit: the last column gives way first, the first, with names to type, keeps half the room."""
     widths = list(widths)
     while sum(widths) > total and max(widths) > _NARROWEST:
         wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import csv
 import io
 import re
@@ -303,6 +304,7 @@ def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
 
 
 def _is_counted(name: str, nouns: Iterable[str]) -> bool:
+    """Return whether a list is one of the counted things, by its name."""
     lower = name.lower()
     return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
 
@@ -353,11 +355,7 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
 
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
-    """Return the kind that a tool's output schema declares for each column.
-
-    A kind is integer, number, boolean, date-time, date, duration, or "" for others. `boxed` says that the table was
-    unwrapped from `{"result": ...}`.
-    """
+    """Return the kind (integer, date-time, ...) that a tool's output schema declares for each column; "" for others."""
     from mcp_magic.schema import root_field
 
     place = root_field(schema) if schema else None
@@ -381,11 +379,7 @@ def _kind(field: Field | None) -> str:
 
 
 def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
-    """Return `frame` with the declared column types, where the values can be converted.
-
-    Integers become `Int64` (which allows missing values), booleans `boolean`, date-times `datetime64` in UTC, dates
-    `datetime64`, durations `timedelta64`. A column that cannot be converted stays unchanged.
-    """
+    """Return `frame` with the declared column types; a column that cannot be converted stays unchanged."""
     import pandas as pd
 
     if frame.empty and not len(frame.columns) and kinds:
@@ -486,11 +480,7 @@ class Delimited(Rows):
         return lines, columns, lines + self.values.count(self.delimiter)
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
-
-        Raises:
-            ValueError, csv.Error: pandas cannot read the text, the table would be too large, or a cell is too long.
-        """
+        """Return all rows with the types that pandas infers; ValueError or csv.Error if it cannot."""
         import pandas as pd
 
         try:
@@ -549,10 +539,7 @@ class Delimited(Rows):
 
 
 def delimited(text: str, expected: str) -> Delimited:
-    """Return the rows of a delimited text, with the delimiter that makes the most columns.
-
-    In countries with decimal commas, CSV has semicolons, and its MIME type does not say so.
-    """
+    """Return the rows of a delimited text, with the delimiter that makes most columns: a CSV may have semicolons."""
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
 
@@ -601,14 +588,6 @@ def passages(text: str) -> list[Passage]:
         return [Passage(0, len(text), tables, value)] if tables else []
     rows = _rows_of(text, len(text))
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
-
-
-def json_in_text(text: str) -> tuple[int, Any]:
-    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none."""
-    value = loads(text)
-    if isinstance(value, dict | list):
-        return 0, value
-    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
 
 
 def is_long_python(text: str) -> bool:
@@ -674,7 +653,7 @@ class _Scan:
                 last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
-                last = self._line_after(number, end)
+                last = bisect.bisect_left(self._starts, end, last, len(self._lines))
                 tables = [rows for rows in find_tables(value) if not rows.single]
                 passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
@@ -684,16 +663,6 @@ class _Scan:
             if passage is not None:
                 yield passage
             number = last
-
-    def values(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield the start, end and value of each JSON object or list."""
-        number = 0
-        while number < len(self._lines):
-            begins = _json_begins(self._lines[number])
-            read = self._json(number, begins) if begins >= 0 else None
-            if read is not None:
-                yield read
-            number = self._line_after(number, read[1]) if read is not None else number + 1
 
     def _passage(self, start: int, end: int, tables: Sequence[Rows], value: Any = NOT_JSON) -> Passage | None:
         return Passage(start, min(end, len(self._text)), tables, value) if tables else None
@@ -706,13 +675,6 @@ class _Scan:
         start = self._starts[number] + begins
         value, end = loads_beginning(self._text, start)
         return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
-
-    def _line_after(self, number: int, end: int) -> int:
-        """Return the number of the first line that begins at `end` or later."""
-        number += 1
-        while number < len(self._lines) and self._starts[number] < end:
-            number += 1
-        return number
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
         """Read a fenced code block of Markdown; an unclosed one extends to the end of the text."""

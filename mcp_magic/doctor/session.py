@@ -197,25 +197,19 @@ PAGE_SECONDS = 15.0  # deadline of one page, in seconds
 
 @dataclass
 class Offer:
-    """One list of a server.
-
-    Attributes:
-        items: The raw items; also those of an answer that as a whole breaks the protocol.
-        unread: The invalid items: which one, and what is wrong with it.
-        odd: Problems of a list that could be fetched, each with what to do.
-    """
+    """One list of a server."""
 
     kind: str
     announced: bool
-    items: list[Any] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)  # raw; also of an answer that as a whole breaks the protocol
     parsed: list[Any] = field(default_factory=list)
-    unread: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)  # invalid items: which one, and what is wrong with it
     pages: int = 0
     seconds: float = 0.0
     problem: str = ""
     code: int | None = None
     todo: str = "look at the server's log; `%mcp trace` has the message"
-    odd: list[tuple[str, str]] = field(default_factory=list)
+    odd: list[tuple[str, str]] = field(default_factory=list)  # problems of a fetched list, each with what to do
 
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:

@@ -251,6 +251,8 @@ class _InDisplays:
             self._view = LiveView(
                 lambda: {index: transcript.render_segment(index) for index in sorted(transcript.dirty)},
                 interval=LIVE_INTERVAL,
+                tick=TICK,
+                live=lambda: transcript.is_running,
             )
         return self._view
 

@@ -254,18 +254,7 @@ async def call(
     limit: int = LIMIT,
     breaker: Breaker | None = None,
 ) -> tuple[Content, dict[str, Any]]:
-    """Call a tool for a model.
-
-    The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
-    certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
-
-    Returns:
-        The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,
-        `approval`.
-
-    Raises:
-        MCPToolException: The tool reported an error, the call was refused, or the session failed.
-    """
+    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException."""
     made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
     failure = result = None
     try:

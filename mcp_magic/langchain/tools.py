@@ -248,22 +248,13 @@ class MCPTool(StructuredTool):
 
 @dataclass(frozen=True)
 class Options:
-    """Options for all calls of some tools.
+    """Options for all calls of some tools."""
 
-    Attributes:
-        timeout: Seconds for a call, or None for no limit.
-        timeouts: The same for single tools, by `"server:tool"` or a pattern such as `"server:*"`; the first match
-            counts.
-        images: Whether the model takes images in tool messages.
-        limit: Characters of a result that the model reads.
-        asker: The name of the caller, for consent.
-    """
-
-    timeout: float | None = None
-    timeouts: Mapping[str, float | None] = field(default_factory=dict)
-    images: bool = False
-    limit: int = LIMIT
-    asker: str = "agent"
+    timeout: float | None = None  # seconds for a call; None for no limit
+    timeouts: Mapping[str, float | None] = field(default_factory=dict)  # by pattern; the first match counts
+    images: bool = False  # whether the model takes images in tool messages
+    limit: int = LIMIT  # characters of a result that the model reads
+    asker: str = "agent"  # the caller, for consent
 
     def timeout_of(self, name: str) -> float | None:
         """Return the timeout of the tool `"server:tool"`."""

@@ -33,7 +33,7 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
     MAX_PYTHON,
     Records,
@@ -46,7 +46,6 @@ from mcp_magic.display.tables import (
     find_tables,
     is_long_python,
     is_wrapper,
-    json_in_text,
     meant,
     members_line,
     passages,
@@ -263,7 +262,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(text)
+    start, value = 0, loads(text)
+    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
+        value, _ = loads_beginning(text, start)
     words = _words(value)
     if not words:
         return text, True
@@ -285,11 +286,7 @@ def _words(value: Any, depth: int = 0) -> str:
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
-    """Whether texts only repeat the structured content.
-
-    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
-    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-    """
+    """Whether texts only repeat the structured content, as the specification asks, or one member or each item of it."""
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
         return True
@@ -311,10 +308,7 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    """Whether the structured content is only the text under a name (as from the filesystem server).
-
-    If the text has several lines, other members with plain values may stand beside it.
-    """
+    """Whether the structured content is only the text under a name, if long beside other plain values."""
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
     return len(data) == 1 or (
@@ -324,11 +318,7 @@ def names_the_text(texts: list[str], data: Any) -> bool:
 
 
 def argument_value(data: Any, texts: list[str], type_: str) -> Any:
-    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
-
-    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
-    ([1, 2], '[1, 2]')
-    """
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data."""
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
@@ -734,11 +724,7 @@ def _bytes(content: Any) -> bytes:
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
-    """Return a file name for a URI; it cannot lead out of its folder.
-
-    >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
-    ('report.csv', 'resource.txt')
-    """
+    """Return a file name for a URI; it cannot lead out of its folder."""
     parts = urlsplit(uri)
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"

@@ -230,11 +230,7 @@ def check_text(value: Any, path: str) -> None:
 
 
 def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
-    """Return the JSON value of a Python object: None, bool, int, float, str, list or dict.
-
-    Takes numbers, texts, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic models, numpy
-    arrays, DataFrames, pictures and results of this package. `path` is its name in the ArgumentsError for others.
-    """
+    """Return the JSON value of a Python object; `path` is its name in the ArgumentsError if it has none."""
     field = field or _ANYTHING
     path = path or field.name or "value"
     try:
@@ -433,11 +429,7 @@ _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
-
-    Raises:
-        ValueError: The text is not JSON. The message says why in a few words.
-    """
+    """Return the value of a JSON text, without NaN and Infinity (RFC 8259), or raise ValueError that says why."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite_float)
     except json.JSONDecodeError as error:

@@ -201,11 +201,7 @@ def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
 
 
 def says_base64(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema asks for base64.
-
-    Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
-    most often, only in the words of the title or description.
-    """
+    """Return whether a schema asks for base64: by a keyword, or, most often, only in its title or description."""
     if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
         return True
     if text_of(schema.get("format")) in ("byte", "binary", "base64", "base64url"):

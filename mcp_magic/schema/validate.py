@@ -698,14 +698,7 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
-    """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
-
-    Returns:
-        What was not checked and why, in words; "" if all of it was checked.
-
-    Raises:
-        ValueError: The content does not fit, or the schema is invalid or refers to another document.
-    """
+    """Raise ValueError unless structured content fits an output schema; return what was not checked and why."""
     compiled = _compile(schema, answers=True)
     if not compiled.has_patterns and compiled.fits(structured):
         return ""

@@ -237,13 +237,9 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two interfaces.
+    """One difference between two interfaces."""
 
-    Attributes:
-        kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-    """
-
-    kind: str
+    kind: str  # tool, prompt, resource, template or server
     name: str
     where: str
     text: str
@@ -275,11 +271,7 @@ def written(interface: Mapping[str, Any]) -> str:
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
-    """Read a snapshot of a server.
-
-    Raises:
-        ConfigError: The file cannot be read, or is not a snapshot that this version reads.
-    """
+    """Read a snapshot of a server; raise a ConfigError if the file is none that this version reads."""
     advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
         found: Any = json.loads(read_bytes(path, LARGEST_DATA))

@@ -121,11 +121,7 @@ def _line(span: ReadableSpan) -> str:
 
 
 class Switch(SpanProcessor):
-    """A permanent processor in a provider, which cannot remove processors; passes spans on while it has a target.
-
-    Attributes:
-        target: The processor that gets the spans, or None.
-    """
+    """A processor that stays in a provider, which cannot remove one; passes spans on while it has a `target`."""
 
     def __init__(self) -> None:
         self.target: SpanProcessor | None = None

@@ -49,15 +49,7 @@ class Series:
         return sum(self.errors.values())
 
     def quantile(self, share: float) -> float:
-        """Return the duration in seconds within which a share of the calls ended, interpolated linearly in its bucket.
-
-        The result is never less than the shortest duration nor more than the longest.
-
-        >>> series = Series()
-        >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
-        >>> round(series.quantile(0.5), 3), round(series.quantile(1.0), 3)
-        (0.035, 0.3)
-        """
+        """Return the seconds within which a share of the calls ended, interpolated linearly in its bucket."""
         wanted, seen, low = share * self.calls, 0, 0.0
         for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
             if count and seen + count >= wanted:
@@ -212,11 +204,7 @@ class _Traffic(Tap):
 
 
 def _sample(name: str, labels: dict[str, str], value: float) -> str:
-    r"""Return one line.
-
-    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
-    'calls{tool="a\\"b\\\\c\\n"} 3'
-    """
+    """Return one line of the text format."""
     written = []
     for label, text in labels.items():
         text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate

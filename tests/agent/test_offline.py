@@ -299,7 +299,7 @@ def test_long_results_are_cut_with_their_size() -> None:
 @pytest.mark.parametrize(
     ("artifact", "status", "answer"),
     [
-        ({"approval": {"decision": "deny"}}, "error", "`math:add` was not allowed: not today."),
+        ({"approval": {"decision": "deny", "reason": "not today"}}, "error", "`math:add` was not allowed."),
         (
             {"arguments": {"a": 3, "b": 40}, "structured_content": {"result": 43}},  # as the person edited them
             "success",
@@ -311,7 +311,9 @@ def test_what_a_person_decided_is_told(artifact: dict[str, Any], status: Any, an
     asked = HumanMessage("add 3 and 4")
     called = MODEL.invoke([asked])
     artifact |= {"server": "math", "tool": "add"}
-    done = ToolMessage("not today", tool_call_id=called.tool_calls[0]["id"], status=status, artifact=artifact)
+    done = ToolMessage(
+        "not called; do not try again", tool_call_id=called.tool_calls[0]["id"], status=status, artifact=artifact
+    )
     assert MODEL.invoke([asked, called, done]).text == answer
 
 

@@ -146,7 +146,7 @@ def test_a_denial_is_read_from_the_artifact() -> None:
     message = answer("1", texts("not called", is_error=True), approval=approval)
     replayed = Transcript.from_messages([turn("", "1=add"), message])
     assert "⊘ denied" in str(replayed)
-    assert "denied by you: too dear" in str(replayed)
+    assert "⊘ denied showcase:add() (by you: too dear)" in str(replayed)
 
 
 def test_turns_without_ids_do_not_run_together() -> None:
@@ -161,10 +161,9 @@ def test_pictures_of_a_request_are_counted_and_instructions_folded() -> None:
     )
 
 
-def test_definitions_give_badges_and_hide_what_only_the_schema_calls_secret() -> None:
+def test_definitions_hide_what_only_the_schema_calls_secret() -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
     message = AIMessage("", tool_calls=[{"id": "1", "name": "showcase__add", "args": {"pin": "1234"}}])
     known = {"showcase:add": definition("add", schema, read_only_hint=True)}
     shown = str(Transcript.from_messages([message], definitions=known))
     assert "pin=***" in shown
-    assert "[○ read-only]" in shown

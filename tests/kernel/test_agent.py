@@ -61,7 +61,7 @@ def text_of(frontend: Frontend, code: str) -> str:
 
 
 @pytest.mark.lowest
-def test_a_call_is_shown_while_it_waits_is_approved_and_the_answer_follows_below(frontend: Frontend) -> None:
+def test_a_call_is_shown_while_it_waits_is_approved_once_and_answered(frontend: Frontend) -> None:
     frontend.run(f"m = {ASK_OSLO}")
     cell = frontend.start("%%mcp_agent --model $m --thread oslo -o run\nHow is the weather in Oslo?")
     frontend.panel(cell)
@@ -73,11 +73,10 @@ def test_a_call_is_shown_while_it_waits_is_approved_and_the_answer_follows_below
     frontend.click("Approve")
     frontend.finish(cell)
 
-    first, decided, last = cell.lines
-    assert "✓ ok weather:forecast(location=Oslo)" in first
-    assert "approved by you" in first
-    assert decided.startswith("✓ approved weather:forecast(location=Oslo) by person")
-    assert "It is **fine**." in last
+    [shown] = cell.lines
+    assert "✓ ok weather:forecast(location=Oslo)" in shown
+    assert shown.count("approved") == 1
+    assert shown.index("approved by you") < shown.index("It is **fine**.")
     assert text_of(frontend, "run.answer") == "'It is **fine**.'"
     assert text_of(frontend, "run.calls['approved by'].tolist()") == "['person']"
 
@@ -125,7 +124,7 @@ def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(fron
     cell = frontend.run("%%mcp_agent --model $m --thread stopped\nGo on.")
     assert "Going on." in cell.lines[0]
     shown = text_of(frontend, "%mcp agent --show stopped")
-    assert "the user interrupted the run before this call had an answer" in shown
+    assert "■ interrupted weather:wait" in shown
 
 
 def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> None:
@@ -221,7 +220,7 @@ def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend)
     frontend.run("%config MCPMagics.approval = 'auto'")
     cell = frontend.run("%%mcp_agent -o run\nforecast for location=Bergen")
 
-    assert "answered by `offline`" in cell.lines[0]
+    assert "The demo model `offline` answers" in cell.lines[0]
     assert text_of(frontend, "called") == "['Bergen']"
     assert "Bergen 1" in text_of(frontend, "run.answer")
 

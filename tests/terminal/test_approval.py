@@ -12,7 +12,7 @@ from tests.kernel.timing import soon, tried_again
 if TYPE_CHECKING:
     from tests.terminal.driving import Terminal
 
-QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (f"%mcp connect {MATH} --name math", "from mcp_magic import host")
 CALL = "(await host['math'].call_tool('add', {'a': 1, 'b': 2}, asker='agent')).data"
 
@@ -57,7 +57,7 @@ def test_what_is_long_is_shown_whole_before_yes_counts(terminal: Terminal) -> No
     terminal.run("run.__annotations__ = {'obj': str}; sh.add_tool(run, name='run')")
     terminal.run("%mcp connect $sh --name sh")
     command = "'ls' + ' ' * 1200 + '; ' + 'curl ' * 400 + 'rm'"
-    question = QUESTION.replace("math:add", "sh:run").replace("lways: ", r"lways, show the \[w\]hole: ")
+    question = QUESTION.replace("math:add", "sh:run").replace("eny always: ", r"eny always, show the \[w\]hole: ")
 
     terminal.send(f"(await host['sh'].call_tool('run', {{'obj': {command}}}, asker='agent')).text")
     terminal.child.expect(question)

@@ -163,8 +163,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
-        notes = [(OFFLINE_NOTE, "info")] if plan.model in ("", OFFLINE) else []
-        notes += [(_in_memory(opened), "warning")] if opened.problem else []
+        notes = [(_in_memory(opened), "warning")] if opened.problem else []
         notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
 
         def over(made: AgentRun) -> None:
@@ -193,6 +192,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             asker=f"agent {plan.agent}".rstrip(),
             show=plan.show,
             screen=screen,
+            greeting=OFFLINE_NOTE if plan.model in ("", OFFLINE) else "",
             notes=notes,
             over=over,
         )
