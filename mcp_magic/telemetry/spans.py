@@ -162,18 +162,14 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
-_VERSION = "mcp.protocol.version"
-
-
 class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span above those of the SDK."""
 
-    __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
+    __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "_tool_failed", "seconds")
 
     def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None, version: str | None = None) -> None:
         self._server = server
         self._tool = tool
-        self._spec = spec
         self._counter = counter
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
         self.seconds = 0.0
@@ -181,8 +177,15 @@ class Measured(AbstractContextManager["Measured"]):
         api, named = _api()
         # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
         if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
-            attributes = self._attributes() if version is None else {**self._attributes(), _VERSION: version}
-            context = span(f"execute_tool {self._tool}", attributes)
+            attributes = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": tool,
+                SERVER: server,
+                **place(spec),
+            }
+            if version is not None:
+                attributes["mcp.protocol.version"] = version
+            context = span(f"execute_tool {tool}", attributes)
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
 
@@ -202,11 +205,3 @@ class Measured(AbstractContextManager["Measured"]):
             if self._tool_failed:
                 fail(made, TOOL_ERROR)
             context.__exit__(kind, error, traceback)
-
-    def _attributes(self) -> dict[str, Any]:
-        return {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": self._tool,
-            SERVER: self._server,
-            **place(self._spec),
-        }

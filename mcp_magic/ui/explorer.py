@@ -310,7 +310,7 @@ _NARROW = {
     ".mcp-explorer-found": "grid-template:none/minmax(0,1fr);max-height:none;overflow:visible",
     ".mcp-explorer-detail": "grid-area:auto;position:static;max-height:none;margin:0 0 .6em 1em",
 }
-NARROW = "52em"  # width of the explorer up to which the details are below their row
+NARROW = "58em"  # width of the explorer up to which the details are below their row
 
 
 def _rules(rules: Mapping[str, str]) -> str:
