@@ -621,29 +621,24 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request, and its result as the server sent it, or None."""
+    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
 
-    __slots__ = ("_others", "_stray", "number", "result")
+    __slots__ = ("_stray", "number", "result")
 
     def __init__(self, number: int | str) -> None:
         self.number = number
         self.result: Any = None
         self._stray = ""
-        self._others = 0
 
-    def stray(self, said: str) -> None:
-        """Note a stray answer that came meanwhile."""
-        self._others += bool(self._stray)
-        self._stray = self._stray or said
+    def note_stray(self, text: str) -> None:
+        """Note a stray answer."""
+        self._stray = self._stray or text
 
     @property
     def in_vain(self) -> str:
-        """A sentence about the stray answers that came instead; "" if there were none."""
-        if not self._stray:
-            return ""
-        more = f" (and {self._others} more)" if self._others else ""
+        """A sentence about the stray answer that came instead; "" if there was none."""
         never = f"the answer to {json.dumps(self.number)} never came"
-        return f"The server answered {self._stray}{more}; {never} (fault: the server)."
+        return f"The server answered {self._stray}; {never} (fault: the server)." if self._stray else ""
 
 
 class Attempt:
@@ -746,7 +741,7 @@ EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come bef
 SETTLE_SECONDS = 60.0
 """Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
-WAIT_SECONDS = 2.0  # seconds that the next call waits for that ping
+SETTLED_SECONDS = 2.0  # seconds that the next call waits for that ping
 
 
 @dataclass(frozen=True)
@@ -781,7 +776,7 @@ class QuestionQueue:
     async def settled(self) -> None:
         """Wait a moment until an interrupted call has no more questions."""
         if self.settling is not None:
-            await asyncio.wait({self.settling}, timeout=WAIT_SECONDS)
+            await asyncio.wait({self.settling}, timeout=SETTLED_SECONDS)
 
     def interrupted(self, call: InFlightRequest, client: Client) -> None:
         """Note that a call has failed.

@@ -53,27 +53,14 @@ def default_file() -> Path:
 
 
 def new_thread_name(request: str) -> str:
-    """Return a new thread name: the first words of the request and a random suffix.
-
-    >>> new_thread_name("What's the weather in Oslo today?")[:-5]
-    'whats-the-weather-in'
-    """
+    """Return a new thread name: the first words of the request and a random suffix."""
     words = re.findall(r"[a-z0-9]+", request.lower().replace("'", ""))[:4]
     return "-".join([*(word[:16] for word in words), uuid.uuid4().hex[:4]])
 
 
 @asynccontextmanager
 async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[FallbackSaver]:
-    """Open the place of threads for one run or one listing.
-
-    Args:
-        where: A file, `":memory:"`, `"postgresql://..."`, a LangGraph checkpointer, or None for the default file.
-        fall_back: Whether to go on in memory if the place cannot be used, or fails later.
-
-    Raises:
-        ThreadError: The place cannot be used; only without `fall_back`.
-        MissingDependencyError: PostgreSQL's package is not installed.
-    """
+    """Open the place of threads for one run or one listing; without `fall_back`, ThreadError if it cannot be used."""
     where = _place(where)
     problem = ""
     async with AsyncExitStack() as stack:
@@ -121,10 +108,7 @@ def _foreign(error: Exception) -> str:
 
 
 def _place(where: Any) -> Any:
-    """Return the place of threads: memory if a cassette is in and no place is named.
-
-    Each request to a model would hold what another kernel left in the thread, so no request would match a recorded one.
-    """
+    """Return the place of threads: memory with a cassette, as other kernels' messages match no recording."""
     return MEMORY if where is None and deck.cassette is not None else where
 
 
@@ -186,10 +170,7 @@ def messages_in(found: CheckpointTuple | None) -> list[BaseMessage]:
 
 
 async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return names of threads and the metadata of their latest checkpoints, newest thread first.
-
-    A checkpointer with a method `newest` answers itself. Of any other, every checkpoint is read.
-    """
+    """Return names of threads and the metadata of their latest checkpoints, newest first."""
     if hasattr(saver, "newest"):
         known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
         return known
@@ -299,15 +280,7 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
         """Return names of threads and their summaries, newest first; ThreadError if they cannot be read."""
         found = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
         self._names.update((thread, None) for thread, _ in found)
-        return [(thread, about.get(SUMMARY) or await self._summary(thread)) for thread, about in found]
-
-    async def _summary(self, thread: str) -> dict[str, Any]:
-        """Return the summary of a thread that another graph wrote, from its messages."""
-        try:
-            found = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-            return summary_of(found.checkpoint) if found else {}
-        except Exception:  # one damaged thread must not hide the others
-            return {}
+        return [(thread, about.get(SUMMARY) or {}) for thread, about in found]
 
     async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
         async with self._lock:  # without the lock, each call would wait for a locked file in turn

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
     "replay": "only replays: a request that is not in the file is an error",
-    "record": "records everything anew",
+    "record": "records everything again",
     "auto": "replays recorded requests, and adds the others",
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
@@ -122,7 +121,7 @@ class Cassette:
     def adds(self, missing: str) -> str:
         """Return what to type to get into the cassette what is missing."""
         if self.content.cut and not self.records:
-            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded anew"
+            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded again"
         return f"{self._adds} adds {missing}"
 
     @property
@@ -188,10 +187,6 @@ def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
 
 VARIABLE = "MCP_MAGIC_CASSETTE"
 """Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
-
-
-examining: ContextVar[bool] = ContextVar("mcp_magic_examining", default=False)
-"""Whether the doctor examines a server in this context; its sessions are neither recorded nor replayed."""
 
 
 class Deck:

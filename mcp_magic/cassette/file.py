@@ -101,7 +101,7 @@ class CassetteFile:
             raise CassetteError(f'{self.path} is not a cassette: its first line does not say {{"cassette": 1, ...}}.')
         if version > FORMAT:
             newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
-            raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
+            raise CassetteError(f"{newer}: update mcp_magic, or record it again with `--mode record`.")
 
     def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
         from mcp_magic.cassette.format import problem_of
@@ -118,7 +118,7 @@ class CassetteFile:
     def damaged(self, place: str, problem: str) -> CassetteError:
         """Return an error with a problem, its place, and the command to record the cassette again."""
         file = as_word(str(self.path)) or "FILE"
-        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
+        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it again.")
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         try:

@@ -119,33 +119,19 @@ MAX_TEXT = 2000  # characters kept of one text in the arguments: a record identi
 
 @dataclass(frozen=True)
 class Record:
-    """One decision.
+    """One decision."""
 
-    Attributes:
-        time: When, ISO 8601 in UTC.
-        asker: Who requested the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
-        server: The server's name.
-        tool: The tool's name.
-        arguments: The arguments of the call, secrets masked.
-        decision: `"approve"`, `"edit"` or `"deny"`.
-        by: Who decided: `"person"`, a rule, a policy, `"time-out"`.
-        reason: Why the call was denied, or "".
-        changed: The names of arguments that the user changed.
-        seconds: How long the decision took.
-        run: The id of the agent run, or None.
-    """
-
-    time: str
-    asker: str
+    time: str  # ISO 8601 in UTC
+    asker: str  # as in `Request`
     server: str
     tool: str
-    arguments: Mapping[str, Any]
-    decision: str
-    by: str
-    reason: str
-    changed: tuple[str, ...]
-    seconds: float
-    run: str | None = None
+    arguments: Mapping[str, Any]  # secrets masked
+    decision: str  # "approve", "edit" or "deny"
+    by: str  # "person", a rule, a policy, "time-out"
+    reason: str  # why the call was denied, or ""
+    changed: tuple[str, ...]  # the names of arguments that the user changed
+    seconds: float  # how long the decision took
+    run: str | None = None  # the id of the agent run
 
 
 class Audit:
@@ -156,11 +142,7 @@ class Audit:
         self.file: Path | None = None
 
     def add(self, record: Record) -> None:
-        """Keep a record, and write it to the file before returning.
-
-        Raises:
-            ConfigError: The file cannot be written. The caller must not make the call then.
-        """
+        """Keep a record, written to the file before this returns; ConfigError if not, and no call may be made."""
         if self.file is not None:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
             try:
@@ -304,12 +286,7 @@ class Consent:
     magics: bool = False
 
     async def check(self, request: Request) -> Mapping[str, Any]:
-        """Return the arguments to call the tool with.
-
-        Raises:
-            DeniedError: The call is denied.
-            ConfigError: The audit file cannot be written.
-        """
+        """Return the arguments to call the tool with; DeniedError if the call is denied."""
         if request.asker == PERSON and not self.rules:
             return request.arguments
         decision = await self.review(request)
@@ -320,16 +297,7 @@ class Consent:
     async def review(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision:
-        """Decide about a request, remember a lasting approval, and record the decision.
-
-        Args:
-            request: The request.
-            policy: Decides without a matching rule, instead of the host's policy.
-            approver: Asks the user, instead of the host's approver.
-
-        Raises:
-            ConfigError: The audit file cannot be written.
-        """
+        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails."""
         started = time.perf_counter()
         request, since = as_it_is(request, self.definitions), self.definitions.count
         decision = await self.decide(request, policy=policy, approver=approver)
@@ -389,10 +357,7 @@ class Consent:
         )
 
     def add(self, rule: Rule, *, first: bool = False) -> bool:
-        """Append a rule, or put it first; an equal rule takes over the later `since`.
-
-        A rule that comes from no file is given now: it covers tools as they are now. Returns whether the rule is new.
-        """
+        """Append a rule, or put it first; an equal rule takes over the later `since`."""
         if not (rule.source or rule.since):
             rule = replace(rule, since=self.definitions.count)
         is_new = rule not in self.rules

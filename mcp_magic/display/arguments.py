@@ -173,11 +173,7 @@ def hidden_note(parts: Iterable[Hidden]) -> str:
 
 
 def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
-    """Return full values with their names, split into pages that a frontend can take.
-
-    >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
-    [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
-    """
+    """Return full values with their names, split into pages that a frontend can take."""
     chunks: list[list[tuple[str, str]]] = [[]]
     room = PAGE
     for name, value in values:
@@ -211,13 +207,7 @@ def page_text(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def restored(edited: Any, shown: Any, original: Any) -> Any:
-    """Return `edited`, the user's version of `shown`, with its masks replaced by the values of `original`.
-
-    A list whose length changed stays as it is, because its items cannot be matched.
-
-    >>> restored({"token": "***", "n": 2}, {"token": "***", "n": 1}, {"token": "abc", "n": 1})
-    {'token': 'abc', 'n': 2}
-    """
+    """Return `edited`, a version of `shown`, with the values of `original` for its masks, if the lists match."""
     if edited == MASK and shown == MASK:
         return original
     if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(original, dict):
@@ -228,11 +218,7 @@ def restored(edited: Any, shown: Any, original: Any) -> Any:
 
 
 def lost_secret(value: Any, original: Any) -> bool:
-    """Whether `value` still has a mask that `original` does not: the mask itself would be sent.
-
-    >>> lost_secret([{"token": "***"}], [{"token": "a"}, {"token": "b"}])
-    True
-    """
+    """Whether `value` still has a mask that `original` does not: the mask itself would be sent."""
     return _has_mask(value) and not _has_mask(original)
 
 
@@ -250,11 +236,7 @@ def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, 
 
 
 def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments in `text`, edited JSON; a value that is still masked keeps its `original` value.
-
-    Raises:
-        ArgumentsError: The text is not a JSON object, a mask was moved, or the arguments do not fit the tool's schema.
-    """
+    """Return the arguments in `text`, edited JSON with masks for `original` values, or raise ArgumentsError."""
     try:
         edited = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -30,11 +30,7 @@ class Line(NamedTuple):
 
 
 def text_diff(before: str, after: str) -> list[Line]:
-    r"""Return the lines that differ, with one unchanged line before and after.
-
-    >>> text_diff("a\nb\nc\nd", "a\nb\nC\nd")
-    [Line(sign=' ', text='b'), Line(sign='-', text='c'), Line(sign='+', text='C'), Line(sign=' ', text='d')]
-    """
+    """Return the lines that differ, with one unchanged line before and after."""
     old, new = before.splitlines(), after.splitlines()
     start, end = _common(old, new)
     middle = old[start : len(old) - end], new[start : len(new) - end]
@@ -76,11 +72,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 
 
 def _where_they_differ(a: str, b: str) -> tuple[str, str]:
-    """Cut two long lines to the part that differs: a change must be visible wherever it is.
-
-    >>> [len(text) for text in _where_they_differ("x" * 1000 + "a", "x" * 1000 + "b")]
-    [62, 62]
-    """
+    """Cut two long lines to the part that differs: a change must be visible wherever it is."""
     if max(len(a), len(b)) <= MAX_LINE:
         return a, b
     start, end = _common(a, b)

@@ -29,13 +29,7 @@ def _no_constant(name: str) -> Any:
 
 
 def loads(text: str) -> Any:
-    """Return the value of JSON text, or `NOT_JSON`.
-
-    `NaN` and `Infinity` are not JSON (RFC 8259, section 6).
-
-    >>> loads('{"a": 1}'), loads("NaN") is NOT_JSON, loads("hello") is NOT_JSON
-    ({'a': 1}, True, True)
-    """
+    """Return the value of JSON text, or `NOT_JSON`, also for NaN and Infinity (RFC 8259, section 6)."""
     start = text[:100].lstrip()[:1]
     if start and start not in '{["-0123456789tfn':
         return NOT_JSON
@@ -66,10 +60,7 @@ def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool
 
 
 def _beginning(value: Any, room: list[int], depth: int) -> Any:
-    """Return the beginning of a value, enough to fill `room` characters; `json.dumps` would write all of the value.
-
-    Every value and every character of a string takes at least one character of the text.
-    """
+    """Return the beginning of a value that fills `room` characters; `json.dumps` would write all of the value."""
     room[0] -= 1
     if isinstance(value, str):
         kept = value[: max(room[0], 0) + 1]

@@ -136,11 +136,7 @@ def is_long(text: str, limit: int) -> bool:
 
 
 def ends(text: str, limit: int) -> tuple[int, int]:
-    """Return the range of characters that `outline` leaves out (empty if it shows all of the text).
-
-    A run of white space is not cut, because a counted run is short. A range that is hardly longer than the words that
-    would replace it is not left out.
-    """
+    """Return the range of characters that `outline` leaves out, empty if it shows all; no run of white space is cut."""
     if len(text) <= limit + SAVED:
         return len(text), len(text)
     start, end = _reach(text, limit * 2 // 3), len(text) - _reach(text[::-1], limit // 3)

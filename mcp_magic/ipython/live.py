@@ -496,7 +496,7 @@ class LiveBoard:
 
     async def _offer(self, gets_clicks: Callable[[], Awaitable[bool]]) -> None:
         """Replace the lines by the widget with buttons, once something takes long enough."""
-        await asyncio.sleep(CANCEL_AFTER)
+        await asyncio.sleep(0 if self.board.waits else CANCEL_AFTER)
         while not self.board.is_busy:
             await asyncio.sleep(CANCEL_AFTER)
         if await gets_clicks():

@@ -151,10 +151,7 @@ MAX_REASON = 200  # characters of the last failure in the refusal's message
 
 
 class Breaker:
-    """A circuit breaker for one server's session: after failures in a row it refuses calls for a while.
-
-    A tool's own error and a request that the server refuses do not count: they show that the server is alive.
-    """
+    """A circuit breaker for a server's session: after failures in a row, not of tools themselves, it refuses calls."""
 
     def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
@@ -254,18 +251,7 @@ async def call(
     limit: int = LIMIT,
     breaker: Breaker | None = None,
 ) -> tuple[Content, dict[str, Any]]:
-    """Call a tool for a model.
-
-    The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
-    certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
-
-    Returns:
-        The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,
-        `approval`.
-
-    Raises:
-        MCPToolException: The tool reported an error, the call was refused, or the session failed.
-    """
+    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException."""
     made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
     failure = result = None
     try:

@@ -131,13 +131,7 @@ _INT64, _UINT64 = -(2**63), 2**64 - 1
 
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
-    """Return the content that the model reads of a result, and the artifact with the rest.
-
-    Returns:
-        A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
-        has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`, and `unchecked` if
-        something was not checked.
-    """
+    """Return the content that the model reads of a result ("" without blocks), and the artifact with the rest."""
     reader = Reader(images=images, limit=limit)
     if result.raw.structured_content is not None and not result.texts:
         reader.add_text(json.dumps(result.data, ensure_ascii=False))
@@ -196,10 +190,7 @@ def approval_of(decision: Decision, arguments: Mapping[str, Any]) -> dict[str, A
 
 
 def result_of(message: ToolMessage) -> ToolResult:
-    """Return the tool's result from its message, also from a stored one.
-
-    A message without this package's artifact gives its text.
-    """
+    """Return the tool's result from its message, also from a stored one; without our artifact, only its text."""
     from mcp_types import CallToolResult, TextContent
     from pydantic import ValidationError
 

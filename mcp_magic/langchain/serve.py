@@ -37,15 +37,7 @@ _NOT_JSON: Any = object()
 
 
 def to_result(returned: Any) -> CallToolResult:
-    """Return a tool's value as an MCP result.
-
-    Text becomes a text block, and a list of texts and content blocks one block each. Other values become JSON, as
-    text and as structured content, which is an object: other JSON values are wrapped in `{"result": ...}`. A message's
-    content becomes the blocks; its artifact becomes the structured content, if it has a JSON form.
-
-    Raises:
-        ToolError: The value is a command for a LangGraph graph, and there is none.
-    """
+    """Return a tool's value as an MCP result; ToolError for a command to a LangGraph graph, as there is none."""
     from langchain_core.messages import BaseMessage
     from langchain_core.messages.tool import ToolOutputMixin
 

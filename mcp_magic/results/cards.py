@@ -242,11 +242,7 @@ class ConnectionInfo:
         return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
-        """Return the connection as a row of a listing, with `more` columns.
-
-        Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically.
-        """
+        """Return the connection as a row of a listing, with its health and `more` columns."""
         return {
             "server": self.name,
             "state": self.state,

@@ -35,7 +35,6 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
-    MAX_PYTHON,
     Records,
     Rows,
     check_shape,
@@ -44,7 +43,6 @@ from mcp_magic.display.tables import (
     delimited,
     describe,
     find_tables,
-    is_long_python,
     is_wrapper,
     meant,
     members_line,
@@ -138,11 +136,6 @@ def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
 
-_LONG_PYTHON = (
-    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
-    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
-)
-
 _SHOWN = 4  # most tables that a message names
 
 
@@ -226,8 +219,7 @@ def found_texts(texts: Sequence[str]) -> list[str]:
         value = loads(texts[0])
         if value is not NOT_JSON:
             return [describe(value)]
-        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
-        return [f"text ({len(texts[0]):,} characters){long}"]
+        return [f"text ({len(texts[0]):,} characters)"]
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
@@ -242,11 +234,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    """Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
-    shortened error.
-    """
+    """Return the text after "failed": six lines of the tool's error at most, then `rest`; `clue` without any."""
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
     text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
@@ -286,11 +274,7 @@ def _words(value: Any, depth: int = 0) -> str:
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
-    """Whether texts only repeat the structured content.
-
-    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
-    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-    """
+    """Whether texts only repeat the structured content, as the specification asks, or one member or each item of it."""
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
         return True
@@ -312,10 +296,7 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    """Whether the structured content is only the text under a name (as from the filesystem server).
-
-    If the text has several lines, other members with plain values may stand beside it.
-    """
+    """Whether the structured content is only the text under a name, if long beside other plain values."""
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
     return len(data) == 1 or (
@@ -325,11 +306,7 @@ def names_the_text(texts: list[str], data: Any) -> bool:
 
 
 def argument_value(data: Any, texts: list[str], type_: str) -> Any:
-    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
-
-    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
-    ([1, 2], '[1, 2]')
-    """
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data."""
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
@@ -509,10 +486,7 @@ class ToolResult(_Result):
 
     @cached_property
     def data(self) -> Any:
-        """The structured content, else the value of a single text block that is JSON, else None.
-
-        A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
-        """
+        """The structured content without a mere wrapper `{"result": ...}`, else a single text's JSON, else None."""
         structured = self.raw.structured_content
         if structured is None:
             return super().data
@@ -735,11 +709,7 @@ def _bytes(content: Any) -> bytes:
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
-    """Return a file name for a URI; it cannot lead out of its folder.
-
-    >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
-    ('report.csv', 'resource.txt')
-    """
+    """Return a file name for a URI; it cannot lead out of its folder."""
     parts = urlsplit(uri)
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"

@@ -233,27 +233,7 @@ def parse_arguments(
     convert: Convert = to_json_value,
     cell: str | None = None,
 ) -> dict[str, Any]:
-    r"""Return the arguments that a command line gives.
-
-    Converts texts to the types of the schema. `check_arguments` validates the whole.
-
-    Args:
-        items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
-            `name=@file`, `name=@cell`, `a.b=text` for a property `b` of `a`; `\$`, `\{` and `\@` start a text.
-            `$dict` or a JSON object gives all arguments at once; arguments given by name override it.
-        schema: The tool's input schema.
-        evaluate: Returns the value of a Python expression. Without it, `$` and `{` are text.
-        directory: The folder for relative file names; by default the working directory.
-        convert: Returns the JSON value of an object, given its field and its name in messages.
-        cell: The text that `@cell` stands for; without it, `@cell` is a file of that name.
-
-    Raises:
-        ArgumentsError: An item cannot be read, names no argument, is given twice, or has a value that does not fit.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}, "tags": {"type": "array"}, "at": {"type": "object"}}}
-    >>> parse_arguments(["n=12", "tags=a", "tags=b", "at.x:=1"], schema)
-    {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
-    """
+    """Return the arguments that a command line gives, converted by the schema; ArgumentsError if one does not fit."""
     root = kept_root(schema)
     reader = _Reader(evaluate, directory or Path(), convert, cell)
     given: dict[Path_, tuple[Field, list[Item]]] = {}
@@ -407,12 +387,7 @@ def call_line(
     *,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
-
-    If the name of an argument cannot be typed, one JSON object gives all; if the tool's cannot, the line is a comment.
-    With a schema, each argument gets the simplest spelling that reads back. Without one, only a text that cannot be
-    mistaken for another type is written as text.
-    """
+    """Return the line that calls a tool; `parse_arguments` reads exactly these arguments back."""
     if all(map(str.isprintable, arguments)):
         items = [item for name, value in arguments.items() for item in _items(name, value, schema)]
     else:

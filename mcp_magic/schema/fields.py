@@ -201,11 +201,7 @@ def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
 
 
 def says_base64(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema asks for base64.
-
-    Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
-    most often, only in the words of the title or description.
-    """
+    """Return whether a schema asks for base64: by a keyword, or, most often, only in its title or description."""
     if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
         return True
     if text_of(schema.get("format")) in ("byte", "binary", "base64", "base64url"):
@@ -317,10 +313,7 @@ class Field:
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
-        """The properties in order. A union has those of all its objects, required if all of them require the property.
-
-        Leaves out properties past the schema's budget (see `unlisted`), which `at` still finds.
-        """
+        """The properties in order, without those past the budget (`unlisted`); of a union, those of its objects."""
         if self.kind == "union":
             return _merged_children(self)
         listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
@@ -359,10 +352,7 @@ class Field:
 
     @functools.cached_property
     def item(self) -> Field | None:
-        """The field of an array's items after the prefix; None if this is no array.
-
-        If the schema has none for them, an item may fit any field of the prefix.
-        """
+        """The field of an array's items after the prefix, by default as any of it; None if this is no array."""
         if self.kind != "array":
             return None
         rest = self.schema.get("items", True)

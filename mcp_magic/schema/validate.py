@@ -258,10 +258,7 @@ MAX_KEPT = 256  # `enum` lists whose values are cached
 
 
 def import_jsonschema() -> ModuleType:
-    """Import jsonschema with a lazy import of its IRI grammar, and return the module.
-
-    Later imports of jsonschema get this same module, with all its formats.
-    """
+    """Import jsonschema, once for all its users, with a lazy import of its IRI grammar, and return the module."""
     if "jsonschema" in sys.modules or _GRAMMAR in sys.modules or importlib.util.find_spec(_GRAMMAR) is None:
         return importlib.import_module("jsonschema")
     instead: Any = ModuleType(_GRAMMAR)
@@ -290,10 +287,7 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
 
 
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
-    """Return the error of a schema by its metaschema; None if it is valid or too large to be checked.
-
-    `cls` is the draft to check by, instead of the one that the schema names. Deep nesting is a RecursionError.
-    """
+    """Return the error of a schema by a draft's metaschema; None if valid or too large; RecursionError if too deep."""
     from jsonschema.exceptions import best_match
 
     cls = cls or _draft_of(schema)
@@ -698,14 +692,7 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
-    """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
-
-    Returns:
-        What was not checked and why, in words; "" if all of it was checked.
-
-    Raises:
-        ValueError: The content does not fit, or the schema is invalid or refers to another document.
-    """
+    """Raise ValueError unless structured content fits an output schema; return what was not checked and why."""
     compiled = _compile(schema, answers=True)
     if not compiled.has_patterns and compiled.fits(structured):
         return ""

@@ -95,9 +95,7 @@ class ToolNamespace:
     def __getitem__(self, name: str) -> ToolFunction:
         definitions, made = self._known()
         if name not in definitions:
-            near = did_you_mean(name, definitions)
-            message = f"{self._connection.name} has no tool {name!r}.{near} It has: {listed(definitions)}"
-            raise UnknownToolError(message)
+            raise UnknownToolError(_unknown(self._connection.name, "tool", name, definitions))
         if name not in made:
             made[name] = ToolFunction(self._connection, definitions[name])
         return made[name]
@@ -133,6 +131,10 @@ class ToolNamespace:
         if self._functions[0] is not definitions:
             self._functions = (definitions, {})
         return definitions, self._functions[1]
+
+
+def _unknown(server: str, kind: str, name: str, known: Collection[str]) -> str:
+    return f"{server} has no {kind} {name!r}.{did_you_mean(name, known)} It has: {listed(known)}"
 
 
 # The connection to one server.
@@ -767,9 +769,7 @@ class Connection:
             await self.look_again("tools")
         tool = self.catalog.tools.get(name)
         if tool is None:
-            names = list(self.catalog.tools)
-            near = did_you_mean(name, names)
-            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
+            raise UnknownToolError(_unknown(self.name, "tool", name, self.catalog.tools))
         return tool
 
     async def find_prompt(self, name: str) -> Prompt:
@@ -783,9 +783,7 @@ class Connection:
             prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
         if name in prompts:
             return prompts[name]
-        names = list(prompts)
-        near = did_you_mean(name, names)
-        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+        raise UnknownPromptError(_unknown(self.name, "prompt", name, prompts))
 
     async def look_again(self, kind: str) -> bool:
         """Fetch a listing again because a name is missing in it: not every server announces what it adds.

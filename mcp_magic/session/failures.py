@@ -420,12 +420,15 @@ def request_error(
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
 
 
-def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
-    """Say that a session has ended, why if known, and how to open it again."""
-    again = f"`%mcp reconnect {place.name}` opens it again"
-    said = place.said(since=place.quiet)
-    text = f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}"
-    return errors.SessionClosedError(text, stderr=place.stderr())
+def closed_error(
+    place: Place, reason: BaseException | None = None, what: str = "", begun: Position | None = None
+) -> errors.SessionClosedError:
+    """Say that a session has ended, why if known, and how to open it again; with `what` before that was answered."""
+    name, why = place.name, why_closed(place, reason)
+    ended = f"{what or name}: the session has ended{why}"
+    ended += " before the answer came, so it may have run" if what else ""
+    said = place.said(since=begun if what else place.quiet)
+    return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{said}", stderr=place.stderr())
 
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:
@@ -459,7 +462,7 @@ def _status_words(found: Any, place: Place, status: int | None, wait: float | No
         return ""
     own = "" if _is_made_up(found) else clause(text_of(found, place))
     if wait is not None:
-        meaning = own or ("it is asked too often" if status == 429 else "the server is not ready")
+        meaning = own or ("it got too many requests" if status == 429 else "the server is not ready")
         return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
     reason = refused_with(status)
     return sentence(reason.what, own or reason.todo)
@@ -570,15 +573,6 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
     return error
 
 
-def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
-    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile."""
-    return SessionClosedError(
-        f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
-        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",
-        stderr=place.stderr(),
-    )
-
-
 def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
     """Say that the connection was lost before a request was answered, and that it was not sent again."""
     because = clause(text_of(why, place))
@@ -591,14 +585,12 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
     """Add to the error of a lost session how often and how long reconnecting was tried."""
     tried = f"\n  given up after {duration(round(backoff.away))}, tried {_times(backoff.attempts)}"
-    return SessionClosedError(
-        f"{closed}{tried}{_last_line(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
-    )
+    return SessionClosedError(f"{closed}{tried}{_last_line(last, '; ')}", stderr=closed.stderr)
 
 
-def _last_line(reason: str) -> str:
+def _last_line(reason: str, before: str = "\n  ") -> str:
     first = reason.partition("\n")[0]
-    return f"\n  last: {first[:300]}" if first else ""
+    return f"{before}last: {first[:300]}" if first else ""
 
 
 def _times(count: int) -> str:

@@ -33,7 +33,7 @@ from mcp_magic.inflight import (
     most_at_once,
 )
 from mcp_magic.protocol import BUSY, is_closed, without_context
-from mcp_magic.session.failures import away, ended_error, lost_error, request_error, waited_error
+from mcp_magic.session.failures import away, closed_error, lost_error, request_error, waited_error
 from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class RequestSender:
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
                 return lost_error(self._place.name, what, attempt.error or failure, self._place)
             if error.sent and not harmless:
-                return ended_error(what, self._place, failure, attempt.begun)
+                return closed_error(self._place, failure, what, attempt.begun)
         return error
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:

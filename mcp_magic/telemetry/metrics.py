@@ -26,12 +26,7 @@ MAX_NAME = 200  # most characters of a name that are kept; the specification all
 
 
 class Series:
-    """The calls of one tool of one server.
-
-    Attributes:
-        errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
-            `"cancelled"` if the call was cancelled.
-    """
+    """The calls of one tool of one server; `errors` counts failures by class, "tool_error" or "cancelled"."""
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
 
@@ -49,15 +44,7 @@ class Series:
         return sum(self.errors.values())
 
     def quantile(self, share: float) -> float:
-        """Return the duration in seconds within which a share of the calls ended, interpolated linearly in its bucket.
-
-        The result is never less than the shortest duration nor more than the longest.
-
-        >>> series = Series()
-        >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
-        >>> round(series.quantile(0.5), 3), round(series.quantile(1.0), 3)
-        (0.035, 0.3)
-        """
+        """Return the seconds within which a share of the calls ended, interpolated linearly in its bucket."""
         wanted, seen, low = share * self.calls, 0, 0.0
         for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
             if count and seen + count >= wanted:
@@ -109,10 +96,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """The numbers of messages and bytes, by (server, direction as in `mcp_magic.trace.trace`).
-
-        Counted only while the trace is on, because the trace measures them.
-        """
+        """The numbers of messages and bytes, by (server, direction), while the trace is on, which measures them."""
         self._settle()
         return self._traffic
 
@@ -155,10 +139,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
         ]
 
     def text(self) -> str:
-        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file.
-
-        A metric without values has only its head. https://prometheus.io/docs/instrumenting/exposition_formats/
-        """
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
         bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
         calls, errors, seconds, messages, sizes = [], [], [], [], []
         for (server, tool), series in self.items():
@@ -212,11 +193,7 @@ class _Traffic(Tap):
 
 
 def _sample(name: str, labels: dict[str, str], value: float) -> str:
-    r"""Return one line.
-
-    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
-    'calls{tool="a\\"b\\\\c\\n"} 3'
-    """
+    """Return one line of the text format."""
     written = []
     for label, text in labels.items():
         text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate

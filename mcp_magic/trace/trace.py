@@ -41,40 +41,22 @@ BATCH, BATCH_SECONDS = 32, 0.05  # most messages of a batch, and how long its fi
 
 @dataclass(slots=True, repr=False)
 class Entry:
-    """One message.
+    """One message."""
 
-    Attributes:
-        number: Its number in the host's trace, from 1; `%mcp replay` takes it.
-        time: When it was sent or received (`time.time()`).
-        server: The name of the connection.
-        direction: `OUT`, `IN` or `STDERR`.
-        kind: `"request"`, `"answer"`, `"error"` (a JSON-RPC error, or a result with `isError`), `"notification"`,
-            `"line"` (of stderr) or `"garbage"` (output that is not a message).
-        method: The method; for an answer that of its request, "" without a request.
-        id: The JSON-RPC id, or None.
-        size: Bytes of the message as JSON, before masking and cutting.
-        text: The message as JSON, masked and cut; the text itself for stderr and garbage.
-        whole: Whether nothing was masked or cut.
-        seconds: The time from request to answer, for both; else None.
-        pair: The number of a request's answer or of an answer's request, or None.
-        status: The HTTP status of the answer to the request.
-        headers: Other useful headers of the HTTP answer: content type, when to retry, location.
-    """
-
-    number: int
-    time: float
+    number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
+    time: float  # when it was sent or received (`time.time()`)
     server: str
-    direction: str
-    kind: str
-    method: str
+    direction: str  # `OUT`, `IN` or `STDERR`
+    kind: str  # "request", "answer", "error" (a tool's too), "notification", "line" (of stderr), "garbage" (no message)
+    method: str  # for an answer that of its request, "" without one
     id: int | str | None
-    size: int
-    text: bytes
-    whole: bool = True
-    seconds: float | None = None
-    pair: int | None = None
-    status: int | None = None
-    headers: dict[str, str] | None = None
+    size: int  # bytes as JSON, before masking and cutting
+    text: bytes  # JSON, masked and cut; the text itself for stderr and garbage
+    whole: bool = True  # whether nothing was masked or cut
+    seconds: float | None = None  # from request to answer, for both
+    pair: int | None = None  # the number of a request's answer or of an answer's request
+    status: int | None = None  # HTTP status of the answer to the request
+    headers: dict[str, str] | None = None  # content type, when to retry, location
 
     @property
     def message(self) -> Any:
@@ -112,10 +94,7 @@ class Entry:
 
 
 class Trace:
-    """The messages of one host, a bounded ring: at most so many, and so many bytes.
-
-    `flush` has what is called before the trace is read, by the id of the recorder that follows a server's stderr.
-    """
+    """The messages of one host, a bounded ring; `flush` is called before it is read, by the id of a recorder."""
 
     def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
@@ -204,11 +183,7 @@ class Trace:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether a value of a kept message is a mask or contains one.
-
-    >>> is_masked({"login": {"password": "***"}}), is_masked(["a", 1])
-    (True, False)
-    """
+    """Whether a value of a kept message is a mask or contains one."""
     if isinstance(value, dict):
         return any(is_masked(inner) for inner in value.values())
     if isinstance(value, list):
@@ -241,11 +216,7 @@ def _kind(answer: dict[str, Any]) -> str:
 
 
 class Tap:
-    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks.
-
-    Attributes:
-        reads_stderr: Whether it needs the lines of a server's stderr, which are read only on demand.
-    """
+    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks."""
 
     reads_stderr = False
 
@@ -446,10 +417,7 @@ class Recorder:
 
 
 def fault(entry: Entry) -> str | None:
-    """Return whose fault a failed message is, by the table in `mcp_magic.protocol`; None for other messages.
-
-    A tool's own error has no fault here: only its text can say whether the arguments or the tool are to blame.
-    """
+    """Return whose fault a failed message is (`mcp_magic.protocol`); None for other messages and a tool's errors."""
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
         return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":

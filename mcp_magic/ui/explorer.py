@@ -16,7 +16,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import LoopRunner, WidgetScope, on_enter, widget_view
+from mcp_magic.ui.widgets import FORM_STYLE, LoopRunner, WidgetScope, on_enter, widget_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -310,7 +310,7 @@ _NARROW = {
     ".mcp-explorer-found": "grid-template:none/minmax(0,1fr);max-height:none;overflow:visible",
     ".mcp-explorer-detail": "grid-area:auto;position:static;max-height:none;margin:0 0 .6em 1em",
 }
-NARROW = "52em"  # width of the explorer up to which the details are below their row
+NARROW = "58em"  # width of the explorer up to which the details are below their row
 
 
 def _rules(rules: Mapping[str, str]) -> str:
@@ -670,7 +670,7 @@ class Explorer:
         self.search.observe(lambda _: soon(self._search), "value")
         self.kinds.observe(lambda _: soon(self._search), "value")
         vbox, hbox = ipywidgets.VBox, ipywidgets.HBox
-        style = make(ipywidgets.HTML, "label", value=STYLE + EXPLORER_STYLE)
+        style = make(ipywidgets.HTML, "label", value=STYLE + FORM_STYLE + EXPLORER_STYLE)
         found = make(hbox, "", children=(self.items.widget, self.detail.widget), _dom_classes=("mcp-explorer-found",))
         tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
         parts = (style, self.servers.widget, self.status, tools, found)

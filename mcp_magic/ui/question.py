@@ -21,7 +21,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import form as forms
-from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, note_markup, on_enter, problem_markup, widget_view
+from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, focus_soon, note_markup, on_enter, problem_markup, widget_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -236,6 +236,7 @@ class Card:
         if self.question.form is not None and self.question.form.must_open:
             editor = self._open(self.question.form)
             if editor.form is not None:
+                editor.form.on_enter(lambda: self.choose(self.question.choices[0]))
                 groups.append(editor.form.toggle)
         return make(ipywidgets.HBox, "line", children=groups)
 
@@ -390,11 +391,6 @@ class Card:
             if choice.sends and choice.label:
                 self._buttons[choice.name].description = f"{choice.label} changed" if edited else choice.label
 
-    def focus(self) -> None:
-        """Let the card have the focus, so that the next Tab reaches its first button."""
-        if not self.answer.done():
-            self.inside.focus()
-
     def close(self) -> None:
         """Close the widgets."""
         self._scope.close()
@@ -421,8 +417,6 @@ TICK_SECONDS = 1.0  # seconds between two changes of the countdown
 
 FOCUS_SECONDS = 2.0
 """Seconds after an answer in which the next question gets the focus; later the user may be typing elsewhere."""
-
-DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw the card that gets the focus
 
 
 class Pending(NamedTuple):
@@ -540,7 +534,7 @@ class Panel:
             self._replace = self._show({**widget_view(self.widget), **shown})
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
         if self._loop.time() - self._answered < FOCUS_SECONDS:  # the user is here, and types nowhere else
-            self._loop.call_later(DRAWN_SECONDS, self._cards[0].focus, context=self._context)
+            self._context.copy().run(focus_soon, self._cards[0].inside)
 
     def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""

@@ -511,6 +511,7 @@ class RequestForm:
         make = self._scope.make
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
+        self.form.on_enter(lambda: self._clicked(self._run))
         self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"

@@ -175,6 +175,21 @@ def on_enter(field: Any, do: Callable[[], None]) -> None:
     field.on_msg(received)
 
 
+DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
+
+
+def focus_soon(widget: Any) -> None:
+    """Let a new widget have the focus once the frontend has drawn it."""
+
+    def focus() -> None:
+        if widget.comm is not None:  # else it is closed
+            widget.focus()
+
+    loop = running_loop()
+    if loop is not None:
+        loop.call_later(DRAWN_SECONDS, focus)
+
+
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that
 # handle widgets on a subshell), and its work may take long, but widgets and sessions belong to one event loop.
 
@@ -289,7 +304,7 @@ _CONTROLS = (
 )
 
 # Widgets whose kernel has gone: ipywidgets marks each of them by a sign of a broken chain.
-_GONE = ".jupyter-widgets-view>.jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic)"
+_GONE = ".jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic):not(.jupyter-widgets-disconnected *)"
 _LOST = (
     f"{_GONE}>*{{display:none!important}}"
     f"{_GONE}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
@@ -306,6 +321,7 @@ FORM_STYLE = Markup(
     ".mcp-form.mcp-problem{color:var(--jp-error-color1,#d32f2f);white-space:pre-wrap}"
     # the name of an input, for screen readers; beside it stands a label with more
     ".mcp-named>.widget-label{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
+    ".mcp-invalid :is(input,select,textarea){border-color:var(--jp-error-color1,#d32f2f)!important}"
     f"{_LOST}{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""
@@ -343,8 +359,8 @@ def placeholder(field: Field) -> str:
     return one_line(stated or examples.get(field.format, ""), 80)
 
 
-def tooltip(field: Field, name: str, *, required: bool = False) -> str:
-    """Return an input's tooltip, as plain text; screen readers read it too."""
+def accessible_name(field: Field, name: str, *, required: bool = False) -> str:
+    """Return what screen readers say of an input."""
     text = f"{field.type_text}, required" if required else field.type_text
     return one_line(f"{name}: {text}" if name else text, 120)
 

@@ -488,7 +488,7 @@ def test_a_cassette_of_a_newer_format_is_refused(tape: Path) -> None:
         pass
     assert str(failed.value) == (
         f"{newer} is a cassette of format 2; this mcp_magic reads up to 1: "
-        "update mcp_magic, or record it anew with `--mode record`."
+        "update mcp_magic, or record it again with `--mode record`."
     )
 
 

@@ -188,7 +188,7 @@ async def test_json_that_is_no_mcp(host: Host) -> None:
     [
         (401, "unauthorized; fault: you): it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
         (403, "forbidden; fault: you): it refuses these credentials, or this host name"),
-        (429, "too many requests; fault: the caller): too many requests; wait and try again"),
+        (429, "too many requests; fault: the caller): it got too many requests; wait and try again"),
         (500, "internal server error; fault: the server): the server failed"),
         (503, "service unavailable; fault: the server): the server is not ready; try again"),
     ],

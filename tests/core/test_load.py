@@ -280,7 +280,7 @@ async def test_an_error_tells_the_status_of_its_own_answer_whatever_is_answered_
         told = dict(zip(tasks, await asyncio.gather(*tasks.values(), return_exceptions=True), strict=True))
         assert {n: (error.status, error.retry_after) for n, error in told.items()} == {n: (n, None) for n in tasks}
         assert str(told[429]) == (
-            "load:hold: HTTP 429 (too many requests; fault: the caller): too many requests; wait and try again."
+            "load:hold: HTTP 429 (too many requests; fault: the caller): it got too many requests; wait and try again."
         )
         assert str(told[500]) == "load:hold: HTTP 500 (internal server error; fault: the server): the server failed."
         assert str(told[503]).startswith("load:hold: HTTP 503 (service unavailable; fault: the server)")

@@ -11,7 +11,7 @@ from mcp_magic.ui.question import Panel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Page", "handled", "linked", "until", "widgets"]
+__all__ = ["Page", "handled", "linked", "receive", "until", "widgets"]
 
 
 async def until(condition: Callable[[], Any], timeout: float = 60.0) -> None:
@@ -25,6 +25,11 @@ async def handled() -> None:
     """Let what the handlers posted be done."""
     for _ in range(3):
         await asyncio.sleep(0)
+
+
+def receive(widget: Any, content: dict[str, Any]) -> None:
+    """Do what ipywidgets does with a frontend's custom message."""
+    widget._handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
 
 
 def linked(source: tuple[Any, str], target: tuple[Any, str]) -> Any:

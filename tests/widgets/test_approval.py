@@ -16,7 +16,7 @@ from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.widgets.driving import Page, handled, widgets
+from tests.widgets.driving import Page, handled, receive, widgets
 
 FORECAST = Tool(
     name="forecast",
@@ -78,11 +78,6 @@ def button(panel: ApprovalPanel, description: str, number: int = 0) -> Any:
 
 def text(panel: ApprovalPanel) -> str:
     return "".join(one.value for one in widgets(panel.widget, ipywidgets.HTML))
-
-
-def receive(widget: Any, content: dict[str, Any]) -> None:
-    """Do what ipywidgets does with a frontend's custom message."""
-    widget._handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
 
 
 def json_face(panel: ApprovalPanel) -> Any:
@@ -498,7 +493,7 @@ async def test_the_widget_of_a_cell_shows_the_next_question_too(panel: ApprovalP
 async def test_the_next_question_gets_the_focus_after_an_answer_and_the_first_does_not(
     panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_magic.ui.question.DRAWN_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
     focused: list[Any] = []
     monkeypatch.setattr(ipywidgets.VBox, "focus", lambda box: focused.append(box))
     first, second = await ask(panel, request("Oslo"), request("Rome"))

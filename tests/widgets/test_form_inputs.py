@@ -13,6 +13,7 @@ from ipywidgets.widgets.widget import _instances
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import inputs
 from mcp_magic.ui.form import Form
+from tests.widgets.driving import receive, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -421,13 +422,56 @@ def test_items_are_added_and_removed(made: Any) -> None:
 
 
 def test_an_item_without_a_value_is_a_problem_at_its_place(made: Any) -> None:
-    form = made({"n": {"type": "array", "items": {"type": "integer"}}})
+    form = made({"n": {"type": "array", "items": {"type": ["integer", "boolean"]}}})
     click(form, "Add", "n")
-    assert form.problems == ["n[0]: expected integer, got nothing"]
+    assert form.problems == ["n[0]: expected integer or boolean, got nothing"]
     form.submit()
-    assert "n[0]: expected integer, got nothing" in problem(form, "n", 0)
-    type_into(form, "7", "n", 0)
-    assert form.arguments == {"n": [7]}
+    assert "n[0]: expected integer or boolean, got nothing" in problem(form, "n", 0)
+
+
+def test_numbers_of_a_list_are_typed_on_one_line(made: Any) -> None:
+    form = made({"n": {"type": "array", "items": {"type": "integer"}}, "x": {"type": ["integer", "number"]}})
+    assert form.arguments == {}
+    type_into(form, "3, 4,5", "n")
+    type_into(form, "2", "x")
+    assert form.arguments == {"n": [3, 4, 5], "x": 2}
+    type_into(form, "[3, 4,]", "n")
+    type_into(form, "2.5", "x")
+    assert form.arguments == {"n": [3, 4], "x": 2.5}
+    type_into(form, "3, four", "n")
+    assert "n[1]: expected integer, got &#x27;four&#x27;" in problem(form, "n")
+    form.set_arguments({"n": [1, 10**20]})
+    assert entry(form, "n").input.widget.value == "1, 100000000000000000000"
+
+
+def test_a_field_that_does_not_fit_says_so_in_its_name_until_it_fits(made: Any) -> None:
+    form = made({"n": {"type": "integer"}})
+    field = entry(form, "n").input.widget
+    assert (field.description, field.tooltip) == ("n: integer", "")
+    type_into(form, "x", "n")
+    assert field.description == "n: integer; invalid: n: expected integer, got 'x'"
+    assert "mcp-invalid" in field._dom_classes
+    type_into(form, "1", "n")
+    assert field.description == "n: integer"
+    assert "mcp-invalid" not in field._dom_classes
+
+
+def test_enter_in_a_line_of_text_submits(made: Any) -> None:
+    form = made({"n": {"type": "integer"}})
+    entered: list[bool] = []
+    form.on_enter(lambda: entered.append(True))
+    receive(entry(form, "n").input.widget, {"event": "submit"})
+    assert entered == [True]
+
+
+async def test_a_new_item_gets_the_focus(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
+    focused: list[Any] = []
+    monkeypatch.setattr(ipywidgets.Text, "focus", lambda field: focused.append(field))
+    form = made({"tags": {"type": "array", "items": {"type": "string"}}})
+    click(form, "Add", "tags")
+    await until(lambda: focused)
+    assert focused == [entry(form, "tags", 0).input.widget]
 
 
 def test_items_of_a_tuple_change_their_kind_with_their_place(made: Any) -> None:
@@ -440,7 +484,7 @@ def test_items_of_a_tuple_change_their_kind_with_their_place(made: Any) -> None:
 
 
 def test_a_long_list_is_edited_as_json(made: Any) -> None:
-    form = made({"n": {"type": "array", "items": {"type": "integer"}}})
+    form = made({"n": {"type": "array", "items": {"type": ["integer", "boolean"]}}})
     count = len(_instances)
     form.set_arguments({"n": list(range(10_000))})
     assert len(_instances) < count + 10
@@ -606,7 +650,13 @@ TYPED_OR_PRESSED = (
 
 def test_every_widget_to_type_into_or_to_press_is_called_by_a_name_of_its_own(made: Any) -> None:
     form = made(EVERY_KIND, ("text", "rows"))
-    filled = {"tags": ["a", None], "rows": [{"x": 1}], "scores": {"Ada": 1}, "shape": {"kind": "box", "width": 1}}
+    filled = {
+        "text": "x",
+        "tags": ["a", None],
+        "rows": [{"x": 1}],
+        "scores": {"Ada": 1},
+        "shape": {"kind": "box", "width": 1},
+    }
     form.set_arguments(filled)
     said: dict[str, set[str]] = {}
     for widget in list(_instances.values()):
