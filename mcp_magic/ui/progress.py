@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line"]
 
 LINES = 5  # ended calls that have a line each, and waits; others are only counted
-WAIT_SECONDS = 1.0  # seconds after which something that waits has a line
-
 KEPT = 50  # ended calls whose log messages are still shown
 MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
 LOG_CHARACTERS = 1000  # characters shown of a log message
@@ -61,7 +59,7 @@ class Board:
     @property
     def waits(self) -> list[Report]:
         """What is shown although it reports no progress, because it takes so long."""
-        return [report for report in self.running if not report.meter.count and report.seconds >= WAIT_SECONDS]
+        return [report for report in self.running if report.waits]
 
     @property
     def is_busy(self) -> bool:

@@ -304,7 +304,7 @@ _CONTROLS = (
 )
 
 # Widgets whose kernel has gone: ipywidgets marks each of them by a sign of a broken chain.
-_GONE = ".jupyter-widgets-view>.jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic)"
+_GONE = ".jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic):not(.jupyter-widgets-disconnected *)"
 _LOST = (
     f"{_GONE}>*{{display:none!important}}"
     f"{_GONE}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
