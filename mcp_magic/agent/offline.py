@@ -567,11 +567,7 @@ class Next:
 
 
 def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
-    """Return the model's next turn. The model keeps no state between turns.
-
-    Each step of the request is one turn of calls. So this goes through the steps again: first those that have results,
-    then the next one.
-    """
+    """Return the model's next turn: it keeps no state, and goes through the steps with results again."""
     last = max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
     request = messages[last].text.strip() if last >= 0 else ""
     if len(request) > LONGEST:
@@ -604,10 +600,7 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
 
 
 def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
-    """Return the asked-about call with the values of the reply, and the remaining steps.
-
-    Without a question, or if the reply makes a request of its own: None, and all steps of the request.
-    """
+    """Return the asked-about call with the values of the reply (None if there is none), and the steps that are left."""
     asked = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
     tool = next((each for each in tools.tools if isinstance(asked, dict) and each.name == asked["tool"]), None)
     if (

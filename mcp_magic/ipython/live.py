@@ -517,7 +517,7 @@ def board_rows(board: Board) -> dict[Hashable, Row]:
     """Return a board as rows of a panel: a bar with a Cancel button for each call, between outcomes and messages."""
     rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
     for report in [*board.measured, *board.waits[:LINES]]:
-        cancel = Button("Cancel", "times", f"Cancel {report.title[:80]}", report.cancel)
+        cancel = Button(report.button, "times", f"{report.button} {report.title[:80]}", report.cancel)
         rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_markup(report)), (cancel,))
     rows["more"] = Row(_html(note(board.more_waits())))
     rows["messages"] = Row(_html(board.messages_markup()))
