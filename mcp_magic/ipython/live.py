@@ -386,7 +386,8 @@ class Reporting:
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
-            self._boards[cell] = LiveBoard(self._gets_clicks if where.widgets and where.allow_stdin else None)
+            gets_clicks = self._gets_clicks if where.widgets and where.allow_stdin else None
+            self._boards[cell] = LiveBoard(gets_clicks, show_below if where.allow_stdin else _show_updated)
         changed = self._boards[cell].add(report)
         if where.widgets and where.allow_stdin:
             return changed
@@ -418,6 +419,13 @@ class Reporting:
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
+
+
+def _show_updated(bundle: dict[str, Any]) -> Replace:
+    """Show nothing, and replace it: nbval takes the first form of a display for the last."""
+    replace = show_below({})
+    replace(bundle)
+    return replace
 
 
 class _ReportLines:
