@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Connect = Callable[[str], Awaitable[Any]]
 
-__all__ = ["KEPT", "Explorer", "Index", "Item", "make_item", "search"]
-
 
 # The details of the chosen item: its card, or its form with the result.
 
