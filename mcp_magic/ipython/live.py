@@ -23,7 +23,16 @@ from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.protocol import at_least
-from mcp_magic.ui.progress import LINES, Board, bar_markup, message_line, outcome_text, report_line, wait_line
+from mcp_magic.ui.progress import (
+    LINES,
+    Board,
+    bar_markup,
+    message_line,
+    outcome_text,
+    report_line,
+    wait_line,
+    wait_markup,
+)
 from mcp_magic.watch import STDERR, LogFollower, status_text, update_line
 
 if TYPE_CHECKING:
@@ -509,7 +518,7 @@ def board_rows(board: Board) -> dict[Hashable, Row]:
     rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
     for report in [*board.measured, *board.waits[:LINES]]:
         cancel = Button(report.button, "times", f"{report.button} {report.title[:80]}", report.cancel)
-        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else note(wait_line(report))), (cancel,))
+        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_markup(report)), (cancel,))
     rows["more"] = Row(_html(note(board.more_waits())))
     rows["messages"] = Row(_html(board.messages_markup()))
     return rows
