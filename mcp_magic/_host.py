@@ -535,9 +535,9 @@ class Host:
             host=self,
         )
 
-    def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
-        """Return a new connection, neither open nor added to the host. `logins` replace the host's."""
-        return Connection(name, spec, self.services if logins is None else replace(self.services, logins=logins))
+    def make(self, name: str, spec: Spec, **services: Any) -> Connection:
+        """Return a new connection, neither open nor added to the host. `services` replace the host's."""
+        return Connection(name, spec, replace(self.services, **services))
 
     def keep_until_closed(self, connection: Connection) -> None:
         """Remember a connection's owner task, so that `close` waits for servers that are still ending."""

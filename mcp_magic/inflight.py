@@ -454,7 +454,7 @@ class InFlightRequest:
     def __enter__(self) -> Self:
         self._task = task = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
-        if self._reports.reporter is not None:
+        if self._reports.reporter is not None and self._reports.progress:
             self._reports.begin(self)
         return self
 
@@ -741,7 +741,7 @@ EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come bef
 SETTLE_SECONDS = 60.0
 """Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
-WAIT_SECONDS = 2.0  # seconds that the next call waits for that ping
+SETTLED_SECONDS = 2.0  # seconds that the next call waits for that ping
 
 
 @dataclass(frozen=True)
@@ -776,7 +776,7 @@ class QuestionQueue:
     async def settled(self) -> None:
         """Wait a moment until an interrupted call has no more questions."""
         if self.settling is not None:
-            await asyncio.wait({self.settling}, timeout=WAIT_SECONDS)
+            await asyncio.wait({self.settling}, timeout=SETTLED_SECONDS)
 
     def interrupted(self, call: InFlightRequest, client: Client) -> None:
         """Note that a call has failed.

@@ -108,10 +108,7 @@ def _foreign(error: Exception) -> str:
 
 
 def _place(where: Any) -> Any:
-    """Return the place of threads: memory if a cassette is in and no place is named.
-
-    Each request to a model would hold what another kernel left in the thread, so no request would match a recorded one.
-    """
+    """Return the place of threads: memory with a cassette, as other kernels' messages match no recording."""
     return MEMORY if where is None and deck.cassette is not None else where
 
 
@@ -173,10 +170,7 @@ def messages_in(found: CheckpointTuple | None) -> list[BaseMessage]:
 
 
 async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return names of threads and the metadata of their latest checkpoints, newest thread first.
-
-    A checkpointer with a method `newest` answers itself. Of any other, every checkpoint is read.
-    """
+    """Return names of threads and the metadata of their latest checkpoints, newest first."""
     if hasattr(saver, "newest"):
         known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
         return known
@@ -286,15 +280,7 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
         """Return names of threads and their summaries, newest first; ThreadError if they cannot be read."""
         found = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
         self._names.update((thread, None) for thread, _ in found)
-        return [(thread, about.get(SUMMARY) or await self._summary(thread)) for thread, about in found]
-
-    async def _summary(self, thread: str) -> dict[str, Any]:
-        """Return the summary of a thread that another graph wrote, from its messages."""
-        try:
-            found = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-            return summary_of(found.checkpoint) if found else {}
-        except Exception:  # one damaged thread must not hide the others
-            return {}
+        return [(thread, about.get(SUMMARY) or {}) for thread, about in found]
 
     async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
         async with self._lock:  # without the lock, each call would wait for a locked file in turn

@@ -54,7 +54,7 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
 
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
     `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
-    become `{}`; the description counts the properties and choices that are left out.
+    become `{}` or are left out.
     """
     cleaned = _schema(schema, _Level(0, Budget()))
     followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
@@ -80,8 +80,7 @@ def _schema(schema: Any, level: _Level) -> Schema:
         known = value if check is None else check(value, inner)
         if known is not _NOT_VALID:
             kept[key] = known
-    _mend_patterns(schema, kept)
-    _tell_cut(schema, kept)
+    _loosen(schema, kept)
     types = kept.get("type", ())
     if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
         kept["items"] = {}  # OpenAI: "array schema missing items"
@@ -105,28 +104,13 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return modern
 
 
-def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Describe patterns of other dialects in words: OpenAI takes only regular expressions that Python can compile."""
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str) and "pattern" not in kept:
-        _add_note(kept, f"pattern: {pattern[:200]}")
-    names = schema.get("patternProperties")
+def _loosen(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Forbid no names, and require none, that only a part that was left out describes."""
+    names, properties = schema.get("patternProperties"), schema.get("properties")
     if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
         kept.pop("additionalProperties", None)
-
-
-def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
-    if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
-        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
-        _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
-    properties = schema.get("properties")
     if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
         kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
-        _add_note(kept, f"{len(properties) - len(kept['properties']):,} more properties are not listed")
-
-
-def _add_note(kept: Schema, note: str) -> None:
-    kept["description"] = f"{kept.get('description', '')} ({note})".strip()
 
 
 def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:

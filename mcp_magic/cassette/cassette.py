@@ -6,7 +6,6 @@ import json
 import os
 import time
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,10 +187,6 @@ def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
 
 VARIABLE = "MCP_MAGIC_CASSETTE"
 """Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
-
-
-examining: ContextVar[bool] = ContextVar("mcp_magic_examining", default=False)
-"""Whether the doctor examines a server in this context; its sessions are neither recorded nor replayed."""
 
 
 class Deck:

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
-from mcp_magic.cassette.cassette import SessionRecorder, examining, http_error, masked, recorded_error
+from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, recorded_error
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
@@ -499,7 +499,7 @@ class LiveFallback:
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
     """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the mode says."""
     name = wire.recorder.server
-    if examining.get() or (cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live"):
+    if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         return await open_transport(spec, wire, stack)
     if cassette.replays and name in cassette.content.servers:
         return await _replayed(cassette, spec, wire, stack)

@@ -297,10 +297,7 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
 
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
-    """Return rules as TOML for `parse_rules`, without rules of one run and rules with secrets.
-
-    With `definitions`, a rule that allows a single tool is saved with its present definition.
-    """
+    """Return rules as TOML, without those of one run or with secrets; with `definitions`, bound to the present ones."""
     kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
     return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
 

@@ -236,11 +236,7 @@ def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, 
 
 
 def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments in `text`, edited JSON; a value that is still masked keeps its `original` value.
-
-    Raises:
-        ArgumentsError: The text is not a JSON object, a mask was moved, or the arguments do not fit the tool's schema.
-    """
+    """Return the arguments in `text`, edited JSON with masks for `original` values, or raise ArgumentsError."""
     try:
         edited = json.loads(text)
     except (ValueError, RecursionError) as error:

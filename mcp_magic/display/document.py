@@ -111,11 +111,6 @@ STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
 """The style element, for a page whose parts come later."""
 
 
-def _style_of(html: str) -> str:
-    rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
-    return f"<style>{''.join(rules)}</style>"
-
-
 # Functions that build HTML.
 #
 # Other modules pass text and get markup back, so escaping happens in one place. The markup is readable without its
@@ -203,10 +198,7 @@ def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
-    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
-
-    Numbers and their headers are right-aligned.
-    """
+    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one."""
     body: list[str] = []
     numbers: set[int] = set()
     used = sum(len(tag("th", header).encode()) for header in headers)
@@ -249,7 +241,10 @@ def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
     html = "".join(shown)
-    return f'{_style_of(html) if style is None else style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
+    if style is None:
+        rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
+        style = f"<style>{''.join(rules)}</style>"
+    return f'{style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
 
 
 # Parts of an output, each as text and as markup, and the mimebundle made from them.
@@ -322,10 +317,7 @@ def only(
 def bundle(
     parts: Sequence[Part], include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the mimebundle of parts, one below the other.
-
-    A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
-    """
+    """Return the mimebundle of parts; a native form replaces the HTML, as both would double the notebook."""
     plain = _text(parts)
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
@@ -412,10 +404,7 @@ def width(text: str) -> int:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, or `COLUMNS`; 100 without a terminal, as in a notebook.
-
-    A kernel inherits the terminal from which Jupyter was started, but saved outputs must not depend on its width.
-    """
+    """Return the width of the terminal, or `COLUMNS`; 100 in a notebook, whose outputs depend on no terminal."""
     if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
         return 100
     return shutil.get_terminal_size((100, 24)).columns
@@ -564,9 +553,6 @@ class Badge:
         kind = self.kind if self.kind in ("safe", "danger") else "neutral"
         return tag("span", self.text, class_=f"mcp-badge mcp-badge-{kind}", title=self.explanation)
 
-    def _repr_html_(self) -> str:
-        return self.html()
-
 
 NO_HINTS = Badge(
     "no hints",
@@ -579,10 +565,7 @@ _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_h
 
 
 def app_only(tool: Tool) -> bool:
-    """Whether the server offers a tool only to its own app, not to models.
-
-    The MCP Apps extension says so in `_meta.ui.visibility`, a list of `"model"` and `"app"`; missing means both.
-    """
+    """Whether the server offers a tool only to its own app: MCP Apps says so in `_meta.ui.visibility`."""
     ui = (tool.meta or {}).get("ui")
     visibility = ui.get("visibility") if isinstance(ui, dict) else None
     return isinstance(visibility, list) and "model" not in visibility
@@ -633,11 +616,7 @@ _UTF8_OF_ESCAPED = 5  # most characters that one character becomes in HTML (`&` 
 
 @dataclass(slots=True)
 class Display:
-    """The limits of one display; the extension's settings change the module's `display`.
-
-    Attributes:
-        parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
-    """
+    """The limits of one display; the extension's settings change the module's `display`."""
 
     rows: int = 20  # rows of a table in a result
     columns: int = 20  # columns of a table in a result
@@ -646,7 +625,7 @@ class Display:
     bytes: int = 95_000  # bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB
     json_nodes: int = 400  # nodes of a JSON tree
     media: int = 2_000_000  # bytes of all images, audio and documents together, before base64
-    parse: int = 1_500_000
+    parse: int = 1_500_000  # characters parsed for display only; the worst JSON takes 0.1 s a MB
     listing_rows: int = 200  # rows of a listing
     blocks: int = 50  # content blocks of one result
 

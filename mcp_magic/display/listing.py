@@ -133,10 +133,7 @@ class Listing(Sequence[Mapping[str, Any]]):
 
 
 class Text:
-    """Text (help, hints) that a cell shows exactly as written.
-
-    Not a `str`: IPython shows a `str` by its `repr`, even with a mimebundle.
-    """
+    """Text (help, hints) that a cell shows exactly as written; IPython shows a `str` by its `repr`."""
 
     __slots__ = ("text",)
 

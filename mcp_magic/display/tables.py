@@ -46,8 +46,6 @@ _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
 """Members that usually hold the requested data."""
 _ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # members with remarks about the answer
-_COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
-"""Parts of a count's name that are removed to find the list it counts (`cityCount` counts `cities`)."""
 
 _DEEPEST = 6  # levels of nested objects that are searched
 _MOST = 50  # most tables of one value
@@ -144,8 +142,7 @@ def find_tables(data: Any) -> list[Rows]:
     - an object of equally long lists; if it also has scalars, it needs at least two lists, one with a number
     - an object of objects with similar members: one row each, with its name in the first column
     - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
-      says so ("results", "data") or a count beside it equals its length; an empty list also if the object has
-      nothing else.
+      says so ("results", "data"); an empty list also if the object has nothing else.
     """
     rows = _in_list(data) if isinstance(data, list) else None
     if rows is not None:
@@ -200,13 +197,12 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
     if own is not None:
         yield own
         return
-    counts = _counts(data)
     lists_alone = all(key in _ASIDE or value == [] or _holds_objects(value) for key, value in data.items())
     for name, value in data.items():
         inner: Iterable[Rows] = ()
         if isinstance(value, list):
-            is_payload = str(name).lower() in _PAYLOAD or _is_counted(str(name), counts.get(len(value), ()))
-            rows = _in_member(name, value, is_payload=is_payload or (not value and lists_alone))
+            is_payload = str(name).lower() in _PAYLOAD or (not value and lists_alone)
+            rows = _in_member(name, value, is_payload=is_payload)
             inner = () if rows is None else (rows,)
         elif isinstance(value, dict) and value and depth < _DEEPEST:
             inner = _in_object(value, depth + 1)
@@ -292,23 +288,6 @@ def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None
     return replace(rows, weak=bool(values)) if rows is not None else None
 
 
-def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
-    """Return the counts in an object: number -> names of the things counted."""
-    counts: dict[int, set[str]] = {}
-    for name, value in data.items():
-        if type(value) is int and _COUNTING.search(lower := str(name).lower()):
-            names = counts.setdefault(value, set())
-            if len(names) < _MOST:
-                names.add(_COUNTING.sub("", lower))
-    return counts
-
-
-def _is_counted(name: str, nouns: Iterable[str]) -> bool:
-    """Return whether a list is one of the counted things, by its name."""
-    lower = name.lower()
-    return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
-
-
 def _one_row(data: dict[str, Any]) -> list[Rows]:
     """Return an object as one row if it is flat (scalars and lists of scalars), else the one flat object it wraps."""
     if _is_flat(data):
@@ -344,11 +323,7 @@ _EXACT = 2**53  # all integers below have an exact float (IEEE 754)
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
-    """Return whether a schema declares only the wrapper `{"result": ...}`.
-
-    Python SDKs wrap a value that is not an object, because protocol 2025-06-18 allows only objects. FastMCP marks this
-    with `x-fastmcp-wrap-result`.
-    """
+    """Return whether a schema declares only `{"result": ...}`, as Python SDKs wrap other values than objects."""
     if schema is None or schema.get("x-fastmcp-wrap-result") is True:
         return True
     return list(schema.get("properties") or ()) == ["result"]
@@ -588,11 +563,6 @@ def passages(text: str) -> list[Passage]:
         return [Passage(0, len(text), tables, value)] if tables else []
     rows = _rows_of(text, len(text))
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
-
-
-def is_long_python(text: str) -> bool:
-    """Whether a text may be rows as Python prints them, but is too long to be read as Python literals."""
-    return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
 
 
 def _rows_of(text: str, size: int) -> Rows | None:

@@ -142,10 +142,7 @@ def why_not_open(url: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """Return the host (and port) of an http(s) URL in ASCII; "" for any other URL.
-
-    A user name before `@` is left out, and a look-alike name appears in its ASCII form (`xn--...`):
-    """
+    """Return the host (and port) of an http(s) URL without a user name, in ASCII (`xn--...`); "" for any other URL."""
     try:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port

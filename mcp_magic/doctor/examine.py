@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
-from mcp_magic.cassette.cassette import deck, examining
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
@@ -44,6 +44,7 @@ from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
+from mcp_magic.session.transports import open_transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -261,7 +262,9 @@ class _Examination:
         """Open a session."""
         self._host.loop = self._host.loop or asyncio.get_running_loop()
         with self.step("handshake") as step:
-            connection = self._connection = self._host.make(name, replace(spec, reconnect=False), logins=self._logins)
+            spec = replace(spec, reconnect=False)
+            direct = {"logins": self._logins, "open_transport": open_transport}  # not through a cassette
+            connection = self._connection = self._host.make(name, spec, **direct)
             try:
                 await connection.open()
             finally:
@@ -414,11 +417,7 @@ async def examine(
         has = f"it has those of {titles}" if titles else "it has none"
         missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
         raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-    token = examining.set(True)
-    try:
-        report = await _examine(host, known, target, name, call, login, options)
-    finally:
-        examining.reset(token)
+    report = await _examine(host, known, target, name, call, login, options)
     if recorded is not None:
         return _report(recorded)
     if cassette.records:

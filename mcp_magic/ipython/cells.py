@@ -172,19 +172,19 @@ class StatusLine:
     """The last line of a terminal while something waits: replaced in place, and erased at the end."""
 
     def __init__(self) -> None:
-        self._is_shown = False
+        self._shown = 0  # columns
         self._hidden = 0
 
     def show(self, text: str) -> None:
         """Replace the line; "" erases it. Does nothing where output is no terminal, or while a question is asked."""
-        if not (text or self._is_shown) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
+        if not (text or self._shown) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
             return
         text = clean(text)
         while width(text) >= get_terminal_size().columns:
             text = text[:-1]
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write("\r" + " " * self._shown + f"\r{text}")  # not every terminal knows how to erase
         sys.stderr.flush()
-        self._is_shown = bool(text)
+        self._shown = width(text)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:

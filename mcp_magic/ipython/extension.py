@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 import traceback
@@ -27,7 +26,7 @@ from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import TracebackType
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
@@ -262,7 +261,7 @@ def load(shell: InteractiveShell) -> None:
     ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
         type(crash), crash, crash.__traceback__
     )
-    _shorten_tracebacks(shell)
+    _hide_values(shell)
     startup.callbacks.append(magics.prepare)
     if magics.preload:
         magics.preload_modules.start()
@@ -270,25 +269,17 @@ def load(shell: InteractiveShell) -> None:
         magics.prepare()
 
 
-def _shorten_tracebacks(shell: InteractiveShell) -> None:
-    """Show one line for an Interrupt that ended our code; keep the values of our frames out of `%xmode Verbose`."""
+def _hide_values(shell: InteractiveShell) -> None:
+    """Keep the values of our frames, which hold tokens and arguments, out of the tracebacks of `%xmode Verbose`."""
     tracebacks = shell.InteractiveTB
     format_all = tracebacks.structured_traceback
 
     def structured_traceback(etype: Any, evalue: Any = None, etb: Any = None, *args: Any, **options: Any) -> Any:
-        if issubclass(etype, KeyboardInterrupt | asyncio.CancelledError) and any(
-            _is_ours(frame.f_globals) for frame, _ in walk_tb(etb)
-        ):
-            return [f"{etype.__name__}: interrupted"]
         if tracebacks.mode == "Verbose":
             _forget_values(evalue, etb)
         return format_all(etype, evalue, etb, *args, **options)
 
     vars(tracebacks)["structured_traceback"] = structured_traceback
-
-
-def _is_ours(module: Mapping[str, Any]) -> bool:
-    return str(module.get("__name__", "")).partition(".")[0] == "mcp_magic"
 
 
 def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -298,8 +289,9 @@ def _forget_values(error: BaseException | None, traceback: TracebackType | None)
         seen.add(id(error))
         below_ours = False
         for frame, _ in walk_tb(traceback):
-            below_ours = below_ours or _is_ours(frame.f_globals)
-            if below_ours and frame.f_globals.get("__name__") != "__main__":
+            module = frame.f_globals.get("__name__", "")
+            below_ours = below_ours or module.partition(".")[0] == "mcp_magic"
+            if below_ours and module != "__main__":
                 with suppress(RuntimeError):  # it still runs
                     frame.clear()
         error = error.__cause__ or error.__context__

@@ -151,10 +151,7 @@ MAX_REASON = 200  # characters of the last failure in the refusal's message
 
 
 class Breaker:
-    """A circuit breaker for one server's session: after failures in a row it refuses calls for a while.
-
-    A tool's own error and a request that the server refuses do not count: they show that the server is alive.
-    """
+    """A circuit breaker for a server's session: after failures in a row, not of tools themselves, it refuses calls."""
 
     def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name

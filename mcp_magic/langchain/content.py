@@ -190,10 +190,7 @@ def approval_of(decision: Decision, arguments: Mapping[str, Any]) -> dict[str, A
 
 
 def result_of(message: ToolMessage) -> ToolResult:
-    """Return the tool's result from its message, also from a stored one.
-
-    A message without this package's artifact gives its text.
-    """
+    """Return the tool's result from its message, also from a stored one; without our artifact, only its text."""
     from mcp_types import CallToolResult, TextContent
     from pydantic import ValidationError
 

@@ -6,19 +6,18 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
-from mcp_magic._text import did_you_mean
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
-from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError, UnknownToolError
+from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
@@ -28,7 +27,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 
     from mcp_types import Tool
 
@@ -51,10 +50,7 @@ _SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "
 
 
 def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an equivalent input schema that every provider package of LangChain takes.
-
-    The result always has `type` and `properties`, which providers require.
-    """
+    """Return an equivalent input schema that LangChain's providers take, always with `type` and `properties`."""
     plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
     return {"type": "object", "properties": {}, **plain}
 
@@ -231,10 +227,7 @@ class MCPTool(StructuredTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Pass the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own.
-
-        The id of the model's call goes along, so that a failure can answer it, unless `handle_tool_error` does that.
-        """
+        """Pass the arguments on as one dict, as LangChain takes some keywords, with the id for a failure."""
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
@@ -243,7 +236,8 @@ class MCPTool(StructuredTool):
         assert self.coroutine is not None
         return await self.coroutine(*args)
 
-    _arun.__annotations__.clear()  # LangChain evaluates them at each call
+    _arun.__annotations__.clear()  # LangChain evaluates them at each call, and makes the signature
+    _arun.__signature__ = signature(_arun)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -251,23 +245,9 @@ class Options:
     """Options for all calls of some tools."""
 
     timeout: float | None = None  # seconds for a call; None for no limit
-    timeouts: Mapping[str, float | None] = field(default_factory=dict)  # by pattern; the first match counts
     images: bool = False  # whether the model takes images in tool messages
     limit: int = LIMIT  # characters of a result that the model reads
     asker: str = "agent"  # the caller, for consent
-
-    def timeout_of(self, name: str) -> float | None:
-        """Return the timeout of the tool `"server:tool"`."""
-        if name in self.timeouts:
-            return self.timeouts[name]
-        return next((seconds for p, seconds in self.timeouts.items() if fnmatchcase(name, p)), self.timeout)
-
-    def check(self, names: Iterable[str]) -> None:
-        """Raise for timeouts of unknown tools."""
-        known = list(names)
-        for pattern in self.timeouts:
-            if not any(fnmatchcase(name, pattern) or name == pattern for name in known):
-                raise UnknownToolError(f"a time-out for {pattern!r}: no such tool.{did_you_mean(pattern, known)}")
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
@@ -304,14 +284,12 @@ class _Held:
 def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
     """Return tools as LangChain tools, without tools for apps only."""
     offered = [(source, tool) for source, tool in offered if not app_only(tool)]
-    options.check(f"{source.name}:{tool.name}" for source, tool in offered)
     names = Names((source.name, tool.name) for source, tool in offered)
     return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
 
 
 def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> StructuredTool:
     server = source.name
-    timeout = options.timeout_of(f"{server}:{tool.name}")
 
     async def work(arguments: dict[str, Any], call_id: str | None) -> Answer:
         try:
@@ -320,7 +298,7 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
                     connection,
                     tool.name,
                     arguments,
-                    timeout=timeout,
+                    timeout=options.timeout,
                     images=options.images,
                     limit=options.limit,
                     asker=options.asker,

@@ -77,9 +77,6 @@ class Media:
         target.write_bytes(self.bytes)
         return target
 
-    def __len__(self) -> int:
-        return self.size
-
     def __repr__(self) -> str:
         return f"<{self.summary}>"
 
@@ -171,16 +168,11 @@ _JSON_LINES = {f"application/{kind}" for kind in ("x-ndjson", "ndjson", "jsonl",
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How to handle a type of content block.
+    """How to handle a type of content block."""
 
-    Attributes:
-        part: Returns the display of a block, given the block, the budget and the server's name.
-        media: Returns a block's image, audio or document, or None if it has none.
-    """
-
-    part: Callable[[Any, Budget, str], Part]
+    part: Callable[[Any, Budget, str], Part]  # takes the block, the budget and the server's name
     message: Callable[[Any], dict[str, Any]]  # returns a block as a content block of a LangChain message
-    media: Callable[[Any], Media | None] = lambda block: None
+    media: Callable[[Any], Media | None] = lambda block: None  # returns its media, if any
 
 
 CONTENT: dict[str, Content] = {}  # block type -> how to handle it

@@ -35,7 +35,6 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
-    MAX_PYTHON,
     Records,
     Rows,
     check_shape,
@@ -44,7 +43,6 @@ from mcp_magic.display.tables import (
     delimited,
     describe,
     find_tables,
-    is_long_python,
     is_wrapper,
     meant,
     members_line,
@@ -138,11 +136,6 @@ def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
 
-_LONG_PYTHON = (
-    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
-    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
-)
-
 _SHOWN = 4  # most tables that a message names
 
 
@@ -226,8 +219,7 @@ def found_texts(texts: Sequence[str]) -> list[str]:
         value = loads(texts[0])
         if value is not NOT_JSON:
             return [describe(value)]
-        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
-        return [f"text ({len(texts[0]):,} characters){long}"]
+        return [f"text ({len(texts[0]):,} characters)"]
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
@@ -242,11 +234,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    """Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
-    shortened error.
-    """
+    """Return the text after "failed": six lines of the tool's error at most, then `rest`; `clue` without any."""
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
     text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
@@ -498,10 +486,7 @@ class ToolResult(_Result):
 
     @cached_property
     def data(self) -> Any:
-        """The structured content, else the value of a single text block that is JSON, else None.
-
-        A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
-        """
+        """The structured content without a mere wrapper `{"result": ...}`, else a single text's JSON, else None."""
         structured = self.raw.structured_content
         if structured is None:
             return super().data

@@ -97,10 +97,7 @@ def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
 
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
-    """Return a table in the layout of the schema: records, an object of columns, or rows.
-
-    Rows begin with a row of column names if the schema takes text there; `header=False` omits it.
-    """
+    """Return a table in the layout of the schema: records, columns, or rows (with names if text fits there)."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ArgumentsError(f"{path}: the DataFrame has two columns {twice!r}; rename one of them")
@@ -145,9 +142,7 @@ _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
-    ("pandas", "MultiIndex"): lambda value, _field, _path: [
-        list(each) for each in zip(*(_cells(value.get_level_values(i)) for i in range(value.nlevels)), strict=True)
-    ],
+    ("pandas", "MultiIndex"): lambda value, _field, _path: value.tolist(),
     ("pandas", "Index"): lambda value, _field, _path: _cells(value),
     ("pandas", "ExtensionArray"): lambda value, _field, _path: _cells(value),
     ("pandas", "NAType"): lambda _value, _field, _path: None,
@@ -221,10 +216,7 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 
 def check_text(value: Any, path: str) -> None:
-    """Raise an ArgumentsError if a text, or one inside a list or dict, has a lone surrogate.
-
-    UTF-8 cannot encode it, and sending it would end a session over stdio. `path` is its name in the message.
-    """
+    """Raise ArgumentsError for a lone surrogate, also inside a value: to send it would end a session over stdio."""
     if not _is_json(value):
         to_json_value(value, None, path)
 

@@ -44,10 +44,7 @@ _TEXT = "text"
 
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plausible values for the required arguments, from the schema's examples and defaults if it has some.
-
-    They are valid except for keywords such as `pattern`, `not` and `if`.
-    """
+    """Return plausible values for the required arguments, valid except for keywords such as `pattern` and `if`."""
     root = root_field(schema)
     stated = root.schema.get("examples")
     required = {child.name for child in root.children if child.required}

@@ -313,10 +313,7 @@ class Field:
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
-        """The properties in order. A union has those of all its objects, required if all of them require the property.
-
-        Leaves out properties past the schema's budget (see `unlisted`), which `at` still finds.
-        """
+        """The properties in order, without those past the budget (`unlisted`); of a union, those of its objects."""
         if self.kind == "union":
             return _merged_children(self)
         listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
@@ -355,10 +352,7 @@ class Field:
 
     @functools.cached_property
     def item(self) -> Field | None:
-        """The field of an array's items after the prefix; None if this is no array.
-
-        If the schema has none for them, an item may fit any field of the prefix.
-        """
+        """The field of an array's items after the prefix, by default as any of it; None if this is no array."""
         if self.kind != "array":
             return None
         rest = self.schema.get("items", True)

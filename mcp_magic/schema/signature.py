@@ -157,10 +157,7 @@ def bind_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the arguments of a Python call by name, without those that are `unset`.
-
-    `prepare_arguments` turns them into the JSON that is sent. A call that does not fit is an ArgumentsError.
-    """
+    """Return the arguments of a Python call by name, without `unset` ones; ArgumentsError if they do not fit."""
     root = root_field(schema)
     given = {**_positional(signature, root, args, kwargs), **kwargs}
     given = {name: value for name, value in given.items() if value is not UNSET}

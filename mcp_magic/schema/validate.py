@@ -258,10 +258,7 @@ MAX_KEPT = 256  # `enum` lists whose values are cached
 
 
 def import_jsonschema() -> ModuleType:
-    """Import jsonschema with a lazy import of its IRI grammar, and return the module.
-
-    Later imports of jsonschema get this same module, with all its formats.
-    """
+    """Import jsonschema, once for all its users, with a lazy import of its IRI grammar, and return the module."""
     if "jsonschema" in sys.modules or _GRAMMAR in sys.modules or importlib.util.find_spec(_GRAMMAR) is None:
         return importlib.import_module("jsonschema")
     instead: Any = ModuleType(_GRAMMAR)
@@ -290,10 +287,7 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
 
 
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
-    """Return the error of a schema by its metaschema; None if it is valid or too large to be checked.
-
-    `cls` is the draft to check by, instead of the one that the schema names. Deep nesting is a RecursionError.
-    """
+    """Return the error of a schema by a draft's metaschema; None if valid or too large; RecursionError if too deep."""
     from jsonschema.exceptions import best_match
 
     cls = cls or _draft_of(schema)

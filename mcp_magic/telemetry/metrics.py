@@ -26,12 +26,7 @@ MAX_NAME = 200  # most characters of a name that are kept; the specification all
 
 
 class Series:
-    """The calls of one tool of one server.
-
-    Attributes:
-        errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
-            `"cancelled"` if the call was cancelled.
-    """
+    """The calls of one tool of one server; `errors` counts failures by class, "tool_error" or "cancelled"."""
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
 
@@ -101,10 +96,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
     @property
     def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """The numbers of messages and bytes, by (server, direction as in `mcp_magic.trace.trace`).
-
-        Counted only while the trace is on, because the trace measures them.
-        """
+        """The numbers of messages and bytes, by (server, direction), while the trace is on, which measures them."""
         self._settle()
         return self._traffic
 
@@ -147,10 +139,7 @@ class Metrics(Mapping[tuple[str, str], Series]):
         ]
 
     def text(self) -> str:
-        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file.
-
-        A metric without values has only its head. https://prometheus.io/docs/instrumenting/exposition_formats/
-        """
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
         bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
         calls, errors, seconds, messages, sizes = [], [], [], [], []
         for (server, tool), series in self.items():

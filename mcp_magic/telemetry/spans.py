@@ -63,10 +63,7 @@ def place(spec: Spec) -> dict[str, str | int]:
 
 @contextmanager
 def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
-    """Make a span around a block; if the block fails, the span gets `error.type` but not the error's text.
-
-    `client` says that the block is a request to another party.
-    """
+    """Make a span around a block (`client`: a request to another party); a failure sets `error.type`, not its text."""
     from opentelemetry.trace import INVALID_SPAN, SpanKind
 
     if not recording():
@@ -166,10 +163,7 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 
 
 class Measured(AbstractContextManager["Measured"]):
-    """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
-
-    The SDK's span of each request of the call is a child of it, and so is the server's own span.
-    """
+    """A context around an approved call: counts and times it, in a span above those of the SDK."""
 
     __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "_tool_failed", "seconds")
 

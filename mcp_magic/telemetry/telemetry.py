@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
@@ -113,9 +114,11 @@ class Telemetry:
 
 def _made(to: Any) -> Any:
     if to == "console":
-        from mcp_magic.telemetry.export import ConsoleExporter
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleExporter()
+        from mcp_magic.telemetry.export import console_line
+
+        return ConsoleSpanExporter(out=sys.stdout, formatter=console_line)
     if to == "otlp":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

@@ -94,10 +94,7 @@ class Entry:
 
 
 class Trace:
-    """The messages of one host, a bounded ring: at most so many, and so many bytes.
-
-    `flush` has what is called before the trace is read, by the id of the recorder that follows a server's stderr.
-    """
+    """The messages of one host, a bounded ring; `flush` is called before it is read, by the id of a recorder."""
 
     def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
@@ -219,11 +216,7 @@ def _kind(answer: dict[str, Any]) -> str:
 
 
 class Tap:
-    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks.
-
-    Attributes:
-        reads_stderr: Whether it needs the lines of a server's stderr, which are read only on demand.
-    """
+    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks."""
 
     reads_stderr = False
 
@@ -424,10 +417,7 @@ class Recorder:
 
 
 def fault(entry: Entry) -> str | None:
-    """Return whose fault a failed message is, by the table in `mcp_magic.protocol`; None for other messages.
-
-    A tool's own error has no fault here: only its text can say whether the arguments or the tool are to blame.
-    """
+    """Return whose fault a failed message is (`mcp_magic.protocol`); None for other messages and a tool's errors."""
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
         return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":

@@ -130,7 +130,7 @@ def test_what_was_typed_into_a_form_is_there_after_looking_at_another_tool(explo
     press(explorer, "Open form")
     field(detail, "text").press_sequentially("half a sentence")
     press(explorer, "Copy as code")
-    code = detail.locator("input[title='select and copy']")
+    code = detail.get_by_label("Code", exact=True)
     expect(code).to_have_value("%mcp call show:one_text 'text=half a sentence'")
     press(explorer, "show:several_texts")
     expect(explorer.locator(".mcp-explorer-card")).to_contain_text("show:several_texts")

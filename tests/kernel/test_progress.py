@@ -80,6 +80,44 @@ def test_a_click_on_cancel_ends_the_call_in_one_line_and_the_session_goes_on(
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
+def test_a_call_that_reports_nothing_is_shown_after_a_second_and_leaves_no_trace(
+    frontend: Frontend, tmp_path: Path
+) -> None:
+    cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
+    shows(frontend, cell, "reports:hold · ")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    let_go(frontend, cell, tmp_path)
+
+    assert (cell.done, cell.ename, list(cell.displays.values())) == (True, "", [{}])
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_click_on_cancel_ends_what_only_waits(frontend: Frontend, tmp_path: Path) -> None:
+    cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    frontend.click("Cancel", cell=cell)
+    frontend.finish(cell)
+
+    assert (cell.ename, cell.evalue) == ("CallCancelledError", "reports:hold: cancelled.")
+    assert list(cell.displays.values()) == [{}]
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_server_that_does_not_answer_is_shown_while_it_starts_and_can_be_cancelled(frontend: Frontend) -> None:
+    program = "import sys; print('loading the index', file=sys.stderr, flush=True); sys.stdin.read()"
+    cell = frontend.start(f'%mcp connect --name slow -- {sys.executable} -c "{program}"')
+    shows(frontend, cell, " s · loading the index")
+    [bundle] = cell.displays.values()
+    assert str(bundle["text/plain"]).startswith("starting ")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    frontend.click("Cancel", cell=cell)
+    frontend.finish(cell)
+
+    assert cell.ename == "CallCancelledError"
+    assert list(cell.displays.values()) == [{}]
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
 def test_calls_at_the_same_time_have_a_bar_each_and_one_is_cancelled(frontend: Frontend, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
@@ -199,9 +237,12 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
         "r = %mcp call reports:work values:='[1, 2, 3, 4]' total:=4 every:=0.4",
         f"r = %mcp call reports:hold folder={tmp_path} text=careful",
         "r = %mcp call reports:level",
+        "from pathlib import Path\nPath('later').mkdir()\n"
+        "task = asyncio.get_running_loop().call_later(1.4, Path('later/go').touch)\n"
+        "r = %mcp call reports:hold folder={Path('later').absolute()}",
     ]
 
-    quick, reported, whole, logged, silent = run_by_itself(tmp_path, *cells)[-5:]
+    quick, reported, whole, logged, silent, waiting = run_by_itself(tmp_path, *cells)[-6:]
     assert quick == [], "over within a second: not worth a line"
     texts = "".join(output["text"] for output in reported)
     *_, line, last = texts.splitlines()
@@ -211,6 +252,7 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     assert [line[:16] for line in complete] == ["✓ reports:work: "]
     assert logged[0]["text"].rstrip().endswith("warning reports: careful")
     assert silent == []
+    assert [output["data"] for output in waiting] == [{}], "what waited was shown, and has left nothing"
 
 
 @pytest.mark.timed

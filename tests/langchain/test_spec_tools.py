@@ -121,7 +121,7 @@ def counting() -> MCPServer:
 
 
 async def test_options_hold_for_the_calls(host: NotebookHost) -> None:
-    options: Any = Options(timeouts={"show:slow": 0.2}, limit=5)
+    options: Any = Options(timeout=0.2, limit=5)
     tools = await host.langchain_spec_tools(load("showcase_server").server, name="show", options=options)
     with pytest.raises(ToolException, match=r"no progress for 0\.2 s"):
         await pick(tools, "slow").ainvoke({"seconds": 30})
