@@ -218,9 +218,9 @@ def test_a_flood_of_questions_is_one_panel_which_interrupt_ends_with_all_that_wa
     for number in range(3):
         notebook.read_until(lambda: len(notebook._named("Decline", cell)) == 1, what="a panel")
         assert len(cell.live) == 1
-        panel = cell.live[0]
+        [decline] = notebook._named("Decline", cell)
         notebook.click("Decline", cell=cell)
-        notebook.read_until(lambda panel=panel: panel not in notebook.models, what=f"the end of panel {number}")
+        notebook.read_until(lambda decline=decline: decline not in notebook.models, what=f"the end of card {number}")
     notebook.read_until(lambda: len(notebook._named("Decline", cell)) == 1, what="the next panel")
     notebook.kernel.interrupt()
     notebook.finish(cell, 60)
