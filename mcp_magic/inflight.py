@@ -454,7 +454,7 @@ class InFlightRequest:
     def __enter__(self) -> Self:
         self._task = task = asyncio.current_task()
         self._cancelling = task.cancelling() if task is not None else 0
-        if self._reports.reporter is not None:
+        if self._reports.reporter is not None and self._reports.progress:
             self._reports.begin(self)
         return self
 
