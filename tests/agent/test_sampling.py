@@ -152,7 +152,11 @@ async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx
     [
         (("nothing-like-it", "CRIPT"), "scripted", ()),
         (("no-such-model",), "scripted", ("'no-such-model'",)),
-        (("huggingface:evil/weights",), "scripted", ("huggingface", "only the configured model does")),
+        (
+            ("huggingface:evil/weights",),
+            "scripted",
+            ("huggingface:evil/weights') does not answer: only the configured model does",),
+        ),
     ],
 )
 def test_a_hint_that_does_not_name_the_configured_model_gets_a_note(
