@@ -12,8 +12,6 @@ from mcp_magic.display.document import Markup, Part, joined, tag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Line", "diff_html", "diff_part", "diff_text", "json_diff", "shown", "text_diff"]
-
 MAX_LINES = 40  # most lines of a difference that are shown
 MAX_LINE = 300  # most characters of a line that are shown; a longer line is shown where it differs
 AROUND = 60  # characters shown before and after the difference in a long line

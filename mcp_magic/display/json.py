@@ -15,8 +15,6 @@ from mcp_magic.display import document
 from mcp_magic.display.document import Markup, details, escape, tag
 from mcp_magic.display.text import cut, shorten
 
-__all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
-
 _OPEN_DEPTH = 2
 _DEEPEST = 20  # most levels shown: real answers have fewer than ten, and Python's stack has to hold them
 _WRITABLE_BITS = 10_000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-__all__ = ["markdown"]
-
 _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 
 MAX_CELLS = 50_000

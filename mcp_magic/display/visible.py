@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LEGEND", "Mark", "ends", "escaped_json", "in_line", "is_long", "outline", "visible"]
-
 LEGEND = (
     "⟨␣×20⟩ stands for 20 spaces in a row (↵ line ends, ⇥ tabs), ⟨Cyrillic а⟩ for a letter that only looks like a "
     "Latin one, \\u202e and the like for a character that cannot be seen."

@@ -235,7 +235,7 @@ async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) 
     assert notes == [{"progress": 1, "total": 2, "message": "half"}]
 
 
-async def test_calls_that_nobody_looked_at_are_numbered_paired_and_counted_all_the_same(host: Host) -> None:
+async def test_calls_that_nobody_looked_at_are_numbered_and_paired_all_the_same(host: Host) -> None:
     server = MCPServer("math")
 
     @server.tool()
