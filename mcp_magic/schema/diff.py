@@ -70,10 +70,7 @@ class _Comparison:
             yield SchemaChange(_at(path, name), "is gone", breaking)
         for name, child in now.items():
             yield from self._child(before.get(name), child, _at(path, name))
-        closed, closes = (each.schema.get("additionalProperties") is False for each in (old, new))
-        if closed != closes:
-            text = "no longer takes other fields" if closes else "takes other fields now"
-            yield SchemaChange(path, text, closes and self.side == "input")
+        yield from _others(old, new, path, self.side)
 
     def _child(self, old: Field | None, new: Field, path: str) -> Iterator[SchemaChange]:
         if old is None:
@@ -84,6 +81,24 @@ class _Comparison:
             text = "is required now" if new.required else "is optional now"
             yield SchemaChange(path, text, new.required == (self.side == "input"))
         yield from self.value(old, new, path)
+
+
+def _others(old: Field, new: Field, path: str, side: Side) -> Iterator[SchemaChange]:
+    """Yield the changes for fields that no schema lists: which of them are required, and whether any are taken."""
+    before, now = (_required(each.schema) for each in (old, new))
+    described = {child.name for child in (*old.children, *new.children)}
+    for name in sorted((before ^ now) - described):
+        text = "is required now" if name in now else "is optional now"
+        yield SchemaChange(_at(path, name), text, (name in now) == (side == "input"))
+    closed, closes = (each.schema.get("additionalProperties") is False for each in (old, new))
+    if closed != closes:
+        text = "no longer takes other fields" if closes else "takes other fields now"
+        yield SchemaChange(path, text, closes and side == "input")
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    names = schema.get("required")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def _types(old: Field, new: Field, path: str, side: Side) -> SchemaChange | None:
