@@ -622,8 +622,8 @@ def _explain(error: BaseException, result: AgentRun, live: _Live) -> None:
     """Note in the transcript why a run broke off, and how to go on with the thread if anything was done."""
     on = f"`--thread {shlex.quote(result.thread)}` goes on from there" if len(result.messages) > 1 else ""
     if result.stopped != "error":
-        what = "stopped by you" if result.stopped == "stopped" else "interrupted"
-        live.tell({"kind": "note", "text": "; ".join(filter(None, (what, on))), "level": "warning"})
+        what, level = ("stopped by you", "info") if result.stopped == "stopped" else ("interrupted", "warning")
+        live.tell({"kind": "note", "text": "; ".join(filter(None, (what, on))), "level": level})
     else:
         # other errors may quote secrets, and a scripted model may raise the same error again, with this line in it
         text = str(error).partition("\n`--thread ")[0] if isinstance(error, MCPMagicError) else type(error).__name__

@@ -132,7 +132,7 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
     arguments = request.arguments if decision.arguments is None else decision.arguments
     rest = []
     if reply.choice:
-        rest.append(f"by {one_line(decision.by, 40)}")
+        rest.append("by you" if decision.by == PERSON else f"by {one_line(decision.by, 40)}")
         if decision.reason:
             rest.append(f"because: {one_line(decision.reason, 200)}")
         if names := ", ".join(one_line(name, 40) for name in changes(request.arguments, arguments)):

@@ -447,7 +447,7 @@ class SamplingQuestions:
         """
         review = await self._reviewed(asked, call)
         if not review.approved:
-            raise DeniedError(f"denied by {review.by}", review.reason)
+            raise DeniedError(f"denied by {'you' if review.by == PERSON else review.by}", review.reason)
         reply: Any = review.reply
         if reply is None:
             asked = review.request or asked

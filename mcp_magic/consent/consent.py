@@ -339,7 +339,10 @@ class Consent:
 
     def refusal(self, request: Request, decision: Decision) -> DeniedError:
         """Return the error that says who denied a call, why, and what would allow it."""
-        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
+        by = decision.by
+        if by == PERSON:  # a model reads the errors of its calls, too
+            by = "you" if request.asker == PERSON else "the user"
+        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {by}", decision.reason)
         if decision.by != PERSON and (advice := self._advice(request, decision)):
             text += f" {advice}"
         return DeniedError(text, decision.reason)

@@ -111,11 +111,6 @@ STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
 """The style element, for a page whose parts come later."""
 
 
-def _style_of(html: str) -> str:
-    rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
-    return f"<style>{''.join(rules)}</style>"
-
-
 # Functions that build HTML.
 #
 # Other modules pass text and get markup back, so escaping happens in one place. The markup is readable without its
@@ -246,7 +241,10 @@ def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
     html = "".join(shown)
-    return f'{_style_of(html) if style is None else style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
+    if style is None:
+        rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
+        style = f"<style>{''.join(rules)}</style>"
+    return f'{style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
 
 
 # Parts of an output, each as text and as markup, and the mimebundle made from them.

@@ -23,7 +23,16 @@ from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.protocol import at_least
-from mcp_magic.ui.progress import LINES, Board, bar_markup, message_line, outcome_text, report_line, wait_line
+from mcp_magic.ui.progress import (
+    LINES,
+    Board,
+    bar_markup,
+    message_line,
+    outcome_text,
+    report_line,
+    wait_line,
+    wait_markup,
+)
 from mcp_magic.watch import STDERR, LogFollower, status_text, update_line
 
 if TYPE_CHECKING:
@@ -278,14 +287,14 @@ class _InTerminal:
             status.show("")
         for text in texts:
             if text:
-                print(text, end="\n\n", flush=True)
+                print(text, flush=True)
 
     flush = changed
 
     def end(self, transcript: Transcript) -> None:
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
-            print(transcript.summary, flush=True)
+            print(f"\n{transcript.summary}", flush=True)
 
     broken_off = end
 
@@ -377,7 +386,8 @@ class Reporting:
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
-            self._boards[cell] = LiveBoard(self._gets_clicks if where.widgets and where.allow_stdin else None)
+            gets_clicks = self._gets_clicks if where.widgets and where.allow_stdin else None
+            self._boards[cell] = LiveBoard(gets_clicks, show_below if where.allow_stdin else _show_updated)
         changed = self._boards[cell].add(report)
         if where.widgets and where.allow_stdin:
             return changed
@@ -409,6 +419,13 @@ class Reporting:
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
+
+
+def _show_updated(bundle: dict[str, Any]) -> Replace:
+    """Show nothing, and replace it: nbval takes the first form of a display for the last."""
+    replace = show_below({})
+    replace(bundle)
+    return replace
 
 
 class _ReportLines:
@@ -508,8 +525,8 @@ def board_rows(board: Board) -> dict[Hashable, Row]:
     """Return a board as rows of a panel: a bar with a Cancel button for each call, between outcomes and messages."""
     rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
     for report in [*board.measured, *board.waits[:LINES]]:
-        cancel = Button("Cancel", "times", f"Cancel {report.title[:80]}", report.cancel)
-        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else note(wait_line(report))), (cancel,))
+        cancel = Button(report.button, "times", f"{report.button} {report.title[:80]}", report.cancel)
+        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_markup(report)), (cancel,))
     rows["more"] = Row(_html(note(board.more_waits())))
     rows["messages"] = Row(_html(board.messages_markup()))
     return rows

@@ -55,7 +55,9 @@ class Settings(Configurable):
         min=0.001,
         help="Seconds that a call with a time-out can take in total, even with progress; None: ten time-outs.",
     ).tag(config=True)
-    show_progress = Bool(True, help="Whether the progress of calls is shown below their cell.").tag(config=True)
+    show_progress = Bool(
+        True, help="Whether progress, and what takes longer than a second, is shown below the cell."
+    ).tag(config=True)
     show_logs = Enum(
         (*LEVELS, "off"),
         "warning",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.messages import ToolMessage
@@ -235,7 +236,8 @@ class MCPTool(StructuredTool):
         assert self.coroutine is not None
         return await self.coroutine(*args)
 
-    _arun.__annotations__.clear()  # LangChain evaluates them at each call
+    _arun.__annotations__.clear()  # LangChain evaluates them at each call, and makes the signature
+    _arun.__signature__ = signature(_arun)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,6 @@ class Media:
         target.write_bytes(self.bytes)
         return target
 
-    def __len__(self) -> int:
-        return self.size
-
     def __repr__(self) -> str:
         return f"<{self.summary}>"
 

@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -162,19 +163,15 @@ def python_source(value: str) -> str | None:
     """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither."""
     if not _in_braces(value) or _is_json(value):
         return None
-    return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
+    for source in (value[1:-1].strip(), value):
+        with suppress(SyntaxError, ValueError):
+            ast.parse(source, mode="eval")
+            return source
+    return None
 
 
 def _in_braces(value: str) -> bool:
     return len(value) > 2 and value.startswith("{") and value.endswith("}")
-
-
-def _is_expression(source: str) -> bool:
-    try:
-        ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _is_json(value: str) -> bool:

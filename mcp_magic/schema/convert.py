@@ -142,9 +142,7 @@ _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
-    ("pandas", "MultiIndex"): lambda value, _field, _path: [
-        list(each) for each in zip(*(_cells(value.get_level_values(i)) for i in range(value.nlevels)), strict=True)
-    ],
+    ("pandas", "MultiIndex"): lambda value, _field, _path: value.tolist(),
     ("pandas", "Index"): lambda value, _field, _path: _cells(value),
     ("pandas", "ExtensionArray"): lambda value, _field, _path: _cells(value),
     ("pandas", "NAType"): lambda _value, _field, _path: None,

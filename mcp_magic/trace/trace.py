@@ -112,16 +112,15 @@ class Trace:
             self.settle()
         elif self._timer is None:
             try:
-                self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._is_time)
+                self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self.settle)
             except RuntimeError:  # no loop would come back to it
                 self.settle()
 
-    def _is_time(self) -> None:
-        self._timer = None
-        self.settle()
-
     def settle(self) -> None:
         """Number and mask the new messages, and drop the oldest beyond the limits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         fresh, self._fresh = self._fresh, []
         for entry, moment, settle in fresh:
             self._number = entry.number = self._number + 1

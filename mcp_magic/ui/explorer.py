@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Connect = Callable[[str], Awaitable[Any]]
 
-__all__ = ["KEPT", "Explorer", "Index", "Item", "make_item", "search"]
-
 
 # The details of the chosen item: its card, or its form with the result.
 
@@ -395,14 +393,6 @@ class Pages(Generic[T]):
         self._on_draw(shown)
 
 
-class Action(NamedTuple):
-    """A button of a row: its label, its tooltip, and what a click does."""
-
-    label: str
-    tooltip: str
-    run: Callable[[], None]
-
-
 class RowContent(NamedTuple):
     """What a row shows; a click on its name calls `choose`."""
 
@@ -411,7 +401,7 @@ class RowContent(NamedTuple):
     about: Markup
     choose: Callable[[], None]
     chosen: bool
-    actions: tuple[Action, ...] = ()
+    actions: Sequence[tuple[str, str, Callable[[], None]]] = ()  # a button each: label, tooltip and what a click does
 
 
 class Row:
@@ -439,14 +429,14 @@ class Row:
         while (number := len(self._buttons)) < len(content.actions):
             self._buttons.append(self._scope.button("", "", partial(self._run, number)))
         buttons = self._buttons[: len(content.actions)]
-        for button, action in zip(buttons, content.actions, strict=True):
+        for button, (label, tooltip, _) in zip(buttons, content.actions, strict=True):
             with button.hold_sync():
-                button.description, button.tooltip = action.label, action.tooltip
+                button.description, button.tooltip = label, tooltip
         self.widget.children = (self._name, self._about, *buttons)
 
     def _run(self, number: int) -> None:
         if self._content is not None and number < len(self._content.actions):
-            self._content.actions[number].run()
+            self._content.actions[number][2]()
 
 
 def about(item: Item, connection: Connection | None) -> Markup:
@@ -530,20 +520,20 @@ class Servers:
         label, tooltip = "Connect", f"connect {shown}"
         if state == "open":
             label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
-        actions = [Action(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
+        actions = [(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
         if connection is not None:
             counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
             end = partial(self._begin, name, partial(self._end, name))
-            actions.append(Action("Disconnect", f"close the session with {shown}", end))
+            actions.append(("Disconnect", f"close the session with {shown}", end))
         if waits:
-            actions = [Action("Cancel", f"stop waiting for {shown}", partial(self._cancel, name))]
+            actions = [("Cancel", f"stop waiting for {shown}", partial(self._cancel, name))]
         return RowContent(
             shown,
             f"show all servers, not only {shown}" if chosen else f"show only {shown}",
             tag("div", joined([badge, where, ", ".join(counts)], " "), class_="mcp-magic"),
             partial(self._doing.soon, partial(self._on_choose, name)),
             chosen,
-            tuple(actions),
+            actions,
         )
 
     def _submit(self) -> None:

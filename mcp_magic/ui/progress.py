@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_magic.inflight import Report
     from mcp_magic.protocol import LogMessage
 
-__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line"]
+__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line", "wait_markup"]
 
 LINES = 5  # ended calls that have a line each, and waits; others are only counted
 KEPT = 50  # ended calls whose log messages are still shown
@@ -66,6 +66,10 @@ class Board:
         """Whether a call reports progress, or something waits."""
         return bool(self.measured or self.waits)
 
+    def waits_markup(self) -> Markup:
+        """Return what waits, one line each, as markup."""
+        return joined([*map(wait_markup, self.waits[:LINES]), note(self.more_waits())])
+
     def waits_text(self) -> str:
         """Return what waits, one line each."""
         return "\n".join([*map(wait_line, self.waits[:LINES]), self.more_waits()]).strip()
@@ -77,8 +81,7 @@ class Board:
 
     def waits_bundle(self) -> dict[str, Any]:
         """Return what waits as a mimebundle."""
-        text = self.waits_text()
-        return {"text/html": page(map(note, text.splitlines())), "text/plain": text}
+        return {"text/html": page([self.waits_markup()]), "text/plain": self.waits_text()}
 
     @property
     def _lines(self) -> list[str]:
@@ -110,8 +113,8 @@ class Board:
     def bundle(self) -> dict[str, Any]:
         """Return the board as a mimebundle."""
         bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
-        waits = joined(map(note, self.waits_text().splitlines()))
-        parts = [part for part in (self.over_markup(), joined(bars), waits, self.messages_markup()) if part]
+        parts = [self.over_markup(), joined(bars), self.waits_markup(), self.messages_markup()]
+        parts = [part for part in parts if part]
         return {"text/html": page(parts), "text/plain": self.text()}
 
     def text(self) -> str:
@@ -150,6 +153,12 @@ def report_line(report: Report) -> str:
 def wait_line(report: Report) -> str:
     """Return what waits, how long it has taken, and what it waits for."""
     return f"{one_line(report.title, 120)} · {report.words()}"
+
+
+def wait_markup(report: Report) -> Markup:
+    """Return the line of `wait_line`; a screen reader says what waits, and not each second again."""
+    name = tag("span", one_line(report.title, 120), role="status")
+    return tag("p", joined([name, " · ", report.words()]), class_="mcp-note")
 
 
 def outcome_text(report: Report) -> str:

@@ -69,7 +69,7 @@ def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
     press(panel, "Approve")
 
     shown = finished(cell)
-    expect(shown).to_contain_text("✓ approved show:one_text(text=hi) by person")
+    expect(shown).to_contain_text("✓ approved show:one_text(text=hi) by you")
     expect(shown).to_contain_text("'hi'")
     expect(shown.locator("button")).to_have_count(0)
 
@@ -87,7 +87,7 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     press(panel, "Approve changed")
 
     shown = finished(cell)
-    expect(shown).to_contain_text('✓ approved show:one_text(text="ho ho") by person, changed text')
+    expect(shown).to_contain_text('✓ approved show:one_text(text="ho ho") by you, changed text')
     expect(shown).to_contain_text("'ho ho'")
 
 
@@ -138,7 +138,7 @@ def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
     reason.fill("not today")
     reason.press("Enter")
 
-    expect(finished(cell)).to_contain_text("✗ denied show:one_text(text=hi) by person, because: not today")
+    expect(finished(cell)).to_contain_text("✗ denied show:one_text(text=hi) by you, because: not today")
     [error] = errors(lab, cell)
     assert error.startswith("DeniedError: show:one_text")
     assert "not today" in error
@@ -191,7 +191,7 @@ def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> Non
     expect(approve).to_be_focused()
     lab.page.keyboard.press(key)
 
-    expect(finished(cell)).to_contain_text("✓ approved show:one_text(text=hi) by person")
+    expect(finished(cell)).to_contain_text("✓ approved show:one_text(text=hi) by you")
     assert errors(lab, cell) == []
 
 
@@ -257,7 +257,7 @@ def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
     with jupyterlab.open(live_browser, "approval-later.ipynb") as later:
         shown = output(later.cells.first)
         expect(shown.get_by_text("✓ approved")).to_be_visible()
-        expect(shown).to_contain_text("show:one_text(text=hi) by person")
+        expect(shown).to_contain_text("show:one_text(text=hi) by you")
         later.picture("approval-later")
 
 

@@ -86,7 +86,7 @@ def test_a_changed_tool_is_asked_for_with_the_difference(lab: Lab) -> None:
         assert_readable(lab.page)
         lab.picture(f"changed-{theme}", first=first)
     press(panel, "Approve")
-    expect(finished(cell)).to_contain_text("✓ approved files:read(path=a.txt) by person")
+    expect(finished(cell)).to_contain_text("✓ approved files:read(path=a.txt) by you")
 
 
 def test_a_changed_tool_is_marked_where_tools_are_listed_and_explored(lab: Lab) -> None:

@@ -107,6 +107,23 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
     assert "[the user changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
 
 
+def test_a_thinking_model_is_seen_after_a_second_and_stop_ends_the_run_but_not_the_thread(frontend: Frontend) -> None:
+    frontend.run("import asyncio\nasync def long(messages):\n    await asyncio.sleep(100)\n    return ''")
+    frontend.run("m = ScriptedModel([long, 'Here I am.'])")
+    cell = frontend.start("%%mcp_agent --model $m --thread slow -o run\nThink.")
+    frontend.read_until(lambda: bool(frontend._named("Stop")), what="the button")
+    assert any(str(bundle["text/plain"]).startswith("model thinking · ") for bundle in cell.displays.values())
+    frontend.click("Stop")
+    frontend.finish(cell)
+
+    assert cell.ename == ""
+    assert cell.live == []
+    [shown] = cell.lines
+    assert "stopped by you" in shown
+    assert text_of(frontend, "run.stopped") == "'stopped'"
+    assert "Here I am." in frontend.run("%%mcp_agent --model $m --thread slow\nGo on.").lines[0]
+
+
 @pytest.mark.timed
 @tried_again
 def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:

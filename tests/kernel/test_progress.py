@@ -237,9 +237,12 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
         "r = %mcp call reports:work values:='[1, 2, 3, 4]' total:=4 every:=0.4",
         f"r = %mcp call reports:hold folder={tmp_path} text=careful",
         "r = %mcp call reports:level",
+        "from pathlib import Path\nPath('later').mkdir()\n"
+        "task = asyncio.get_running_loop().call_later(1.4, Path('later/go').touch)\n"
+        "r = %mcp call reports:hold folder={Path('later').absolute()}",
     ]
 
-    quick, reported, whole, logged, silent = run_by_itself(tmp_path, *cells)[-5:]
+    quick, reported, whole, logged, silent, waiting = run_by_itself(tmp_path, *cells)[-6:]
     assert quick == [], "over within a second: not worth a line"
     texts = "".join(output["text"] for output in reported)
     *_, line, last = texts.splitlines()
@@ -249,6 +252,7 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     assert [line[:16] for line in complete] == ["✓ reports:work: "]
     assert logged[0]["text"].rstrip().endswith("warning reports: careful")
     assert silent == []
+    assert [output["data"] for output in waiting] == [{}], "what waited was shown, and has left nothing"
 
 
 @pytest.mark.timed

@@ -124,7 +124,7 @@ async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost) -> Non
     math = await host.connect(load("math_server").server, name="math")
     asked, sent = ask(host, Decision.deny("too dear")), math.calls
     error = await fails(math, "add", {"a": 1, "b": 2}, run="r1")
-    assert str(error) == "math:add was not called; denied by person: too dear."
+    assert str(error) == "math:add was not called; denied by the user: too dear."
     assert error.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
     assert math.calls == sent
     assert [(request.asker, request.run) for request in asked.requests] == [("agent", "r1")]
@@ -145,7 +145,7 @@ async def test_a_decision_that_was_taken_already_is_not_asked_for_again(host: No
     assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve()))[0] == "3"
     assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
     refused = await fails(math, "add", {"a": 1, "b": 2}, decision=Decision.deny("no"))
-    assert "denied by person: no." in str(refused)
+    assert "denied by the user: no." in str(refused)
     assert "a: expected integer or number" in str(
         await fails(math, "add", {}, decision=Decision.approve({"a": "x", "b": 1}))
     )

@@ -122,7 +122,7 @@ async def test_the_audit_lists_decisions(magic: Any) -> None:
     await magic("call math:add a=1 b=2")
     (row,) = await magic("audit")
     assert (row["tool"], row["decision"], row["by"]) == ("math:add", "approve", "rule `allow math:add`")
-    assert list((await magic("audit")).df["asker"]) == ["person"]
+    assert list((await magic("audit")).df["asker"]) == ["you"]
 
 
 async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, tmp_path: Path) -> None:

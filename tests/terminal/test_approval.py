@@ -33,7 +33,7 @@ def test_yes_lets_the_call_go_out(terminal: Terminal) -> None:
 def test_no_gives_the_reason(terminal: Terminal) -> None:
     asked(terminal)
 
-    assert "DeniedError: math:add was not called; denied by person: not now." in terminal.run("n not now")
+    assert "DeniedError: math:add was not called; denied by the user: not now." in terminal.run("n not now")
 
 
 def test_arguments_are_edited(terminal: Terminal) -> None:
@@ -77,7 +77,7 @@ def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     asked(terminal)
     said, seconds = terminal.interrupt()
 
-    assert "denied by person: interrupted." in said
+    assert "denied by the user: interrupted." in said
     soon(seconds, 1.0)
     assert "7" in terminal.run("%mcp call math:add a=3 b=4")
 

@@ -99,7 +99,7 @@ async def test_approve_lets_the_call_go_out_as_it_is(panel: ApprovalPanel, page:
     button(panel, "Approve").click()
 
     assert await asked == Decision(True)
-    assert page.lines == ["✓ approved weather:forecast(location=London) by person, TIME (agent asked)"]
+    assert page.lines == ["✓ approved weather:forecast(location=London) by you, TIME (agent asked)"]
 
 
 async def test_the_panel_says_who_wants_what_and_escapes_it(panel: ApprovalPanel, page: Page) -> None:
@@ -124,7 +124,7 @@ async def test_deny_gives_the_reason_that_was_typed(panel: ApprovalPanel, page: 
     button(panel, "Deny").click()
 
     assert await asked == Decision.deny("too far")
-    assert page.lines == ["✗ denied weather:forecast(location=London) by person, because: too far, TIME (agent asked)"]
+    assert page.lines == ["✗ denied weather:forecast(location=London) by you, because: too far, TIME (agent asked)"]
 
 
 async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
@@ -181,7 +181,7 @@ async def test_a_denial_for_always_is_a_rule_with_its_reason(panel: ApprovalPane
     with pytest.raises(DeniedError):
         await checking
 
-    assert page.lines[0].startswith("✗ denied weather:forecast(location=London) by person, because: too dear, always")
+    assert page.lines[0].startswith("✗ denied weather:forecast(location=London) by you, because: too dear, always")
     assert [(str(rule), rule.reason) for rule in consent.rules] == [("deny weather:forecast", "too dear")]
     with pytest.raises(DeniedError, match="denied by rule `deny weather:forecast`: too dear"):
         await consent.check(request("Oslo"))
@@ -229,7 +229,7 @@ async def test_what_a_page_does_not_confirm_is_not_approved(
     panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ipywidgets.jsdlink", DirectionalLink)
-    monkeypatch.setattr("mcp_magic.ui.question.ECHO_SECONDS", 0.01)
+    monkeypatch.setattr("mcp_magic.ui.widgets.ECHO_SECONDS", 0.01)
     deaf = ApprovalPanel(panel.page)
     asked = asyncio.ensure_future(deaf.ask(request()))
     while not deaf.waiting:
@@ -268,7 +268,7 @@ async def test_edited_arguments_are_checked_marked_and_sent(panel: ApprovalPanel
     button(panel, "Approve changed").click()
 
     assert (await asked).arguments == {"location": "Paris", "days": 2}
-    assert "by person, changed location, days, " in page.lines[0]
+    assert "by you, changed location, days, " in page.lines[0]
 
 
 async def test_a_field_of_the_form_is_edited(panel: ApprovalPanel) -> None:
@@ -495,7 +495,7 @@ async def test_the_next_question_gets_the_focus_after_an_answer_and_the_first_do
 ) -> None:
     monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
     focused: list[Any] = []
-    monkeypatch.setattr(ipywidgets.VBox, "focus", lambda box: focused.append(box))
+    monkeypatch.setattr(ipywidgets.Button, "focus", lambda button: focused.append(button))
     first, second = await ask(panel, request("Oslo"), request("Rome"))
     await handled()
     assert focused == []
@@ -503,7 +503,7 @@ async def test_the_next_question_gets_the_focus_after_an_answer_and_the_first_do
     await first
     while not focused:
         await asyncio.sleep(0)
-    assert "Rome" in "".join(one.value for one in widgets(focused[0], ipywidgets.HTML))
+    assert focused == [button(panel, "Edit")]
     button(panel, "Approve").click()
     await second
 
@@ -566,5 +566,5 @@ async def test_consent_asks_the_panel(panel: ApprovalPanel) -> None:
     widgets(panel.widget, ipywidgets.Text)[0].value = "not today"
     button(panel, "Deny").click()
 
-    with pytest.raises(DeniedError, match="denied by person: not today"):
+    with pytest.raises(DeniedError, match="denied by the user: not today"):
         await checking

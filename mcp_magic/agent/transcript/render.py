@@ -390,7 +390,7 @@ def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
 # Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
 # Drawings of unchanged entries come from a cache, and older ones take ever less room.
 
-MOST_ENTRIES = 8
+MOST_ENTRIES = 24
 
 MOST_WEIGHT = 20_000  # approximate characters after which the next entry begins a new segment
 
@@ -523,7 +523,8 @@ _RULES = (
     (".mcp-call>summary", "line-height:1.6"),
     (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
     (".mcp-call:not([open])>summary code", "white-space:nowrap"),
-    (".mcp-before", f"color:{_QUIET};margin:.35em 0"),
+    (".mcp-before", "margin:.35em 0"),
+    (".mcp-before>details>summary", f"color:{_QUIET}"),
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
     (".mcp-sign", "font-weight:600;white-space:nowrap"),
     (":is(.mcp-call-error,.mcp-call-denied) .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),

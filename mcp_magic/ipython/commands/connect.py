@@ -73,10 +73,10 @@ _SESSION_ARGUMENTS = (
         action="append",
         default=[],
         metavar="K=V",
-        help="an environment variable (stdio); K alone passes yours on",
+        help="an environment variable (stdio); K alone passes your own value on",
     ),
     Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
-    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport, if the target does not tell"),
+    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport (default: by the target)"),
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
     Argument("--trust", action="store_true", help="trust the hints of this server's tools"),
     Argument(

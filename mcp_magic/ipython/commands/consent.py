@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
-from mcp_magic.consent.consent import outgrown
+from mcp_magic.consent.consent import PERSON, outgrown
 from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError
@@ -134,11 +134,11 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     rows = [
         {
             "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            "asker": record.asker,
+            "asker": "you" if record.asker == PERSON else record.asker,
             "tool": f"{record.server}:{record.tool}",
             "arguments": _shown(record.arguments),
             "decision": record.decision,
-            "by": record.by,
+            "by": "you" if record.by == PERSON else record.by,
             "reason": record.reason or None,
             "changed": ", ".join(record.changed) or None,
             "seconds": record.seconds,
