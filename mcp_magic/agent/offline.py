@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -188,14 +188,6 @@ def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
     return found
 
 
-@dataclass(frozen=True)
-class Past:
-    """The history that a step may refer to: earlier results, and the arguments of the step before."""
-
-    results: Sequence[Any] = ()
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Call:
     """A call of a tool with the arguments from a text.
 
@@ -203,14 +195,16 @@ class Call:
     value, `unused` values without an argument, and `left` the rest of the text.
     """
 
-    def __init__(self, tool: Tool, text: str, past: Past | None = None, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, tool: Tool, text: str, results: Sequence[Any] = (), given: Mapping[str, Any] | None = None
+    ) -> None:
         """Fill the arguments from a step, or from a reply, which adds to the `given` ones."""
         self.tool, self.left = tool, text
         self.arguments: dict[str, Any] = dict(given or {})
-        self._text, self._past = text, past or Past()
+        self._text, self._results = text, results
         self._at: dict[str, Value] = {}  # argument -> its value
         self._pairs()
-        results = results_in(self.left, self._past.results)
+        results = results_in(self.left, self._results)
         blank = _without(self.left, (value.span for value in results))
         values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
         self._values = sorted(values, key=lambda value: value.start)
@@ -219,7 +213,6 @@ class Call:
         self._lists()
         self._in_order()
         self._texts()
-        self._gaps()
         self.arguments = {each.name: self.arguments[each.name] for each in tool.fields if each.name in self.arguments}
         self.missing = [each for each in tool.fields if each.needed and each.name not in self.arguments]
         self.more = self._more()
@@ -320,8 +313,8 @@ class Call:
             if linking & set(words(self._text.lower())):
                 fields.reverse()
         free = [each for each in self._free() if each.kind in ("number", "result")]
-        if self._past.results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
-            result = Value("result", 0, 0, self._past.results[-1])  # "then divide by 2" has it as its first argument
+        if self._results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
+            result = Value("result", 0, 0, self._results[-1])  # "then divide by 2" has it as its first argument
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
         for wanted in fields:
@@ -348,15 +341,6 @@ class Call:
                 if set(stems(said)) - self.tool.known:
                     self._take(wanted, said, (start, start + len(said)))
                     break
-
-    def _gaps(self) -> None:
-        """Fill missing arguments from the step before: its texts of the same name, or its result."""
-        for wanted in [each for each in self._open(required=True) if each.needed]:
-            past = [self._past.arguments.get(wanted.name), *self._past.results[-1:]]
-            text = next((each for each in past if isinstance(each, str)), None)
-            data = text if wanted.kind == "string" else fit(Value("result", 0, 0, past[-1]), wanted)
-            if data is not None:
-                self._take(wanted, data)
 
     def _more(self) -> list[dict[str, Any]]:
         """Return the arguments of further calls, from values that are joined to the value of an argument."""
@@ -444,16 +428,16 @@ class Toolbox:
                 start = match.end()
         return [part.strip(" \t\n,.;") for part in [*parts, text[start:]] if re.search(r"\w", part)]
 
-    def choose(self, text: str, past: Past | None = None) -> Call | None:
+    def choose(self, text: str, results: Sequence[Any] = ()) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""
         text = re.sub(r"(?<=\d)\s*([+*/]|(?<=\s)-(?=\s))\s*(?=\d)", lambda sign: f" {SYNONYMS[sign[1]]} ", text)
         if named := self._named(text):
-            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), past)
+            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), results)
         best: tuple[float, Call | None] = (-math.inf, None)
         said = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
         ranked = sorted(((self._score(tool, said), tool) for tool in self.tools), key=lambda each: -each[0])
         for score, tool in ranked[:CANDIDATES]:
-            call = Call(tool, text, past)
+            call = Call(tool, text, results)
             if score > 0 and _fits(call, text):
                 share = sum(name in said for name in tool.name_stems) / max(len(tool.name_stems), 1)
                 score += 2.0 * share - MISSING_COSTS * len(call.missing) - UNUSED_COSTS * len(call.unused)
@@ -579,13 +563,12 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
     names = {tool.name: tool.person_name for tool in tools.tools}
     earlier = [each.data for turn in _turns(messages[:last], names) for each in turn if not each.failed]
     done: list[Outcome] = []
-    before: dict[str, Any] = {}
     for turn in [*_turns(messages[last + 1 :], names), None]:
         failed = bool(done) and done[-1].failed
         if call is None and left and not (failed and results_in(left[0], [None])):
             text = left.pop(0)
             known = [*earlier, *(each.data for each in done if not each.failed)]
-            call = tools.choose(text, Past(known if done or results_in(text, known) else (), before))
+            call = tools.choose(text, known if done or results_in(text, known) else ())
             if call is None:
                 return Next(text=answer(done, _no_tool(text, tools)))
         if call is None or (call.missing and failed):
@@ -595,7 +578,7 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
             return Next(text=answer(done, question), asked=asked)
         if turn is None:
             return Next([(call.tool.name, arguments) for arguments in (call.arguments, *call.more)])
-        done, before, call = [*done, *turn], before | call.arguments, None
+        done, call = [*done, *turn], None
     return Next(text=answer(done) or NO_REQUEST)
 
 

@@ -287,14 +287,14 @@ class _InTerminal:
             status.show("")
         for text in texts:
             if text:
-                print(text, end="\n\n", flush=True)
+                print(text, flush=True)
 
     flush = changed
 
     def end(self, transcript: Transcript) -> None:
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
-            print(transcript.summary, flush=True)
+            print(f"\n{transcript.summary}", flush=True)
 
     broken_off = end
 

@@ -204,10 +204,6 @@ def test_one_question_about_several_values_is_several_calls_at_once(request_: st
             "weather in Paris and factorial of 3",
             [[("weather__get_weather", {"location": "Paris"})], [("math__factorial", {"n": 3})]],
         ),
-        (
-            "create a note named plans in folder 'work', then open it",
-            [[(f"notes__{do}_note", {"folder": "work", "name": "plans"})] for do in ("create", "open")],
-        ),
     ],
 )
 def test_the_steps_of_a_request_are_taken_in_order_with_the_results_before(request_: str, turns: list[Calls]) -> None:

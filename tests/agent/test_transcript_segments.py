@@ -132,8 +132,8 @@ def test_22_finished_calls_are_a_few_lines_above_the_answer_and_the_others_open_
     assert live.count('<div class="mcp-before">') < transcript.segment_count
     assert live.count("number=") >= 22
     texts_ = transcript.complete_texts(1)
-    assert len([text for text in texts_ if text.startswith("✓ ok")]) == 22
-    assert all("\n" not in text for text in texts_)
+    assert len([text for text in texts_ if text.startswith("\n✓ ok")]) == 22  # each below words of the model
+    assert all("\n" not in text.strip() for text in texts_)
 
 
 def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
@@ -143,10 +143,10 @@ def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
     transcript.on_event(call("1"))
     transcript.on_event(call("2"))
     transcript.on_event(result("2", texts("8")))
-    assert transcript.complete_texts(1) == ["I add."]
+    assert transcript.complete_texts(1) == ["\nI add."]
     transcript.on_event(result("1", texts("7")))
     assert transcript.complete_texts(2) == [
-        "✓ ok showcase:add() → 7 (120 ms)",
+        "\n✓ ok showcase:add() → 7 (120 ms)",
         "✓ ok showcase:add() → 8 (120 ms)",
     ]
     assert transcript.summary == "1 turn · 2 calls · 240 ms in tools"

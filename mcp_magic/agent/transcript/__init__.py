@@ -273,10 +273,18 @@ class Transcript:
     def complete_texts(self, start: int) -> list[str]:
         """Return the texts of the entries from `start` up to the first that is not final.
 
-        For a screen that only appends. An entry that is not displayed has the text "".
+        For a screen that only appends. An entry that is not displayed has the text ""; the others begin with a blank
+        line, except a call below a call.
         """
-        over = takewhile(lambda entry: entry.is_over, self._entries[start:])
-        return [self._segments.text(entry) if self._is_shown(entry) else "" for entry in over]
+        texts: list[str] = []
+        before: Entry | None = next((entry for entry in reversed(self._entries[:start]) if self._is_shown(entry)), None)
+        for entry in takewhile(lambda entry: entry.is_over, self._entries[start:]):
+            texts.append(self._segments.text(entry) if self._is_shown(entry) else "")
+            if texts[-1]:
+                calls = isinstance(before, Called) and isinstance(entry, Called)
+                texts[-1] = texts[-1] if calls or before is None else f"\n{texts[-1]}"
+                before = entry
+        return texts
 
     @property
     def summary(self) -> str:
