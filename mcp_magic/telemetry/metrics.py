@@ -25,7 +25,10 @@ MAX_NAME = 200  # most characters of a name that are kept; the specification all
 
 
 class Series:
-    """The calls of one tool of one server; `errors` counts failures by class, "tool_error" or "cancelled"."""
+    """The calls of one tool of one server.
+
+    `errors` counts failures by kind: the class of the error, `"tool_error"` if the tool reported it, or `"cancelled"`.
+    """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
 
