@@ -21,7 +21,17 @@ from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import form as forms
-from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, focus_soon, note_markup, on_enter, problem_markup, widget_view
+from mcp_magic.ui.widgets import (
+    FOCUS_SECONDS,
+    FORM_STYLE,
+    Echo,
+    WidgetScope,
+    focus_soon,
+    note_markup,
+    on_enter,
+    problem_markup,
+    widget_view,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,44 +157,6 @@ class Revealing:
         self._text.value = FORM_STYLE + page_html(shown[self._page])
 
 
-# Waiting for what is on the screen.
-
-
-ECHO_SECONDS = 5.0  # seconds that a frontend has to send what was typed before a click
-
-
-class Echo:
-    """Tells when all that was typed before a click is here.
-
-    ipywidgets sends a click at once, but holds back a change of a field while the change before it is on its way. So a
-    click may arrive before the last letters. The frontend links two numbers: it copies what the kernel writes into the
-    first to the second, and sends that after what it held back.
-    """
-
-    def __init__(self, scope: WidgetScope) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._count = scope.make(ipywidgets.IntText)
-        self._echo = scope.make(ipywidgets.IntText)
-        self._echo.observe(self._came, "value")
-        self._waiting: dict[int, Work] = {}
-        scope.adopt(ipywidgets.jsdlink((self._count, "value"), (self._echo, "value")))
-
-    def then(self, do: Work, late: Work) -> None:
-        """Call `do` once all that was typed until now is here; `late` if the frontend does not say so in time."""
-        number = self._count.value + 1
-        self._waiting[number] = do
-        self._loop.call_soon_threadsafe(self._loop.call_later, ECHO_SECONDS, self._late, number, late)
-        self._count.value = number
-
-    def _came(self, change: Any) -> None:
-        for number in [number for number in self._waiting if number <= change["new"]]:
-            self._waiting.pop(number)()
-
-    def _late(self, number: int, late: Work) -> None:
-        if self._waiting.pop(number, None) is not None:
-            late()
-
-
 # The card of one question.
 
 
@@ -216,8 +188,8 @@ class Card:
         self._fields = {extra.name: self._field(extra) for extra in question.extra}
         self._buttons = {choice.name: self._button(choice) for choice in question.choices if choice.label}
         parts = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits]
-        self.inside = scope.make(ipywidgets.VBox, "inside", children=[*parts, self._line()], tabbable=False)
-        self.widget = scope.make(ipywidgets.VBox, "row", children=[self.inside])  # keeps a distance to the next card
+        inside = scope.make(ipywidgets.VBox, "inside", children=[*parts, self._line()])
+        self.widget = scope.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
         self._refresh_main()
 
     def _about(self) -> str:
@@ -294,6 +266,11 @@ class Card:
                 self._buttons[choice.name].disabled = self._invalid or bool(unseen)
                 waits = f"{choice.label} waits until you have opened all of {named(unseen)}."
                 self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
+
+    def focus(self) -> None:
+        """Let Edit have the focus, beside the main choice: a key that is pressed once too often answers nothing."""
+        if EDIT in self._buttons:
+            focus_soon(self._buttons[EDIT])
 
     def choose(self, choice: Choice) -> None:
         """Make a choice, with what is typed and chosen on the screen."""
@@ -415,9 +392,6 @@ Show = Callable[[dict[str, Any]], Replace]  # shows a mimebundle, and returns a 
 MAX_CARDS = 20  # questions shown at a time; the next appear when one of these is answered
 TICK_SECONDS = 1.0  # seconds between two changes of the countdown
 
-FOCUS_SECONDS = 2.0
-"""Seconds after an answer in which the next question gets the focus; later the user may be typing elsewhere."""
-
 
 class Pending(NamedTuple):
     """A question that waits for its reply until a time of the event loop; `card` is set once there is room for it."""
@@ -460,7 +434,7 @@ class Panel:
         self._lines = scope.make(ipywidgets.HTML, "label")
         self._head = scope.make(ipywidgets.HBox, "line", children=[self._heading, self._time])
         self.widget = scope.make(ipywidgets.VBox, "row")
-        self._echo = Echo(scope)
+        self._echo = Echo(scope, self._loop)
         self._pending: list[Pending] = []
         self._cards: list[Card] = []
         self._later: deque[Pending] = deque()
@@ -534,7 +508,7 @@ class Panel:
             self._replace = self._show({**widget_view(self.widget), **shown})
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
         if self._loop.time() - self._answered < FOCUS_SECONDS:  # the user is here, and types nowhere else
-            self._context.copy().run(focus_soon, self._cards[0].inside)
+            self._context.copy().run(self._cards[0].focus)
 
     def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""

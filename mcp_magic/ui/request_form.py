@@ -9,6 +9,7 @@ import re
 import shlex
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -39,9 +40,12 @@ from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (
+    FOCUS_SECONDS,
     FORM_STYLE,
+    Echo,
     LoopRunner,
     WidgetScope,
+    focus_soon,
     note_markup,
     on_enter,
     problem_markup,
@@ -509,9 +513,11 @@ class RequestForm:
 
     def _build(self) -> None:
         make = self._scope.make
+        self._was_clicked = False
+        self._echo: Echo | None = None
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
-        self.form.on_enter(lambda: self._clicked(self._run))
+        self.form.on_enter(self._entered)
         self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"
@@ -547,8 +553,18 @@ class RequestForm:
         )
         return button
 
+    def _entered(self) -> None:
+        """Do what the Run button does, with the last letters that were typed before Enter."""
+        run = partial(self._clicked, self._run)
+        if self._runner.loop is None:
+            run()
+            return
+        self._echo = self._echo or Echo(self._scope, self._runner.loop)
+        self._echo.then(run, run)
+
     def _clicked(self, button: Any) -> None:
         if button is self._run:
+            self._was_clicked = True
             self.start()
 
     def _work(self) -> Work:
@@ -566,6 +582,9 @@ class RequestForm:
         self._buttons.children = (self._run, *self._buttons.children[1:])
         self._saved.value = ""
         self._draw()
+        if self._was_clicked and self._runner.seconds < FOCUS_SECONDS:
+            focus_soon(self._run)  # the button that had the focus is gone
+        self._was_clicked = False
         self._settled()
 
     def _changed(self) -> None:

@@ -175,11 +175,49 @@ def on_enter(field: Any, do: Callable[[], None]) -> None:
     field.on_msg(received)
 
 
+ECHO_SECONDS = 5.0  # seconds that a frontend has to send what was typed before a click
+
+
+class Echo:
+    """Tells when all that was typed before a click, or before Enter, is here.
+
+    ipywidgets sends a click at once, but holds back a change of a field while the change before it is on its way. So a
+    click may arrive before the last letters. The frontend links two numbers: it copies what the kernel writes into the
+    first to the second, and sends that after what it held back.
+    """
+
+    def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._count = scope.make(ipywidgets.IntText)
+        self._echo = scope.make(ipywidgets.IntText)
+        self._echo.observe(self._came, "value")
+        self._waiting: dict[int, Callable[[], None]] = {}
+        scope.adopt(ipywidgets.jsdlink((self._count, "value"), (self._echo, "value")))
+
+    def then(self, do: Callable[[], None], late: Callable[[], None]) -> None:
+        """Call `do` once all that was typed until now is here; `late` if the frontend does not say so in time."""
+        number = self._count.value + 1
+        self._waiting[number] = do
+        self._loop.call_soon_threadsafe(self._loop.call_later, ECHO_SECONDS, self._late, number, late)
+        self._count.value = number
+
+    def _came(self, change: Any) -> None:
+        for number in [number for number in self._waiting if number <= change["new"]]:
+            self._waiting.pop(number)()
+
+    def _late(self, number: int, late: Callable[[], None]) -> None:
+        if self._waiting.pop(number, None) is not None:
+            late()
+
+
+FOCUS_SECONDS = 2.0
+"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
+
 DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
 
 
 def focus_soon(widget: Any) -> None:
-    """Let a new widget have the focus once the frontend has drawn it."""
+    """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
 
     def focus() -> None:
         if widget.comm is not None:  # else it is closed

@@ -106,3 +106,26 @@ def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:
     button(form, "Add").first.click()
     expect(form.get_by_role("textbox", name="tags item").first).to_be_focused()
     expect(form.locator("[title=null]")).to_have_count(0)
+
+
+def test_enter_runs_a_form_with_the_last_letters_and_focus_stays(lab: Lab) -> None:
+    form = run(lab, "%mcp form show:one_text")
+    text = form.get_by_role("textbox", name="text: string")
+    text.press_sequentially("all of this")
+    text.press("Enter")
+    expect(form.locator(".jp-OutputArea")).to_contain_text("all of this")
+    press(form, "Run")
+    expect(button(form, "Run")).to_be_focused()
+
+
+def test_after_an_answer_the_next_question_gets_the_focus_and_takes_no_key_for_an_answer(lab: Lab) -> None:
+    calls = 'for text in ("one", "two"):\n    await host["show"].call_tool("one_text", {"text": text}, asker="agent")'
+    cell = start(lab, calls)
+    press(asked(cell), "Approve")
+    expect(output(cell)).to_contain_text("two")
+    expect(button(output(cell), "Edit")).to_be_focused()
+    lab.page.keyboard.press("Shift+Tab")
+    lab.page.keyboard.press("Shift+Tab")
+    expect(button(output(cell), "Approve")).to_be_focused()
+    lab.page.keyboard.press("Enter")
+    finished(cell)
