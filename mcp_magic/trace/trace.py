@@ -225,9 +225,6 @@ class Tap:
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
 
-    def kept(self, direction: str, size: int) -> None:
-        """The trace has kept a message of `size` bytes."""
-
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
 
@@ -308,7 +305,7 @@ class Recorder:
         return entry
 
     def _settle(self, entry: Entry, moment: float) -> None:
-        """Pair an answer with its request, set their duration, mask the message and count it."""
+        """Pair an answer with its request, set their duration, and mask the message."""
         if entry.kind in ("line", "garbage"):
             text = entry.text.decode("utf-8")
             if (masked := self._masker.text(text)) != text:
@@ -328,8 +325,6 @@ class Recorder:
         kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
         if kept is not entry.text:
             entry.text, entry.whole = kept, False
-        for tap in self._taps:
-            tap.kept(entry.direction, entry.size)
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""
