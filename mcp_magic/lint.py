@@ -1,4 +1,4 @@
-"""The lint of a server's definitions: 21 codes, from unclear names to hidden text."""
+"""The lint of a server's definitions, from unclear names to hidden text."""
 
 from __future__ import annotations
 
