@@ -9,8 +9,6 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
-from mcp_magic._text import duration
-
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
 
@@ -66,9 +64,6 @@ class Series:
         self.buckets[bisect_left(BUCKETS, seconds)] += 1
         if error:
             self.errors[error] = self.errors.get(error, 0) + 1
-
-    def __repr__(self) -> str:
-        return f"<Series: {self.calls} calls, {self.failed} failed, {duration(self.seconds)}>"
 
 
 class Metrics(Mapping[tuple[str, str], Series]):
@@ -158,9 +153,6 @@ class Metrics(Mapping[tuple[str, str], Series]):
 
     def __len__(self) -> int:
         return len(self._series)
-
-    def __repr__(self) -> str:
-        return f"<Metrics: {self.calls} calls of {len(self)} tools, {sum(self.errors.values())} failed>"
 
 
 def _sample(name: str, labels: dict[str, str], value: float) -> str:
