@@ -311,7 +311,7 @@ class Host:
         self.sampling = SamplingSettings()
         self.protocols: list[Spec] = []
         self.trace = Trace()
-        self.metrics = Metrics(self.trace.settle)
+        self.metrics = Metrics()
         self.reports = Reports()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
@@ -530,7 +530,7 @@ class Host:
             reports=self.reports,
             trace=self.trace,
             metrics=self.metrics,
-            taps=lambda name, spec: (*span_taps(name, spec), self.metrics.tap(name)),
+            taps=span_taps,
             open_transport=open_transport,
             host=self,
         )

@@ -223,7 +223,7 @@ State = Literal["running", "done", "failed", "timed out", "cancelled", "interrup
 
 WAIT_SECONDS = 1.0  # seconds after which something that waits is shown although it reports nothing, and again each time
 
-LOOK_SECONDS = 0.25  # seconds between two looks at what waits
+LOOK_SECONDS = 0.1  # seconds between two looks at what waits
 
 KEPT_MESSAGES = 50
 """Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""

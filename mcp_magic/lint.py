@@ -1,10 +1,9 @@
-"""The lint of a server's definitions: 24 codes, from unclear names to hidden text."""
+"""The lint of a server's definitions, from unclear names to hidden text."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import re
 import textwrap
 import unicodedata
@@ -296,7 +295,6 @@ def suspicions(text: str) -> list[tuple[str, str]]:
 # Descriptions and texts: missing, too long, hidden, or meant for the model alone.
 
 CHARACTERS_A_TOKEN = 4  # rule of thumb of the providers; JSON may need a few more tokens
-MANY_TOKENS = 2000  # tokens from which a definition counts as large; a model reads it at each turn
 LONG_DESCRIPTION = 4000  # characters from which a description counts as long
 
 
@@ -368,7 +366,7 @@ def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
             yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "give each a name of its own")
 
 
-# URIs, URI templates and MIME types.
+# URIs and URI templates.
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NOT_IN_URI = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
@@ -376,7 +374,6 @@ _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]
 _TEMPLATE = re.compile(
     rf"(?:[^\x00-\x20\"<>\\^`{{|}}%\x7f]|%[0-9A-Fa-f]{{2}}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 )
-_MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[^\s;\"]+|\"[^\"]*\"))*")
 
 
 def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
@@ -395,13 +392,6 @@ def template_problem(template: str) -> str:
     """Return what is wrong with a URI template, or "" if it is valid."""
     rest = _TEMPLATE.sub("", template, count=1)
     return f"{rest[:60]!r} cannot be read" if rest else ""
-
-
-def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
-    """Yield a finding if a MIME type is not valid (RFC 6838)."""
-    if mime_type is not None and not _MIME.fullmatch(mime_type):
-        what = f"{mime_type[:80]!r} is not a MIME type"
-        yield Finding("mime-invalid", WARNING, owner, what, "for example text/plain or application/json")
 
 
 # All texts of a definition, and the parts of a schema, each with its place.
@@ -491,12 +481,6 @@ def texts(value: Any) -> Iterator[str]:
 MAX_EXPANDED = 300
 """Most schemas, references followed, against which a default is checked; hostile references double them each time."""
 
-_BOUNDS = (
-    ("minimum", "maximum"),
-    ("minLength", "maxLength"),
-    ("minItems", "maxItems"),
-    ("minProperties", "maxProperties"),
-)
 _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,)}
 
 
@@ -523,7 +507,6 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if not branch:  # a branch may require what another part defines
             yield from _required(node, here)
         yield from _patterns(node, here)
-        yield from _impossible(node, here)
         if checker is not None:
             yield from _values(node, resolver, checker, here)
     if count >= MAX_NODES:
@@ -607,17 +590,6 @@ def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
             yield Finding("schema-pattern", WARNING, here, what, "write a small regular expression of ECMA 262")
 
 
-def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
-    for low, high in _BOUNDS:
-        least, most = node.get(low), node.get(high)
-        if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
-            what = f"nothing fits: {low} {least} is more than {high} {most}"
-            yield Finding("schema-impossible", WARNING, here, what, "swap or fix the bounds")
-    choices = node.get("enum")
-    if isinstance(choices, list) and not choices:
-        yield Finding("schema-impossible", WARNING, here, "nothing fits: the enum is empty", "name what is allowed")
-
-
 def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, here: str) -> Iterator[Finding]:
     """Yield defaults and examples that do not fit their own schema."""
     given = [("default", node["default"])] if "default" in node else []
@@ -699,11 +671,6 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
         yield from _text_findings(
             (place(owner, where, kind), text) for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS)
         )
-    definition = (tool.name, tool.description, tool.input_schema)
-    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
-    if tokens > MANY_TOKENS:
-        what = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
-        yield Finding("definition-large", NOTE, owner, what, "fewer arguments, shorter texts")
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -758,7 +725,6 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
     uri = str(resource.uri)
     owner = f"resource {uri[:120]}"
     yield from _uri_findings(uri, owner)
-    yield from _mime_findings(resource.mime_type, owner)
     yield from _text_findings([(owner, uri)])
     yield from _common(resource, owner)
 
@@ -767,7 +733,6 @@ def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
         yield Finding("template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 has it")
-    yield from _mime_findings(template.mime_type, owner)
     yield from _common(template, owner)
 
 

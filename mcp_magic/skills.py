@@ -41,21 +41,14 @@ class SkillFile:
 
 @dataclass(frozen=True)
 class Skill:
-    """The entry of a skill. Server and URI together identify it, because two servers may use the same URI.
-
-    Attributes:
-        server: The name of the server.
-        uri: The URI of its `SKILL.md`.
-        front_matter: Its front matter as the server gives it: `name`, `description` and the author's own fields.
-        files: All its files; empty if the server generates them when they are read.
-        problem: Why it cannot be loaded, or "".
-    """
+    """The entry of a skill. Server and URI together identify it, because two servers may use the same URI."""
 
     server: str
-    uri: str
+    uri: str  # of its `SKILL.md`
+    # as the server gives it: `name`, `description` and the author's own
     front_matter: Mapping[str, Any] = field(default_factory=dict)
-    files: tuple[SkillFile, ...] = ()
-    problem: str = ""
+    files: tuple[SkillFile, ...] = ()  # all its files; empty if the server generates them when they are read
+    problem: str = ""  # why it cannot be loaded, or ""
 
     @property
     def name(self) -> str:
@@ -223,11 +216,7 @@ class Skills:
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
 
     async def list(self) -> list[Skill]:
-        """Return the entries of all skills that the server lists; it may have others.
-
-        Raises:
-            NotOfferedError: The server publishes no skills.
-        """
+        """Return the entries of all listed skills; NotOfferedError if the server publishes no skills."""
         found: list[Skill] = []
         cursor: Any = None
         for _ in range(MAX_PAGES):
@@ -242,12 +231,7 @@ class Skills:
         raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
 
     async def get(self, uri: str) -> Skill:
-        """Return the entry of a skill, listed or not.
-
-        Raises:
-            NotOfferedError: The server publishes no skills.
-            ProtocolError: The server has no such skill.
-        """
+        """Return the entry of a skill, listed or not; ProtocolError if the server has no such skill."""
         answer = await self._ask("skills/get", {"uri": uri})
         skill = read_entry(self._connection.name, answer.get("skill"))
         if skill.uri != uri:
@@ -255,14 +239,7 @@ class Skills:
         return skill
 
     async def load(self, skill: Skill | str) -> LoadedSkill:
-        """Fetch the `SKILL.md` of a skill, and no other file.
-
-        Args:
-            skill: The entry of the skill, or its URI.
-
-        Raises:
-            VerificationError: The entry is not valid, or the file does not match it.
-        """
+        """Fetch the `SKILL.md` of a skill or a URI; VerificationError if the file is not the listed one."""
         entry = await self.get(skill) if isinstance(skill, str) else skill
         if entry.problem:
             raise VerificationError(f"{entry.server}: the skill {entry.uri} is not loaded: {entry.problem}")
@@ -290,14 +267,7 @@ class Skills:
 
 
 class LoadedSkill:
-    """A skill whose `SKILL.md` matches its entry.
-
-    Attributes:
-        skill: The entry that all its files are checked against.
-        result: The result of reading `SKILL.md`.
-        text: The full text of `SKILL.md`.
-        instructions: The text after the front matter, which is unverified text of the server.
-    """
+    """A skill whose `SKILL.md` matches its entry; `instructions` is unverified text of the server."""
 
     def __init__(self, skill: Skill, connection: SkillServer) -> None:
         self.skill = skill
@@ -310,13 +280,9 @@ class LoadedSkill:
         return f"<LoadedSkill {self.skill.name!r} of {self.skill.server}: {len(self.text)} characters>"
 
     async def read(self, path: str) -> ResourceResult:
-        """Read a file of the skill from its server.
+        """Read a file by its URI, or its path below the directory of `SKILL.md`.
 
-        Args:
-            path: The URI of the file, or its path below the directory of `SKILL.md`.
-
-        Raises:
-            VerificationError: The skill has no such file (then nothing is fetched), or the file is not as in the entry.
+        Raises VerificationError if the skill has no such file (then nothing is fetched), or it is not as in the entry.
         """
         uri = path if urlsplit(path).scheme else _resolved(self.skill.root, path)
         known = {file.uri: file for file in self.skill.files}

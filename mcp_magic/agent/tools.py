@@ -54,7 +54,7 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
 
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
     `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
-    become `{}` or are left out.
+    become `{}`; the description counts the properties and choices that are left out.
     """
     cleaned = _schema(schema, _Level(0, Budget()))
     followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
@@ -80,7 +80,7 @@ def _schema(schema: Any, level: _Level) -> Schema:
         known = value if check is None else check(value, inner)
         if known is not _NOT_VALID:
             kept[key] = known
-    _loosen(schema, kept)
+    _tell_cut(schema, kept)
     types = kept.get("type", ())
     if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
         kept["items"] = {}  # OpenAI: "array schema missing items"
@@ -104,13 +104,20 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return modern
 
 
-def _loosen(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Forbid no names, and require none, that only a part that was left out describes."""
-    names, properties = schema.get("patternProperties"), schema.get("properties")
+def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Count the choices and properties that were left out, and forbid or require none that only these describe."""
+    names, properties, choices = (schema.get(key) for key in ("patternProperties", "properties", "enum"))
+    notes = []
     if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
         kept.pop("additionalProperties", None)
+    if isinstance(choices, list) and choices and "enum" not in kept:
+        shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
+        notes.append(f"(one of {len(choices):,} values, such as {shown[:200]})")
     if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
         kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
+        notes.append(f"({len(properties) - len(kept['properties']):,} more properties are not listed)")
+    if notes:
+        kept["description"] = " ".join([kept.get("description", ""), *notes]).strip()
 
 
 def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:

@@ -578,11 +578,7 @@ class OAuthClient:
         await self._kept.save(client=_dumped(client))
 
     async def _ask_to_register(self, url: str) -> None:
-        """Ask the user once before this program registers anywhere; the question names all hosts of the log-in.
-
-        Raises:
-            AuthorizationError: The user says no, or no user can be asked.
-        """
+        """Ask the user once before this program registers anywhere; AuthorizationError unless the answer is yes."""
         metadata, parties = self._state.oauth_metadata, self.parties
         page = str(metadata.authorization_endpoint) if metadata is not None else url
         token = str(metadata.token_endpoint) if metadata is not None else url
@@ -913,11 +909,7 @@ NONCE = "DPoP-Nonce"
 
 
 class _Prover:
-    """Signs proofs with its own key, and remembers the nonces that servers ask for.
-
-    Args:
-        pem: The private key (PEM, P-256); None creates one.
-    """
+    """Signs proofs with its own key (PEM, P-256; a new one by default), and remembers the nonces of servers."""
 
     def __init__(self, pem: str | None = None) -> None:
         from cryptography.hazmat.primitives.asymmetric import ec

@@ -126,12 +126,7 @@ class FileStore:
 
 
 class KeyringStore:
-    """Keeps records in the system's keyring, or in another store if the keyring refuses them.
-
-    Args:
-        backend: A `keyring` backend.
-        otherwise: Keeps what the keyring refuses: a keyring may be locked, and that of Windows takes 2,560 bytes.
-    """
+    """Keeps records in the system's keyring, or in another store: it may be locked; Windows' takes 2,560 bytes."""
 
     def __init__(self, backend: Any, otherwise: Store) -> None:
         self._backend = backend
@@ -160,11 +155,7 @@ class KeyringStore:
 
 
 def make_store(where: str = "auto", folder: Path | None = None) -> Store:
-    """Return the store for the setting `MCPMagics.tokens`: `"auto"` is a reliable keyring, else a file in the folder.
-
-    Raises:
-        MissingDependencyError: The setting is `"keyring"`, and none is available.
-    """
+    """Return the store for the setting `MCPMagics.tokens`; MissingDependencyError if it names a missing keyring."""
     if where == "memory":
         return MemoryStore()
     files = FileStore(folder)

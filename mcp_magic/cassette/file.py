@@ -75,11 +75,7 @@ class CassetteFile:
         self._unlock: weakref.finalize[Any, Any] | None = None
 
     def read(self) -> list[dict[str, Any]]:
-        """Return its lines after the header, unpacked.
-
-        Raises:
-            CassetteError: It cannot be read, is no cassette, has a newer format, or would fill the memory.
-        """
+        """Return its lines after the header, unpacked; CassetteError if they are wrong or would fill the memory."""
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
         self.begun = True

@@ -170,11 +170,7 @@ def _how_to_use(path: Path, directory: Path | None) -> str:
             return f"For the servers of a config file: %mcp connect --config {as_command([name])}"
         case ".toml":
             return f"For a declaration: %mcp up {as_command([name])}"
-        case ".ts" | ".mts":
-            return f"Run it as a command: %mcp connect -- {as_command(['npx', 'tsx', name])}"
     program = as_command([name if os.path.dirname(name) else f"{os.curdir}{os.sep}{name}"])  # noqa: PTH120
-    if not os.access(path, os.X_OK):
-        return f"Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- {program}"
     return f"Run it as a command: %mcp connect -- {program}"
 
 

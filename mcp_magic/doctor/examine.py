@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import shutil
-import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -58,11 +57,6 @@ if TYPE_CHECKING:
 
 # The step resolve: what a target means, and where that is written.
 
-VERSION_SECONDS = 5.0
-
-_TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno", "bun", "bunx", "docker", "podman")
-"""Programs known to print only their version when they are called with `--version`."""
-
 
 def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
     """Return the spec and the session name that a target means; raise an MCPMagicError if it means nothing."""
@@ -87,7 +81,7 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
         raise step.stop(first, " ".join(rest.split())) from None
     step.ok(_meaning(target, spec, found))
     if isinstance(spec, StdioSpec):
-        await _command(spec, step)
+        _find_command(spec, step)
     if isinstance(spec, UrlSpec):
         host, port = host_and_port(spec)
         path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
@@ -108,8 +102,8 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
     return what
 
 
-async def _command(spec: StdioSpec, step: Step) -> None:
-    """Find the program, its folder and its version."""
+def _find_command(spec: StdioSpec, step: Step) -> None:
+    """Find the program and its folder."""
     if IN_BROWSER:
         what = "this Python runs in a browser and starts no programs"
         raise step.stop(what, "connect to a URL or to a server in this kernel")
@@ -119,23 +113,7 @@ async def _command(spec: StdioSpec, step: Step) -> None:
     if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
         refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         raise step.stop(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
-    version = await asyncio.to_thread(_version, program)
-    named = program if program == spec.command else f"{spec.command} is {program}"
-    step.ok(f"{named}, {version}" if version else named)
-
-
-def _version(program: str) -> str:
-    """Return the version that a known program prints, or "" if it is not known or prints nothing in time."""
-    if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
-        return ""
-    nothing = subprocess.DEVNULL
-    try:
-        printed = subprocess.check_output(
-            [program, "--version"], stdin=nothing, stderr=nothing, timeout=VERSION_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return " ".join(printed.decode("utf-8", "replace").split())[:80]
+    step.ok(program if program == spec.command else f"{spec.command} is {program}")
 
 
 # One examination: the steps in their order, their dependencies, and the cleanup.

@@ -89,13 +89,7 @@ class Step:
 
 
 class DoctorReport:
-    """The result of an examination.
-
-    Attributes:
-        target: A description of the target.
-        steps: The steps, in order.
-        findings: The problems in the definitions, or None if that step was not reached.
-    """
+    """The result of an examination; `findings` are problems in the definitions, None if that step was not reached."""
 
     def __init__(self, target: str, steps: Sequence[Step], findings: Findings | None = None) -> None:
         self.target = target

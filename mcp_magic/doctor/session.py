@@ -274,7 +274,7 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
     """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
     announced = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
-    step.ok(f"announced: {listed(_words(announced), 12)}" if announced else "it announces nothing")
+    step.ok(f"announced: {listed(announced, 12)}" if announced else "it announces nothing")
     for offer in offers.values():
         method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
@@ -285,14 +285,6 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
             step.warn(f"{method} answers with {count} {offer.kind}, which are not announced", todo)
     if not any(offer.announced for offer in offers.values()) and not any(offer.items for offer in offers.values()):
         step.warn("it offers no tools, resources or prompts", "is that intended?")
-
-
-def _words(announced: dict[str, Any]) -> list[str]:
-    words = []
-    for name, options in announced.items():
-        more = [key for key, value in options.items() if value] if isinstance(options, dict) else []
-        words.append(f"{name} ({', '.join(more)})" if more else name)
-    return words
 
 
 def judge_lists(offers: dict[str, Offer], step: Step) -> None:

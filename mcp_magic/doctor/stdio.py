@@ -179,7 +179,6 @@ class ServerProcess:
         self.errlog = ErrorLog()
         self._process: asyncio.subprocess.Process | None = None
         self.garbage: list[str] = []
-        self.echoes = False
 
     @property
     def pid(self) -> int:
@@ -259,7 +258,6 @@ class ServerProcess:
         while line := await self._process.stdout.readline():
             if (found := is_message(line, number)) is not None:
                 return found
-            self.echoes = self.echoes or "server/discover" in str((is_message(line) or {}).get("method"))
             if line.strip() and is_message(line) is None and len(self.garbage) < GARBAGE_LINES:
                 self.garbage.append(self._spec.masked(line.decode("utf-8", "replace").strip())[:200])
         return None
@@ -427,8 +425,6 @@ def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
 
 def _silent(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     waited = f"{spec.timeout:g} s"
-    if server.echoes:
-        return step.stop("it echoes its input", "this is not an MCP server (a shell, cat, a terminal?)")
     if server.garbage:
         what = f"it answers neither server/discover nor initialize in {waited}"
         return step.stop(what, "is this command an MCP server?")

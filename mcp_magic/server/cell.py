@@ -287,11 +287,7 @@ def make_server(
     source: str = "",
     instructions: str | None = None,
 ) -> CellServer:
-    """Return a server with the given functions, which become tools unless a decorator makes them something else.
-
-    Raises:
-        CommandError: A function cannot be offered; the message says why.
-    """
+    """Return a server with the functions, as tools if no decorator says otherwise; CommandError names a wrong one."""
     server = CellServer(name, source, instructions)
     marked = {id(function): options for function, options in marks.tools}
     elsewhere = {id(function) for function, _ in [*marks.resources, *marks.prompts]}

@@ -139,10 +139,7 @@ class Logs:
         self.level = level
 
     async def begin(self, client: Client) -> None:
-        """Set up a new session: each request asks for logs, and each call for progress.
-
-        If the server refuses the user's level, the session is used all the same.
-        """
+        """Let each request of a new session ask for logs, and each call for progress; log a level that is refused."""
         attend(client.session, self._calls, self)
         if self.level is None:
             return
@@ -153,12 +150,9 @@ class Logs:
 
 
 async def request_level(client: Client, level: str) -> bool:
-    """Set the log level of a handshake session; in a 2026-07-28 session each request names it.
+    """Set the log level of a handshake session; in a 2026-07-28 session each request names it. Raises MCPError.
 
     Returns whether the server announces logging; if not, nothing is sent.
-
-    Raises:
-        MCPError: The server refuses.
     """
     logs = client.server_capabilities.logging is not None
     if client.session.discover_result is None and logs:

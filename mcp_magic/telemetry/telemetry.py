@@ -30,7 +30,10 @@ _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 
 
 def check(to: Any) -> None:
-    """Raise unless spans can be exported to "" (nowhere), a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry."""
+    """Check that spans can be exported to "" (nowhere), a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
+
+    Raises ConfigError if it is none of these, MissingDependencyError if a package is not installed.
+    """
     if to == "":
         return
     if isinstance(to, str) and to not in TARGETS:
@@ -59,7 +62,10 @@ class Telemetry:
         self._exporter: CleanExporter | None = None
 
     def export(self, to: Any) -> None:
-        """Export spans to a target (see `check`) from now on; pending spans go to the old target first."""
+        """Export spans to a target, as in `check`, from now on. Pending spans go to the old target first.
+
+        `"otlp"` is OTLP over HTTP, configured by the variables `OTEL_EXPORTER_OTLP_*` (default: `http://localhost:4318`).
+        """
         if to is self.to or (isinstance(to, str) and to == self.to):
             return
         check(to)

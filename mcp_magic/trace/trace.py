@@ -112,16 +112,15 @@ class Trace:
             self.settle()
         elif self._timer is None:
             try:
-                self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self._is_time)
+                self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self.settle)
             except RuntimeError:  # no loop would come back to it
                 self.settle()
 
-    def _is_time(self) -> None:
-        self._timer = None
-        self.settle()
-
     def settle(self) -> None:
         """Number and mask the new messages, and drop the oldest beyond the limits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         fresh, self._fresh = self._fresh, []
         for entry, moment, settle in fresh:
             self._number = entry.number = self._number + 1
@@ -226,9 +225,6 @@ class Tap:
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
 
-    def kept(self, direction: str, size: int) -> None:
-        """The trace has kept a message of `size` bytes."""
-
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
 
@@ -309,7 +305,7 @@ class Recorder:
         return entry
 
     def _settle(self, entry: Entry, moment: float) -> None:
-        """Pair an answer with its request, set their duration, mask the message and count it."""
+        """Pair an answer with its request, set their duration, and mask the message."""
         if entry.kind in ("line", "garbage"):
             text = entry.text.decode("utf-8")
             if (masked := self._masker.text(text)) != text:
@@ -329,8 +325,6 @@ class Recorder:
         kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
         if kept is not entry.text:
             entry.text, entry.whole = kept, False
-        for tap in self._taps:
-            tap.kept(entry.direction, entry.size)
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""

@@ -318,13 +318,12 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ),
         (
             "s.ts",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- npx tsx s.ts",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.ts",
         ),
         ("./s.sh", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
         (
             "./a b/s",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). "
-            "Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- 'a b/s'",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- 'a b/s'",
         ),
     ],
 )

@@ -174,7 +174,7 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
         ),
         "exec sleep 60": ("it runs, and answers nothing in 2 s", "--timeout S waits longer"),
         "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60": ("`%mcp doctor http://127.0.0.1:8123/mcp`",),
-        "exec cat": ("it echoes its input",),
+        "exec cat": ("it runs, and answers nothing in 2 s",),
     }
     reports = await asyncio.gather(*(examine(host, ["sh", "-c", code], timeout=2) for code in says))
     for report, words in zip(reports, says.values(), strict=True):

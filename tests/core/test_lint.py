@@ -105,9 +105,9 @@ async def test_missing_and_empty_descriptions() -> None:
     assert found.what == "arguments without a description: a"
 
 
-async def test_long_descriptions_and_large_definitions_are_counted_in_tokens() -> None:
+async def test_long_descriptions_are_counted_in_tokens() -> None:
     found = await tool(description="word " * 2000)
-    assert codes(found) == ["description-long", "definition-large"]
+    assert codes(found) == ["description-long"]
     assert "about 2,500 tokens" in found[0].what
 
 
@@ -287,8 +287,6 @@ async def test_argument_names_that_models_do_not_take() -> None:
         ({**EMPTY, "properties": {"a": {"type": "integer", "default": "x"}}}, "schema-default", "the default"),
         ({**EMPTY, "properties": {"a": {"type": "integer", "examples": [1, "x"]}}}, "schema-default", "the example"),
         ({**EMPTY, "properties": {"a": {"enum": ["x"], "default": "y"}}}, "schema-default", "does not fit"),
-        ({**EMPTY, "properties": {"a": {"minimum": 5, "maximum": 1}}}, "schema-impossible", "nothing fits"),
-        ({**EMPTY, "properties": {"a": {"enum": []}}}, "schema-impossible", "the enum is empty"),
         ({**EMPTY, "anyOf": [{"required": ["a"]}]}, "schema-root-choice", "OpenAI and Anthropic refuse"),
     ],
 )
@@ -396,10 +394,9 @@ async def test_prompts_have_descriptions_and_arguments_of_their_own() -> None:
         ("no-scheme", "text/plain", "uri-invalid"),
         ("file:///a b", None, "uri-invalid"),
         ("file:///a%zz", None, "uri-invalid"),
-        ("file:///a", "plain text", "mime-invalid"),
     ],
 )
-async def test_resources_have_valid_uris_and_types(uri: str, mime: str | None, code: str) -> None:
+async def test_resources_have_valid_uris(uri: str, mime: str | None, code: str) -> None:
     assert codes(await lint(resources=[Resource(uri=uri, name="r", mime_type=mime)])) == [code]
 
 

@@ -49,7 +49,8 @@ class Watching:
 
         def changed() -> None:
             self.changes += 1
-            self.seen.append(report.state)
+            if report in self.reports:
+                self.seen.append(report.state)
 
         return changed
 

