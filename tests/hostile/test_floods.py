@@ -240,9 +240,9 @@ def test_a_call_that_asks_too_much_ends_with_its_result(notebook: Frontend) -> N
     cell = notebook.start("r = %mcp call flood:ask count=300\nr.text")
     for _ in range(2):
         notebook.read_until(lambda: len(notebook._named("Cancel", cell)) == 1, what="a panel")
-        panel = cell.live[0]
+        [cancel] = notebook._named("Cancel", cell)
         notebook.click("Cancel", cell=cell)
-        notebook.read_until(lambda panel=panel: panel not in notebook.models, what="the panel is closed")
+        notebook.read_until(lambda cancel=cancel: cancel not in notebook.models, what="the card is closed")
     notebook.finish(cell, 60)
 
     assert len(cell.lines) == 3
