@@ -118,18 +118,17 @@ class Runner:
 
     def cancel(self) -> None:
         """Cancel the running request, and notify the server."""
-        if self._work is not None and self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._work.cancel)
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._cancel)  # after a start that was scheduled before
 
     async def run(self, work: Work, done: Callable[[], None]) -> None:
         """Start a request and wait for its end. Cancelling this cancels the request."""
         self._start(work, done)
         assert self._task is not None
-        assert self._work is not None
         try:
             await asyncio.shield(self._task)
         except asyncio.CancelledError:
-            self._work.cancel()
+            self._cancel()
             await asyncio.wait({self._task})
             raise
 
@@ -142,6 +141,10 @@ class Runner:
         self.output.outputs = ()
         self._work = asyncio.ensure_future(work(self._on_progress))  # now, because Cancel may be clicked next
         self._task = asyncio.get_running_loop().create_task(self._run(self._work, done))
+
+    def _cancel(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
 
     async def _run(self, work: asyncio.Future[Any], done: Callable[[], None]) -> None:
         started = time.perf_counter()
