@@ -16,17 +16,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.config import get_stream_writer
+from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
-from mcp_magic.agent.models import agent_span, in_turn
+from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
+from mcp_magic.agent.models import agent_span, bind_tools, in_turn
+from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
+from mcp_magic.agent.program import (
+    CODE_SYSTEM,
+    KERNEL_NOTE,
+    RUN_PROGRAM,
+    SANDBOX_NOTE,
+    CallFailedError,
+    Program,
+    check,
+    require_monty,
+    run_program,
+    state_of,
+    told,
+)
 from mcp_magic.agent.run import AgentRun
-from mcp_magic.agent.tools import Registry
+from mcp_magic.agent.tools import WITHOUT_TOOLS, Registry
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_stop, is_turn
 from mcp_magic.consent.consent import PERSON, Decision
@@ -37,18 +51,21 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
-from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
+from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
 
     from mcp_magic._host import Host
+    from mcp_magic.agent.modules import Function, Module
+    from mcp_magic.agent.program import Programs, State
     from mcp_magic.agent.tools import Offer
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
@@ -79,12 +96,13 @@ class RunContext:
     asker: str = "agent"
     done: dict[str, ToolMessage] = field(default_factory=dict)
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
+    programs: list[Program] = field(default_factory=list)
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
-    def plan(self, turn: Any, offers: Mapping[str, Offer]) -> list[PlannedCall]:
+    def plan(self, turn: Any, offers: Mapping[str, Offer], programs: Programs | None = None) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
         if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
-            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run))
+            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, programs))
         return self._plan[2]
 
 
@@ -134,6 +152,7 @@ class _Nodes:
     max_turns: int
     limit: int
     timeout: float | None
+    programs: Programs | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -145,14 +164,24 @@ class _Nodes:
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
-            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
+            answer = await in_turn(self.model, lambda: take_turn(self._bound(), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
 
+    def _bound(self) -> Runnable[Any, Any]:
+        """Return the model with its tools."""
+        if self.programs is None or not self.registry.offers:
+            return self.registry.bind(self.model)
+        return bind_tools(self.model, [self.programs.function], instead=WITHOUT_TOOLS)
+
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
-        system = [self.system or SYSTEM]
+        system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
+        if self.programs is not None and self.registry.offers:
+            requests = [message.text for message in messages if message.type == "human"]
+            known = interface(self._modules(_state(self.registry.host, messages)), requests[-1] if requests else "")
+            system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         for connection in {offer.connection.name: offer.connection for offer in self.registry.offers.values()}.values():
             if connection.instructions:
                 instructions = connection.instructions[:INSTRUCTIONS_LIMIT]
@@ -176,12 +205,13 @@ class _Nodes:
             return END
         if turns_taken(messages) >= self.max_turns:
             return "stop"
-        calls = _context().plan(messages[-1], self.registry.offers)
-        return "approve" if any(map(self._is_asked, calls)) else "act"
+        calls = _context().plan(messages[-1], self.registry.offers, self.programs)
+        return "approve" if any(map(self.is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
 
-    def _is_asked(self, planned: PlannedCall) -> bool:
+    def is_asked(self, planned: PlannedCall) -> bool:
+        """Whether the user has to decide about a call."""
         request = planned.request
         return request is not None and self.registry.host.consent.verdict(request, self.policy) == "ask"
 
@@ -189,30 +219,40 @@ class _Nodes:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
-        calls = run.plan(turn, offers)
+        calls = run.plan(turn, offers, self.programs)
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
+        for planned in calls:
+            if planned.program is not None and planned.request is not None:
+                state_ = _state(self.registry.host, state["messages"])
+                code = str(planned.arguments["code"])
+                planned.problem = await check(code, self._modules(state_), state_, planned.program)
+                planned.request = None if planned.problem else planned.request
         approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
         write = get_stream_writer()
         for planned in calls:
-            write(self._announced(planned, turns_taken(state["messages"])))
+            write(self.announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
-        await asyncio.gather(*(self._decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        await asyncio.gather(*(self.decide(planned, approver_of and approver_of(planned)) for planned in calls))
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
-    def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
+    def announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
+        """Return the event of a call that waits for a decision."""
         server, _, tool = self.registry.person_name(planned.name).rpartition(":")
         event = {"kind": "call", "id": planned.id, "turn": turn, "server": server, "tool": tool}
         event |= {"arguments": planned.arguments, "definition": None, "trusted": False}
+        if planned.program is not None:
+            event["definition"] = planned.program.tool
         if planned.offer is not None:
             connection, definition = planned.offer.connection, planned.offer.tool
             event |= {"server": connection.name, "tool": definition.name, "definition": definition}
             event["trusted"] = connection.spec.trust
         return event
 
-    async def _decide(self, planned: PlannedCall, approver: Approver | None) -> None:
+    async def decide(self, planned: PlannedCall, approver: Approver | None) -> None:
+        """Decide about a call, which then knows the decision."""
         if planned.request is None:
             planned.approval = {"problem": planned.problem, "of": planned.of}
             return
@@ -228,7 +268,7 @@ class _Nodes:
         Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
         each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
-        asked = [planned for planned in calls if self._is_asked(planned)]
+        asked = [planned for planned in calls if self.is_asked(planned)]
         if not asked:
             return None
         known = self.registry.host.consent.definitions
@@ -255,27 +295,30 @@ class _Nodes:
 
         return approver_of
 
-    # The node "act", which makes the approved calls of a turn at the same time, and the node "stop".
+    # The node "act", which makes the approved calls of a turn at the same time.
 
     async def act(self, state: AgentState) -> dict[str, Any]:
         """Make the calls of the last turn; return their answers in the order of the calls."""
         offers = self.registry.offers or await self.registry.refresh()
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
-        calls = run.plan(turn, offers)
+        calls = run.plan(turn, offers, self.programs)
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
 
         async def make(planned: PlannedCall) -> ToolMessage:
-            message = await self._answer(planned, approvals[planned.id], run, write)
+            if planned.program is not None:
+                message = await self._run_program(planned, approvals[planned.id], run, state["messages"])
+            else:
+                message = await self.answer(planned, approvals[planned.id], run, write)
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
         return {"messages": await _together([make(planned) for planned in calls]), "approvals": {}}
 
-    async def _answer(
+    async def answer(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, write: Callable[[Any], None]
     ) -> ToolMessage:
         """Return the message that answers a call, whatever its outcome."""
@@ -320,6 +363,55 @@ class _Nodes:
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
         return _message(planned, content, artifact, failed=failed)
 
+    # Programs of the model, whose calls are decided, made and shown like those of a turn.
+
+    def _modules(self, state: State) -> dict[str, Module]:
+        """Return the servers as the programs of a thread know them."""
+        modules = modules_of(
+            ((offer.connection, offer.tool) for offer in self.registry.offers.values()), before=state.modules
+        )
+        state.modules.update({module.server: module.name for module in modules.values()})
+        return modules
+
+    async def _run_program(
+        self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, messages: list[Any]
+    ) -> ToolMessage:
+        """Run a program, and return the message that answers its call."""
+        programs = planned.program
+        assert programs is not None
+        if "problem" in approval or not json_equal(approval["of"], planned.of):
+            problem = str(approval.get("problem", OTHER_CALL))
+            run.programs.append(Program(str(planned.arguments.get("code", "")), problem=problem))
+            return _message(planned, problem, None)
+        decision = planned.restore(approval, programs.tool.input_schema)
+        arguments = {"arguments": approval["arguments"], "approval": approval_of(decision, planned.arguments)}
+        artifact = artifact_of("", RUN_PROGRAM) | arguments
+        if not decision.approved:
+            by = "the user" if decision.by == PERSON else decision.by
+            denied = sentence(f"the program was not run; denied by {by}", decision.reason)
+            return _message(planned, f"{denied} Do not try the same again.", artifact)
+        inner = _InnerCalls(self, planned, run, turns_taken(messages))
+        state = _state(self.registry.host, messages)
+        modules, code = self._modules(state), str(approval["arguments"]["code"])
+        lost = state.heap is None and programs.namespace is None and _ran_before(messages)
+        if planned.edited and (problem := await check(code, modules, state, programs)):
+            program = Program(code, problem=problem)
+        else:
+            with InFlightRequest("program running", reports=self.registry.host.reports, button="Stop"):
+                program = await run_program(code, modules, state, programs, inner.call)
+        run.programs.append(program)
+        content = told(program, programs.characters)
+        if lost:
+            content = f"[the variables of earlier programs are gone: they end with the kernel]\n{content}"
+        if planned.edited:
+            content = f"[the user changed the program to]\n{code}\n[end of the program]\n{content}"
+        used = {name: modules[name].server for name in imported_modules(parse(code)) if name in modules}
+        artifact |= {"seconds": round(program.seconds, 4), "is_error": bool(program.problem)}
+        artifact |= {"calls": inner.done, "modules": used}
+        return _message(planned, content, artifact, failed=bool(program.problem))
+
+    # The node "stop".
+
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Refuse the calls of the last turn after `max_turns` turns, and end with the results so far."""
         turns = counted(self.max_turns, "turns")
@@ -342,6 +434,66 @@ class _Nodes:
         return {"messages": [*refused, message]}
 
 
+class _InnerCalls:
+    """The calls of one program."""
+
+    def __init__(self, nodes: _Nodes, program: PlannedCall, run: RunContext, turn: int) -> None:
+        self.done: list[dict[str, Any]] = []  # as the program's artifact stores them
+        self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
+        self._write = get_stream_writer()
+        self._count = 0
+
+    async def call(self, function: Function, arguments: dict[str, Any]) -> Any:
+        """Return the data of a call; CallFailedError if it fails or is denied."""
+        nodes, run = self._nodes, self._run
+        self._count += 1
+        offers = {offer.person_name: offer for offer in nodes.registry.offers.values()}
+        call = {"id": f"{self._program.id}.{self._count}", "name": function.name, "args": arguments}
+        planned = plan_call(offers, call, self._program.of["turn"], run.asker, run.run)
+        self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
+        if run.before_asking is not None and nodes.is_asked(planned):
+            await run.before_asking({planned.id})
+        await nodes.decide(planned, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
+        message = await nodes.answer(planned, planned.approval, run, self._write)
+        self._write({"kind": "result", "id": planned.id, "message": message})
+        stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
+        self.done.append(stored | {"content": message.content, "artifact": message.artifact, "status": message.status})
+        if message.status == "error":
+            raise CallFailedError(message.text, denied=planned.approval.get("decision") == "deny")
+        result = result_of(message)
+        return result.text if result.data is None else result.data
+
+
+async def _beyond_an_interrupt(request: Request) -> Decision:
+    return Decision.deny(
+        "an interrupt cannot ask about the calls of a program; a rule or `approve=` decides", by="graph"
+    )
+
+
+def _state(host: Host, messages: Sequence[BaseMessage]) -> State:
+    """Return the state of a thread's programs; another thread of the same name begins with another message."""
+    thread = get_config().get("configurable", {}).get("thread_id", "")
+    return state_of(host, f"{thread} {messages[0].id if messages else ''}")
+
+
+def _ran_before(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a program ran earlier in the thread."""
+    return any(
+        isinstance(each, ToolMessage) and each.name == RUN_PROGRAM and "calls" in each.artifact for each in messages
+    )
+
+
+def cell_of(messages: Sequence[BaseMessage]) -> str:
+    """Return the programs of a thread's last request that ran, as the code of a cell; "" without any."""
+    since = max((at for at, message in enumerate(messages) if message.type == "human"), default=0)
+    codes, servers = [], {}
+    for message in messages[since:]:
+        if isinstance(message, ToolMessage) and message.name == RUN_PROGRAM and message.status == "success":
+            codes.append(str(message.artifact["arguments"]["code"]).strip())
+            servers.update(message.artifact["modules"])
+    return as_cell(codes, servers) if codes else ""
+
+
 def _complete(message: AIMessage) -> AIMessage:
     """Give a turn an id, which threads need and some models omit, and storable arguments."""
     refused: Any = {"type": "invalid_tool_call", "args": "", "error": f"arguments of more than {LEVELS} nested levels"}
@@ -359,6 +511,11 @@ def _complete(message: AIMessage) -> AIMessage:
 
 def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]:
     """Return the facts about a call that a decision needs, as JSON values."""
+    if planned.program is not None:
+        tool = planned.program.tool
+        facts = {"id": planned.id, "server": "", "tool": tool.name, "program": planned.program.where}
+        shown = {"arguments": planned.arguments, "description": tool.description or "", "annotations": {}}
+        return {**facts, **shown, "schema": tool.input_schema}
     assert planned.offer is not None
     tool = definitions.latest(planned.offer.person_name) or planned.offer.tool
     change = definitions.change(planned.offer.person_name)
@@ -434,6 +591,7 @@ def build_graph(
     store: BaseStore | None = None,
     result_limit: int = 20_000,
     timeout: float | None = None,
+    programs: Programs | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -456,7 +614,11 @@ def build_graph(
         store: LangGraph's store, passed through.
         result_limit: Characters of one result that the model gets.
         timeout: Seconds for a call, or None for no limit.
+        programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
+            functions of modules. None: it gets the tools themselves.
     """
+    if programs is not None and programs.namespace is None:
+        require_monty()
     nodes = _Nodes(
         model,
         Registry(host, servers=servers, tools=tools),
@@ -466,6 +628,7 @@ def build_graph(
         max_turns=max_turns,
         limit=result_limit,
         timeout=timeout,
+        programs=programs,
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("think", nodes.think)
@@ -527,7 +690,7 @@ async def run_agent(
     live.tell({"kind": "asked", "text": request})
     for text, level in [*([(greeting, "info")] if greeting and not before else []), *notes]:
         live.tell({"kind": "note", "text": text, "level": level})
-    result = AgentRun(request, thread, model, live.transcript)
+    result = AgentRun(request, thread, model, live.transcript, programs=run.programs)
     try:
         with agent_span(asker, model):
             await _follow(graph, asked, config, run, live)

@@ -29,6 +29,7 @@ from mcp_magic.display.arguments import (
     written,
     written_arguments,
 )
+from mcp_magic.display.code import code_part
 from mcp_magic.display.diff import diff_html, diff_text
 from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges
 from mcp_magic.display.text import one_line, shorten
@@ -56,11 +57,15 @@ ALWAYS = {"tool": "always for this tool", "arguments": "always for these argumen
 REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
 
+REFUSED_PROGRAM = "you cannot be asked here, and only you can approve a program that runs in the kernel"
+
+
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
-    name = one_line(request.name, 80)
+    name = one_line(_name(request), 80)
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
+    by_hand = request.program == "kernel"
     of_the_run = ", this [r]un" if runs else ""
     secret = hidden_arguments(request.arguments, request.definition) != request.arguments
     return Question(
@@ -77,7 +82,7 @@ def approval_question(request: Request) -> Question:
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
             Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
-            Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+            *([] if by_hand else [Choice("approve", typed="[a]lways", sends=True, asks="scope")]),
             Choice("deny", typed="[d]eny always", extra={"never": True}),
         ),
         extra=(
@@ -87,7 +92,7 @@ def approval_question(request: Request) -> Question:
                 "scope",
                 beside="approve",
                 tooltip="what Approve approves",
-                options=(("only this time", ""), *scopes),
+                options=(("only this time", ""), *([] if by_hand else scopes)),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
         ),
@@ -99,15 +104,15 @@ def approval_question(request: Request) -> Question:
             read=lambda text, arguments: read_arguments(text, arguments, request.definition),
         ),
         reveal=Reveal(
-            lambda arguments: list(long_arguments(arguments, request.definition).items()),
+            lambda arguments: [] if request.program else list(long_arguments(arguments, request.definition).items()),
             lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
             lambda arguments, seen: unseen_of(request, arguments, seen),
         ),
         outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
-        refused=REFUSED,
+        refused=REFUSED_PROGRAM if by_hand else REFUSED,
         late="Denied",
-        waits_for="approval",
-        prompt=f"Approve {in_line(request.name, 80)}? ",
+        waits_for="approval of a program" if by_hand else "approval",
+        prompt=f"Approve {in_line(_name(request), 80)}? ",
         help="y approves, n denies, e edits the arguments first, a and d always approve or deny",
     )
 
@@ -154,7 +159,13 @@ def _asker(request: Request) -> str:
     return "you" if request.asker == PERSON else one_line(request.asker, 60)
 
 
+def _name(request: Request) -> str:
+    return "the program" if request.program else request.name
+
+
 def _wants(request: Request) -> str:
+    if request.program:
+        return f"{_asker(request)} wants to run a program in {'the' if request.program == 'sandbox' else 'your'}"
     return "You are about to call" if request.asker == PERSON else f"{_asker(request)} wants to call"
 
 
@@ -193,9 +204,9 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
-    None for the user's own call, because the user typed them.
+    None for the user's own call, because the user typed them, and none of a program, which is shown whole.
     """
-    if request.asker == PERSON:
+    if request.asker == PERSON or request.program:
         return []
     hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if len(written(part.value)) > MAX_VALUE]
     long = long_arguments(arguments, request.definition).items()
@@ -204,7 +215,7 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
 
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
-    name, badges = in_line(request.name, MAX_NAME), _badges(request)
+    name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
     plain = [f"{_wants(request)} {name} {' '.join(map(str, badges))}"]
     html = [tag("p", joined([_wants(request), " ", tag("b", name), " ", joined(badges, " ")]))]
     if request.change is not None or request.outdated:
@@ -214,6 +225,12 @@ def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     if description := _description(request):
         plain += [f"  {line}" for line in description.splitlines()]
         html.append(tag("div", description, style="white-space:pre-wrap"))
+    if request.program:
+        code = code_part(str(arguments.get("code", "")))
+        plain += [f"    {line}".rstrip() for line in code.plain.split("\n")]
+        legend = LEGEND if "⟨" in code.plain else ""
+        plain += [f"  {legend}"] if legend else []
+        return Part("\n".join(plain), Markup(page([joined([*html, code.html, note(legend)])])))
     rows = list(_rows(request, arguments))
     for argument, value, mark in rows:
         text = value.replace("\n", "\n      ")
