@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, listed
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.map.run import MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
@@ -667,6 +670,68 @@ class Host:
         """Call a tool by `"server:tool"`; see `Connection.call`."""
         connection, definition = await self.resolve(tool)
         return await connection.call(definition.name, arguments, **named)
+
+    async def map(
+        self,
+        tool: str,
+        rows: Any,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        limit: int | None = None,
+        concurrency: int | None = None,
+        rate: str | float | None = None,
+        sessions: int = 1,
+        timeout: float | None = None,
+        journal: str | Path | None = None,
+        repeat_unknown: bool = False,
+        skip_invalid: bool = False,
+        keep: bool = True,
+        explode: bool = False,
+        **named: Any,
+    ) -> MapRun:
+        """Call a tool for each row of a table: `run = await host.map("weather:forecast", df, location=col("city"))`.
+
+        Args:
+            tool: `"server:tool"`.
+            rows: A DataFrame (pandas or Polars), an iterable of dicts, or a CSV, JSON Lines or Parquet file.
+            arguments: Arguments by name: a value for all rows, `col(NAME)`, or a function of the row. Without any, the
+                columns that are named like parameters are passed.
+            limit: Only the first rows.
+            concurrency: Most calls in flight.
+            rate: Most calls a second, or text such as `"100/min"`.
+            sessions: Sessions to the server, opened for the time of the map.
+            timeout: Seconds that a call may take; None for no limit.
+            journal: A file that keeps each answer, so that the same map later calls only what is missing.
+            repeat_unknown: Whether to call again what was under way when an earlier kernel died.
+            skip_invalid: Whether to leave out rows that do not fit the schema.
+            keep: Whether the answers stay in memory.
+            explode: Whether an answer of several rows becomes several rows of `.df`.
+            **named: Further arguments.
+
+        Raises:
+            ArgumentsError: Rows do not fit the schema; nothing was sent.
+            ConfigError: The journal cannot be used; nothing was sent.
+            DeniedError: All calls were denied; nothing was sent.
+        """
+        from mcp_magic.map.pace import read_rate
+        from mcp_magic.map.rows import per_row
+        from mcp_magic.map.run import CONCURRENCY, MapOptions, Step, map_steps
+
+        connection, definition = await self.resolve(tool)
+        step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
+        options = MapOptions(
+            concurrency=CONCURRENCY if concurrency is None else concurrency,
+            rate=math.inf if rate is None else read_rate(rate),
+            sessions=sessions,
+            timeout=timeout,
+            journal=None if journal is None else Path(journal),
+            repeat_unknown=repeat_unknown,
+            skip_invalid=skip_invalid,
+            keep=keep,
+            explode=explode,
+        )
+        return await map_steps([step], rows, options, self.services, limit=limit).run()
 
     async def read(
         self,

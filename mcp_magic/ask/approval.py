@@ -61,6 +61,7 @@ REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROV
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
     name = one_line(request.name, 80)
+    is_one = request.calls == 1
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
     of_the_run = ", this [r]un" if runs else ""
@@ -78,8 +79,14 @@ def approval_question(request: Request) -> Question:
                 for_all="let all of them go out as shown",
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
-            Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
-            Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+            *(
+                (
+                    Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
+                    Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+                )
+                if is_one
+                else ()
+            ),
         ),
         extra=(
             Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", enter="deny"),
@@ -89,11 +96,11 @@ def approval_question(request: Request) -> Question:
                 options=(("only this time", ""), *scopes),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
-        ),
+        )[: 2 if is_one else 1],
         # a form field would take the mask of a secret for its value, so arguments with secrets are edited as JSON
         form=Form(
             request.arguments,
-            request.definition.input_schema if request.definition is not None and not secret else None,
+            request.definition.input_schema if request.definition is not None and not secret and is_one else None,
             write=lambda arguments, indent: written_arguments(arguments, request.definition, indent=indent),
             read=lambda text, arguments: read_arguments(text, arguments, request.definition),
         ),
@@ -107,7 +114,9 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y lets it go out, n refuses, e changes the arguments first, a stops asking",
+        help="y lets it go out, n refuses, e changes the arguments first, a stops asking"
+        if is_one
+        else "y lets all of them go out, n refuses",
         is_shared=True,
     )
 
@@ -150,6 +159,13 @@ def _asker(request: Request) -> str:
 
 def _wants(request: Request) -> str:
     return "You are about to call" if request.asker == PERSON else f"{_asker(request)} wants to call"
+
+
+def _times(request: Request) -> str:
+    """Say how many calls a request stands for."""
+    if request.calls == 1:
+        return ""
+    return f" {request.calls:,} times" if request.calls else " for each row"
 
 
 def _badges(request: Request) -> list[Badge]:
@@ -211,7 +227,7 @@ def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
 
 def approval_html(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return the question as a page of its own: who requests which call, with which arguments."""
-    parts: list[object] = [_wants(request), " ", tag("b", in_line(request.name, MAX_NAME)), " "]
+    parts: list[object] = [_wants(request), " ", tag("b", in_line(request.name, MAX_NAME)), _times(request), " "]
     shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
     if request.change is not None or request.outdated:
         lines = diff_html(request.change.lines) if request.change is not None else ""
@@ -228,7 +244,9 @@ def approval_html(request: Request, arguments: Mapping[str, Any]) -> str:
 
 def approval_text(request: Request, arguments: Mapping[str, Any]) -> str:
     """Return the same question for a terminal."""
-    lines = [f"{_wants(request)} {in_line(request.name, MAX_NAME)} {' '.join(map(str, _badges(request)))}"]
+    lines = [
+        f"{_wants(request)} {in_line(request.name, MAX_NAME)}{_times(request)} {' '.join(map(str, _badges(request)))}"
+    ]
     if request.change is not None or request.outdated:
         lines.append(f"  {_changed(request)}")
         if request.change is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import shlex
@@ -24,7 +25,7 @@ from mcp_magic.inflight import Unanswered, in_time
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from mcp_types import Tool
@@ -48,6 +49,7 @@ __all__ = [
     "outgrown",
     "record_of",
     "ruling",
+    "summary_of",
 ]
 
 
@@ -69,6 +71,7 @@ class Request:
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
+        calls: How many calls it stands for; with more than one, the arguments summarise theirs.
         change: How the definition differs from the one the user knew, or None.
         outdated: The rule that allowed an earlier definition of the tool, or "".
         replaced: A text saying that this rule was given for another server of this name, or "".
@@ -81,6 +84,7 @@ class Request:
     definition: Tool | None = None
     trusted: bool = False
     run: str | None = None
+    calls: int = 1
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
     replaced: str = field(default="", compare=False)
@@ -392,6 +396,35 @@ class Consent:
         self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
+    async def review_set(self, requests: Sequence[Request]) -> list[Decision]:
+        """Decide about calls of one tool that are made together.
+
+        Rules and policy decide about each call. The user is asked once, about all calls that need an answer. The audit
+        has a record of each call that a rule denied, and one of all others with their number and digest.
+        """
+        verdicts = [self.verdict(request) for request in requests]
+        waiting = [request for request, verdict in zip(requests, verdicts, strict=True) if verdict == "ask"]
+        answer = Decision(True)
+        if waiting:
+            answer = await self.review_summary(summary_of(waiting))
+        elif self.rules and (allowed := [r for r, v in zip(requests, verdicts, strict=True) if v == "allow"]):
+            self.audit.add(record_of(summary_of(allowed), Decision(True, by="rules"), 0.0))
+        decisions = {"ask": answer, "allow": replace(answer, approved=True, definition="")}
+        if requests:
+            decisions["allow"] = replace(Decision(True), definition=self.definitions.seal(requests[0].name))
+        found = []
+        for request, verdict in zip(requests, verdicts, strict=True):
+            found.append(await self.review(request) if verdict == "deny" else decisions[verdict])
+        return found
+
+    async def review_summary(self, request: Request) -> Decision:
+        """Ask the user about calls that are made together, and record the answer."""
+        started = time.perf_counter()
+        request = as_it_is(request, self.definitions)
+        decision = because_changed(request, await self._ask(request, self.approver))
+        self.audit.add(record_of(request, decision, time.perf_counter() - started))
+        return replace(decision, always="", definition=self.definitions.seal(request.name))
+
     async def decide(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision | None:
@@ -512,6 +545,32 @@ class Consent:
         made, asked = replace(made, since=since), self.rule_for(request)
         at = self.rules.index(asked) if asked else len(self.rules)
         self.rules[at:] = [made, *(rule for rule in self.rules[at:] if rule != made)]
+
+
+SUMMARISED = 5
+"""Distinct values of an argument, and calls, that a summary shows."""
+
+
+def summary_of(requests: Sequence[Request]) -> Request:
+    """Return one request that stands for calls of a tool: the distinct values of each argument, and the first calls."""
+    if len(requests) == 1:
+        return requests[0]
+    written = [json.dumps(request.arguments, sort_keys=True, default=str) for request in requests]
+    values: dict[str, dict[str, Any]] = {}
+    for request in requests:
+        for name, value in request.arguments.items():
+            values.setdefault(name, {}).setdefault(json.dumps(value, sort_keys=True, default=str), value)
+    summary: dict[str, Any] = {}
+    for name, distinct in values.items():
+        first = list(distinct.values())[:SUMMARISED]
+        more = len(distinct) - len(first)
+        summary[name] = first[0] if len(distinct) == 1 else [*first, *([f"… {more:,} more values"] if more else [])]
+    digest = hashlib.sha256("\n".join(written).encode()).hexdigest()[:16]
+    summary["first calls"] = [
+        hidden_arguments(request.arguments, request.definition) for request in requests[:SUMMARISED]
+    ]
+    summary["digest of all calls"] = digest
+    return replace(requests[0], arguments=summary, calls=len(requests))
 
 
 def _by_policy(policy: str, request: Request) -> str:

@@ -47,6 +47,8 @@ COMMANDS = {
         _daily("ui", "explore", "Explore", "opens an explorer: search what servers offer, fill in forms, connect"),
         _daily("form", "explore", "Explore", "opens a form to fill in and run: a tool, a prompt, a URI template"),
         _daily("call", "call", "Call", "calls a tool and returns its result"),
+        _daily("map", "map", "Call", "calls a tool for each row of a table"),
+        Command("bench", "map", "Debug", "measures calls a second and latency of a tool"),
         Command("last", "call", "Debug", "shows the whole answer of the last tool that failed"),
         _daily("read", "call", "Call", "reads a resource: text, JSON, table, image, audio, PDF"),
         _daily("watch", "explore", "Explore", "shows a resource and its updates, as they come"),
