@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic._text import counted
 from mcp_magic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -95,13 +96,13 @@ class Journal:
                 (server, tool),
             ).fetchall()
             others = sum(count for _, version, count in known if version != definition)
-            note = f"the journal has {others:,} answers of another version of {tool}, which are not used"
+            note = f"the journal has {counted(others, 'answers')} of another version of {tool}; they are not used"
             for number, version, _ in known:
                 if version == definition:
                     return number, note if others else ""
             strangers = self._file.execute("SELECT count(*) FROM calls").fetchone()[0] - others
             if not others and strangers:
-                note = f"the journal has {strangers:,} answers of other tools, which are not used"
+                note = f"the journal has {counted(strangers, 'answers')} of other tools; they are not used"
             made = self._file.execute(
                 "INSERT INTO tools (server, tool, definition) VALUES (?, ?, ?)", (server, tool, definition)
             )

@@ -151,16 +151,15 @@ def _of_polars(frame: Any) -> Table:
 def _of_items(source: Iterable[Any]) -> Table:
     size = len(source) if isinstance(source, Sized) else None
     items = iter(source)
-    head = list(islice(items, 1))
+    head = [_row(0, item) for item in islice(items, 1)]
+    rows = (_row(number, item) for number, item in enumerate(items, 1))
+    return Table(chain(head, rows), tuple(head[0]) if head else (), size)
 
-    def rows() -> Iterator[Row]:
-        for number, item in enumerate(chain(head, items)):
-            if not isinstance(item, Mapping):
-                raise ArgumentsError(f"row {number} is {type(item).__name__}, not a dict: {one_line(repr(item), 60)}")
-            yield item if isinstance(item, Row) else Row({str(name): value for name, value in item.items()})
 
-    columns = tuple(map(str, head[0])) if head and isinstance(head[0], Mapping) else ()
-    return Table(rows(), columns, size)
+def _row(number: int, item: Any) -> Row:
+    if not isinstance(item, Mapping):
+        raise ArgumentsError(f"row {number} is {type(item).__name__}, not a dict: {one_line(repr(item), 60)}")
+    return Row({str(name): value for name, value in item.items()})
 
 
 def _of_file(path: Path) -> Table:

@@ -383,7 +383,7 @@ class MapRun:
             lane.journal, note = self._journal.tool(
                 identity or step.connection.spec.where, step.tool.name, digest(step.tool)
             )
-            self.note = self.note or note
+            self.note = "; ".join(filter(None, (self.note, note)))
 
     async def _work(
         self, source: Any, again: deque[MapItem], lanes: Sequence[_Lane], changed: Callable[[], None]
