@@ -688,6 +688,7 @@ class Host:
         skip_invalid: bool = False,
         keep: bool = True,
         explode: bool = False,
+        on: Any = None,
         **named: Any,
     ) -> MapRun:
         """Call a tool for each row of a table: `run = await host.map("weather:forecast", df, location=col("city"))`.
@@ -707,6 +708,7 @@ class Host:
             skip_invalid: Whether to leave out rows that do not fit the schema.
             keep: Whether the answers stay in memory.
             explode: Whether an answer of several rows becomes several rows of `.df`.
+            on: A `distributed.Client` whose workers make the calls, each over a session of its own.
             **named: Further arguments.
 
         Raises:
@@ -714,6 +716,7 @@ class Host:
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
+        from mcp_magic.map.cluster import Cluster
         from mcp_magic.map.pace import read_rate
         from mcp_magic.map.rows import per_row
         from mcp_magic.map.run import CONCURRENCY, MapOptions, Step, map_steps
@@ -730,6 +733,7 @@ class Host:
             skip_invalid=skip_invalid,
             keep=keep,
             explode=explode,
+            on=None if on is None else Cluster(on),
         )
         return await map_steps([step], rows, options, self.services, limit=limit).run()
 

@@ -7,8 +7,13 @@ import math
 import re
 import time
 from collections import deque
+from typing import TYPE_CHECKING
 
+from mcp_magic.config.specs import HttpSpec
 from mcp_magic.errors import ArgumentsError
+
+if TYPE_CHECKING:
+    from mcp_magic.config.specs import Spec
 
 __all__ = ["Pace", "read_rate"]
 
@@ -63,6 +68,11 @@ class Pace:
         self._next = self._closed_until = self._stepped = self._cut_at = 0.0
         self._accepted: deque[float] = deque()
         self._adaptive = adaptive
+
+    @classmethod
+    def of(cls, spec: Spec, most: float) -> Pace:
+        """Return the pace for a server: only over HTTP it can refuse calls."""
+        return cls(most, adaptive=isinstance(spec, HttpSpec))
 
     async def turn(self) -> None:
         """Wait until the next call may go out."""

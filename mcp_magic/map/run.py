@@ -9,11 +9,11 @@ import math
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
-from mcp_magic.config.specs import HttpSpec
 from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.consent.definitions import digest
 from mcp_magic.display.document import Part, show_parts
@@ -38,7 +38,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.supervisor import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.services import Services
 
-__all__ = ["MapItem", "MapOptions", "MapRun", "Step", "map_steps", "percentile"]
+__all__ = ["MapItem", "MapOptions", "MapRun", "Outcome", "Step", "map_steps", "outcome_of", "percentile"]
 
 ATTEMPTS = 8
 """Most attempts for one row."""
@@ -58,6 +58,27 @@ SHOWN_PROBLEMS = 10
 """Rows of the tables of problems."""
 
 INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
+
+
+Outcome = tuple[str, str, str, int, float]
+"""How a row ended on a worker: its state, its answer as JSON or "", its error, attempts and seconds."""
+
+
+class Workers(Protocol):
+    """The workers of a cluster; see `mcp_magic.map.cluster`."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of chunks that are sent before one is done."""
+
+    def size(self, rows: int) -> int:
+        """Return how many of so many rows are in a chunk."""
+
+    async def prepare(self, step: Step, options: MapOptions, *, may_repeat: bool) -> None:
+        """Say what the workers call."""
+
+    async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
+        """Return the outcomes of a chunk; None if its worker was lost in the middle."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +95,7 @@ class MapOptions:
         skip_invalid: Whether rows that do not fit the schema are left out; otherwise nothing is sent.
         keep: Whether the answers stay in memory; without it they are in the journal only.
         explode: Whether an answer of several rows becomes several rows of `.df`.
+        on: The workers of a cluster that make the calls, or None.
         asker: Who maps, for consent.
         run: The agent run that maps, or None.
     """
@@ -87,6 +109,7 @@ class MapOptions:
     skip_invalid: bool = False
     keep: bool = True
     explode: bool = False
+    on: Workers | None = None
     asker: str = PERSON
     run: str | None = None
 
@@ -105,7 +128,7 @@ class Step:
     name: str
     connection: Connection
     tool: Tool
-    arguments: dict[str, Any]
+    arguments: Any
 
     @property
     def title(self) -> str:
@@ -162,10 +185,12 @@ class MapItem:
 class _Lane:
     """The sessions, pace and grants of a step while a map runs."""
 
-    def __init__(self, step: Step, sessions: Sequence[Connection], options: MapOptions) -> None:
+    def __init__(
+        self, step: Step, sessions: Sequence[Connection], options: MapOptions, pace: Pace | None = None
+    ) -> None:
         self.step = step
         self.sessions = sessions
-        self.pace = Pace(options.rate, adaptive=isinstance(step.connection.spec, HttpSpec))
+        self.pace = pace or Pace.of(step.connection.spec, options.rate)
         self.repeatable = is_repeatable(step.connection.spec, step.tool)
         self.journal = 0
         self.seen: Counter[bytes] = Counter()
@@ -198,9 +223,11 @@ class MapRun:
         options: MapOptions,
         services: Services,
         note: str = "",
+        pace: Pace | None = None,
     ) -> None:
         self.steps = list(steps)
         self._services = services
+        self._pace = pace
         self.options = options
         self.items: list[MapItem] = []
         self.problem = ""
@@ -323,7 +350,7 @@ class MapRun:
             if self.options.journal is not None:
                 self._journal = Journal(self.options.journal)
                 stack.callback(self._journal.close)
-            lanes = [_Lane(step, await self._sessions(step, stack), self.options) for step in self.steps]
+            lanes = [_Lane(step, await self._sessions(step, stack), self.options, self._pace) for step in self.steps]
             self._open_journal(lanes)
             if items is not None:
                 await self._consent(lanes[0], items)
@@ -334,9 +361,11 @@ class MapRun:
             most = self.options.concurrency if items is None else min(self.options.concurrency, len(items))
             changed = self._show(report)
             try:
-                self._workers = [
-                    asyncio.create_task(self._work(source, again, lanes, changed)) for _ in range(max(most, 1))
-                ]
+                if self.options.on is not None:
+                    work = await self._cluster_work(source, lanes[0], len(items or ()), changed)
+                else:
+                    work = [self._work(source, again, lanes, changed) for _ in range(max(most, 1))]
+                self._workers = [asyncio.create_task(each) for each in work]
                 await asyncio.gather(*self._workers, return_exceptions=True)
                 for worker in self._workers:
                     if not worker.cancelled() and (error := worker.exception()) is not None:
@@ -410,6 +439,64 @@ class MapRun:
                 self._finish(item)
                 self._stop(str(error))
             changed()
+
+    async def _cluster_work(
+        self, source: Any, lane: _Lane, rows: int, changed: Callable[[], None]
+    ) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of sending chunks of rows to the workers of a cluster."""
+        cluster = self.options.on
+        if cluster is None or len(self.steps) > 1:
+            raise ArgumentsError("--on takes one tool; a pipeline runs in this kernel")
+        await cluster.prepare(lane.step, self.options, may_repeat=lane.repeatable)
+        size = cluster.size(rows)
+
+        async def send() -> None:
+            while not self._stopped and (chunk := list(islice(source, size))):
+                await self._send_chunk(cluster, chunk, lane)
+                changed()
+
+        return [send() for _ in range(cluster.waiting)]
+
+    async def _send_chunk(self, cluster: Workers, chunk: Sequence[MapItem], lane: _Lane) -> None:
+        """Let a worker make the calls of some rows. The journal is here: it has them before they are sent."""
+        keyed = []
+        for item in chunk:
+            key = call_key(item.arguments or {})
+            if self._journal is not None and self._found(self._journal, item, lane, key):
+                if item.state == WAITING:
+                    item.end(DONE)
+                self._finish(item)
+            else:
+                keyed.append((item, key))
+                if self._journal is not None and not lane.repeatable:
+                    self._journal.write(lane.journal, key, item.nth, None)
+        if not keyed:
+            return
+        self._in_flight += len(keyed)
+        try:
+            outcomes = await cluster.run([item.arguments or {} for item, _ in keyed])
+        finally:
+            self._in_flight -= len(keyed)
+        for number, (item, key) in enumerate(keyed):
+            if outcomes is None:
+                text = "its worker was lost while it was under way, and may have run"
+                item.end(FAILED if lane.repeatable else UNKNOWN, text)
+            else:
+                self._took(item, lane, key, outcomes[number])
+            self._finish(item)
+
+    def _took(self, item: MapItem, lane: _Lane, key: bytes, outcome: Outcome) -> None:
+        """Note how a row ended on a worker."""
+        state, answer, error, item.attempts, item.seconds = outcome
+        self._calls += item.attempts
+        if state == DONE:
+            if self._journal is not None:
+                self._journal.write(lane.journal, key, item.nth, answer)
+            self._latencies.append(item.seconds)
+            self._take(item, lane, _read_answer(answer, lane.step))
+        elif self._journal is not None and state != UNKNOWN and not lane.repeatable:
+            self._journal.forget(lane.journal, key, item.nth)
+        item.end(state, error)
 
     async def _advance(self, item: MapItem, lane: _Lane) -> bool:
         """Make the call of a row's present step. Returns False if the server refused and the row has to come again."""
@@ -744,6 +831,12 @@ class MapRun:
         return parts
 
 
+def outcome_of(item: MapItem) -> Outcome:
+    """Return how a row ended, as a worker tells it."""
+    answer = _written_answer(item.result) if item.result is not None else ""
+    return item.state, answer, item.error, item.attempts, item.seconds
+
+
 async def _ignore(progress: float, total: float | None, message: str | None) -> None:
     """Take the progress of one call of many, which is not shown."""
 
@@ -793,6 +886,7 @@ def map_steps(
     services: Services,
     *,
     limit: int | None = None,
+    pace: Pace | None = None,
 ) -> MapRun:
     """Return a map that has not begun.
 
@@ -809,7 +903,7 @@ def map_steps(
     table = read_table(rows).first(limit)
     note = ""
     first = steps[0]
-    if not first.arguments and (table.columns or table.size):
+    if first.arguments == {} and (table.columns or table.size):
         first.arguments = matching(table.columns, first.tool.input_schema)
         note = f"passed by name: {', '.join(first.arguments)}"
-    return MapRun(steps, table, options, services, note)
+    return MapRun(steps, table, options, services, note, pace)

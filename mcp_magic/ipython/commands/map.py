@@ -13,6 +13,7 @@ from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
+from mcp_magic.map.cluster import Cluster
 from mcp_magic.map.pace import read_rate
 from mcp_magic.map.rows import PerRow
 from mcp_magic.map.run import CONCURRENCY, MapOptions, MapRun, Step, map_steps
@@ -66,6 +67,7 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         skip_invalid=arguments.skip_invalid,
         keep=not arguments.no_keep,
         explode=arguments.explode,
+        on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
     )
     run = map_steps(steps, rows, options, invocation.host.services, limit=arguments.limit)
     if arguments.dry_run:
@@ -191,6 +193,7 @@ MAP = Implementation(
         Argument("--dry-run", action="store_true", help="show what would be called, and send nothing"),
         Argument("--no-keep", action="store_true", help="keep the answers in the journal only"),
         Argument("--explode", action="store_true", help="an answer of several rows becomes several rows of .df"),
+        Argument("--on", metavar="$CLIENT", help="a Dask client whose workers make the calls"),
         Argument("--resume", metavar="$RUN", help="go on with the rows of a MapRun that have no answer"),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the MapRun"),
     ),
