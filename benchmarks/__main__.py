@@ -24,15 +24,17 @@ SUBJECTS = {
     "cells": "a %mcp call cell against an await in a cell",
     "connects": "eight connects in parallel against the slowest",
     "first_call": "the first call after connect against the tenth",
+    "first_lines": "the first connect and the first agent of a kernel",
     "trace": "a call with its messages kept against one without",
     "progress": "what progress costs that is shown, and that nobody reports",
     "load_ext": "what %load_ext adds to the start of IPython",
     "frames": "100,000 rows to a DataFrame against pandas alone",
     "display": "what of 50 MB reaches the page",
     "explorer": "%mcp ui of 50 servers with 200 tools each",
+    "many_tools": "a server with 10,000 tools: connect, list, search",
     "forms": "a form of 100 fields in three levels",
     "approval": "from a click on Approve to the start of the tool",
-    "agent": "a step of %%mcp_agent against model and tool alone, and against LangChain's agent",
+    "agent": "a turn of %%mcp_agent: against model and tool alone, LangChain's agent, on disk and live",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""
 

@@ -1,10 +1,11 @@
-"""The server whose calls are timed: one async tool with an output schema.
+"""The server whose calls are timed: `add`, an async tool with an output schema, one with a long answer, and a slow one.
 
 The SDK calls a sync tool on a thread. That hop takes longer than all that is measured here, and would hide it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -21,6 +22,17 @@ def calculator() -> MCPServer:
     async def add(a: float, b: float) -> float:
         """Add two numbers."""
         return a + b
+
+    @server.tool(structured_output=False)
+    async def text(characters: int) -> str:
+        """Return a text of this length."""
+        return "Some words of an answer.\n" * (characters // 25)
+
+    @server.tool(structured_output=False)
+    async def wait(seconds: float) -> str:
+        """Answer after some seconds."""
+        await asyncio.sleep(seconds)
+        return "done"
 
     return server
 

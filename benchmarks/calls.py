@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from benchmarks import servers
-from benchmarks.timing import Result, async_pairs, compared
+from benchmarks.timing import Result, async_pairs, at_most, compared
 from mcp_magic._host import Host
 
 if TYPE_CHECKING:
@@ -25,7 +25,18 @@ def run(*, quick: bool = False) -> list[Result]:
     results = [measured(servers.in_process(), quick), measured(servers.stdio(), quick)]
     with servers.http() as spec:
         results.append(measured(spec, quick))
+        results.append(asyncio.run(_lost(spec, *((20, 0.5) if quick else (300, 20.0)))))
     return results
+
+
+async def _lost(spec: Spec, count: int, seconds: float) -> Result:
+    async with Host() as host:
+        connection = await host.connect_spec(spec, "math")
+        calls = [connection.call("wait", {"seconds": seconds}) for _ in range(count)]
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    lost = [answer for answer in answers if isinstance(answer, BaseException)]
+    note = str(lost[0]).partition("\n")[0] if lost else ""
+    return at_most(f"lost of {count} calls of {seconds:g} s at once, http", len(lost), 0, "calls", note)
 
 
 def measured(spec: Spec, quick: bool) -> Result:

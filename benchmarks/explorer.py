@@ -1,4 +1,4 @@
-"""The explorer of many servers: how soon it is there, and how soon it answers a keystroke."""
+"""The tools of many servers: how soon `%mcp tools` and the explorer show them, and how soon it answers a keystroke."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["many_servers", "run"]
 SERVERS, TOOLS = 50, 200
 
 GOAL_PAINT = 1000
-GOAL_KEYSTROKE = 100
+GOAL_KEYSTROKE = GOAL_LIST = 100
 """Milliseconds."""
 
 SETUP = """
@@ -31,6 +31,7 @@ opened = await host.connect_many(many_servers({servers}, {tools}))
 assert len(host.find()) == {servers}, opened
 """
 OPEN, CLOSE = "%mcp ui", "_.close()"
+LIST, FIND = "%mcp tools", "%mcp tools --search 'weather number 4'"
 
 TYPED = ("w", "we", "wea", "weat", "weath", "weather", "weather 4", "weather 42", "weather 4", "", "zzz", "")
 """What is in the search field, one keystroke after the other: much is found, little, nothing and all."""
@@ -44,6 +45,8 @@ def run(*, quick: bool = False) -> list[Result]:
     root = str(Path(__file__).resolve().parent.parent)
     with tempfile.TemporaryDirectory() as folder, kernel(folder) as client:
         execute(client, SETUP.format(root=root, servers=servers, tools=TOOLS))
+        lists = [timed(client, LIST) for _ in range(count)]
+        finds = [timed(client, FIND) for _ in range(count)]
         cold = timed(client, OPEN)
         warm = []
         for _ in range(count):
@@ -54,6 +57,8 @@ def run(*, quick: bool = False) -> list[Result]:
         strokes = [keystroke(client, field, text) for _ in range(rounds) for text in TYPED]
     name = f"explorer, {servers * TOOLS:,} tools"
     return [
+        at_most(f"{LIST}, {servers * TOOLS:,} tools", statistics.median(lists), GOAL_LIST, "ms"),
+        at_most(f"{LIST} --search, {servers * TOOLS:,} tools", statistics.median(finds), GOAL_LIST, "ms"),
         at_most(f"{name}: first %mcp ui", cold, GOAL_PAINT, "ms", f"imports ipywidgets; {widgets} widgets are made"),
         at_most(f"{name}: %mcp ui", statistics.median(warm), GOAL_PAINT, "ms"),
         at_most(f"{name}: keystroke", statistics.median(strokes), GOAL_KEYSTROKE, "ms"),

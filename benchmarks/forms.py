@@ -34,10 +34,16 @@ def run(*, quick: bool = False) -> list[Result]:
         started = time.perf_counter()
         form = Form(hundred_fields())
         seconds.append(time.perf_counter() - started)
-        fields = sum(not list(entry.input.entries()) for _, entry in form.entries())
+        fields = count(form.root)
         form.close()
     note = f"{fields} fields that are drawn"
     return [at_most("form of 100 fields in three levels", statistics.median(seconds[1:]), GOAL_BUILD, "s", note)]
+
+
+def count(place: Any) -> int:
+    """Return the number of values that have a field."""
+    inside = [entry.input for _, entry in place.entries()]
+    return sum(map(count, inside)) if inside else 1
 
 
 def hundred_fields() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from benchmarks.soak_fleet import fleet
+from benchmarks.soak_fleet import SERVERS, fleet
 from mcp_magic.errors import MCPMagicError
 
 if TYPE_CHECKING:
@@ -105,7 +105,15 @@ class Soak:
         )
 
 
-async def soak(calls: int, warm_up: int, seed: int, *, every: int = 100, told: Any = None) -> Soak:
+async def soak(
+    calls: int,
+    warm_up: int,
+    seed: int,
+    *,
+    every: int = 100,
+    servers: tuple[int, int, int] = SERVERS,
+    told: Any = None,
+) -> Soak:
     """Make the calls.
 
     Args:
@@ -113,6 +121,7 @@ async def soak(calls: int, warm_up: int, seed: int, *, every: int = 100, told: A
         warm_up: After how many of them memory is measured for the first time.
         seed: What is killed when.
         every: Calls between two kills, on average.
+        servers: How many over stdio, over HTTP and in this process.
         told: Called with a line now and then.
     """
     found = Soak(calls=calls)
@@ -120,13 +129,13 @@ async def soak(calls: int, warm_up: int, seed: int, *, every: int = 100, told: A
         log = Path(folder)
         heart = asyncio.create_task(_beat(found))
         try:
-            async with fleet(log) as servers:
+            async with fleet(log, servers) as ships:
                 started = time.monotonic()
-                answered = await _calls(found, servers, random.Random(seed), calls, warm_up, every, told)
+                answered = await _calls(found, ships, random.Random(seed), calls, warm_up, every, told)
                 found.seconds = time.monotonic() - started
         finally:
             heart.cancel()
-        found.left += servers.left
+        found.left += ships.left
         _judge(found, answered, log)
     return found
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-__all__ = ["Fleet", "fleet"]
+__all__ = ["SERVERS", "Fleet", "fleet"]
 
-STDIO, HTTP, IN_PROCESS = 4, 2, 2
-"""Servers of each kind."""
+SERVERS = (4, 2, 2)
+"""Servers of each kind: over stdio, over HTTP, in this process."""
 
 TRACE = (200, 2_000_000)
 """Messages and bytes that the trace keeps here: a ring that fills for long would look like a leak."""
@@ -57,17 +57,18 @@ class Fleet:
             chance.choice(victims).kill()
         return True
 
-    async def start(self, folder: Path) -> None:
+    async def start(self, folder: Path, kinds: tuple[int, int, int]) -> None:
         """Start the servers and open the sessions; each server writes into a file of its own in `folder`."""
         script = soak_server.__file__
-        for number in range(STDIO):
+        stdio, http, in_process = kinds
+        for number in range(stdio):
             await self._connect(f"stdio{number}", [sys.executable, script, str(folder / f"stdio{number}")])
-        for number in range(HTTP):
+        for number in range(http):
             ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             command = [sys.executable, script, str(folder / f"http{number}")]
             self._keepers.append(asyncio.create_task(_kept_running(command, ready)))
             await self._connect(f"http{number}", await ready)
-        for number in range(IN_PROCESS):
+        for number in range(in_process):
             await self._connect(f"near{number}", soak_server.made(folder / f"near{number}"))
 
     async def _connect(self, name: str, target: Any) -> None:
@@ -83,12 +84,12 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(folder: Path) -> AsyncIterator[Fleet]:
+async def fleet(folder: Path, kinds: tuple[int, int, int] = SERVERS) -> AsyncIterator[Fleet]:
     """Start the servers, and see afterwards what they leave."""
     before = _tasks()
     started = Fleet()
     try:
-        await started.start(folder)
+        await started.start(folder, kinds)
         yield started
     finally:
         await started.end()

@@ -1,13 +1,17 @@
-"""What the trace costs: calls on one session that take turns, traced and not traced."""
+"""What the trace costs: calls on one session that take turns, traced and not traced; its memory; its longest step."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import servers
-from benchmarks.timing import Result, async_pairs, compared
+from benchmarks.timing import Result, async_pairs, at_most, compared
 from mcp_magic._host import Host
+from mcp_magic.trace.trace import IN, Recorder
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
@@ -18,13 +22,53 @@ GOAL = 1.05
 
 PAIRS = {"in-process": 2000, "stdio": 600, "http": 400}
 
+SIZES = {100_000: 100, 1_000_000: 30, 50_000_000: 5}
+"""Characters of an answer -> pairs of calls over stdio."""
+
+RESULTS = 5000
+
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure the three transports."""
     results = [measured(servers.in_process(), quick), measured(servers.stdio(), quick)]
     with servers.http() as spec:
         results.append(measured(spec, quick))
+    for characters, count in SIZES.items():
+        if not quick or characters < 50_000_000:
+            results.append(asyncio.run(_measured(servers.stdio(), 3 if quick else count, characters)))
+    results.append(longest_step(100 if quick else 1))
+    results.append(asyncio.run(_memory(50 if quick else RESULTS)))
     return results
+
+
+def longest_step(part: int) -> Result:
+    """Measure how long recording an answer of 50 MB, or of a part of it, holds up the event loop: text or rows."""
+    rows = [{"number": number, "name": "x" * 40} for number in range(800_000 // part)]
+    recorder = Recorder("math", servers.in_process())
+    seconds = []
+    for result in (
+        {"content": [{"type": "text", "text": "words\n" * (8_000_000 // part)}]},
+        {"structuredContent": rows},
+    ):
+        started = time.thread_time()
+        recorder.message(IN, {"jsonrpc": "2.0", "id": 1, "result": result})
+        seconds.append(time.thread_time() - started)
+    return at_most("an answer of 50 MB into the trace", max(seconds) * 1e3, 20, "ms", "the loop stands still so long")
+
+
+async def _memory(count: int) -> Result:
+    host = Host()
+    connection = await host.connect_spec(servers.in_process(), "math")
+    kept = host.trace.messages
+    megabytes = []
+    for messages in (0, kept):
+        host.trace.messages = messages
+        for _ in range(count):
+            await connection.call("text", {"characters": 100_000})
+        gc.collect()
+        megabytes.append(int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6)
+    await host.close()
+    return at_most(f"memory of {count:,} answers of 100 kB", megabytes[1] - megabytes[0], 40, "MB", "over trace off")
 
 
 def measured(spec: Spec, quick: bool) -> Result:
@@ -32,17 +76,21 @@ def measured(spec: Spec, quick: bool) -> Result:
     return asyncio.run(_measured(spec, 3 if quick else PAIRS[spec.transport]))
 
 
-async def _measured(spec: Spec, count: int) -> Result:
+async def _measured(spec: Spec, count: int, characters: int = 0) -> Result:
     traced = Host()
     connection = await traced.connect_spec(spec, "math")
     kept = traced.trace.messages
 
     async def call(messages: int) -> None:
         traced.trace.messages = messages
-        await connection.call(servers.TOOL, servers.ADD)
+        if characters:
+            await connection.call("text", {"characters": characters})
+        else:
+            await connection.call(servers.TOOL, servers.ADD)
 
     try:
         taken = await async_pairs(lambda: call(kept), lambda: call(0), count)
     finally:
         await traced.close()
-    return compared(f"call with its trace, {spec.transport}", taken, goal=GOAL)
+    size = f" {characters / 1e6:g} MB," if characters else ""
+    return compared(f"call with its trace,{size} {spec.transport}", taken, goal=GOAL)

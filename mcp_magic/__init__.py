@@ -12,57 +12,43 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.offline import OfflineModel
-    from mcp_magic.agent.run import AgentRun, display_messages, get_final_answer, tools_summary
-    from mcp_magic.agent.scripted import ScriptedModel
-    from mcp_magic.ask.elicitation import Answer, Elicitation, Elicitor
-    from mcp_magic.ask.sampling import Expected, Review, Reviewer, Sampled, Sampler, SamplingRequest
-    from mcp_magic.auth.login import Authorizer, LogIn
-    from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, WebSocketSpec
-    from mcp_magic.consent.consent import Approver, Decision, Request
-    from mcp_magic.consent.rules import Rule
-    from mcp_magic.errors import (
-        AmbiguousNameError,
-        ArgumentsError,
-        AuthorizationError,
-        CallCancelledError,
-        CassetteError,
-        CommandError,
-        CommandNotFoundError,
-        ConfigError,
-        ConnectError,
-        ConnectTimeoutError,
-        DeniedError,
-        HTTPStatusError,
-        InvalidResponseError,
-        MCPMagicError,
-        MissingDependencyError,
-        ModelError,
-        NoTableError,
-        NotAnMCPServerError,
-        NotFoundError,
-        NotOfferedError,
-        ProtocolError,
-        RequestTimeoutError,
-        ServerExitedError,
-        SessionClosedError,
-        SessionError,
-        TargetError,
-        ThreadError,
-        ToolError,
-        UnknownPromptError,
-        UnknownResourceError,
-        UnknownServerError,
-        UnknownToolError,
-        UnreachableError,
-        VerificationError,
-    )
-    from mcp_magic.langchain.serve import serve_langchain
-    from mcp_magic.notebook import Host, host
-    from mcp_magic.results import PromptResult, ResourceResult, ToolResult
-    from mcp_magic.session.connection import Connection
-    from mcp_magic.session.reconnect import Reconnection
+    from mcp_magic.agent.graph import build_graph as build_graph
+    from mcp_magic.agent.offline import OfflineModel as OfflineModel
+    from mcp_magic.agent.run import AgentRun as AgentRun
+    from mcp_magic.agent.run import display_messages as display_messages
+    from mcp_magic.agent.run import get_final_answer as get_final_answer
+    from mcp_magic.agent.run import tools_summary as tools_summary
+    from mcp_magic.agent.scripted import ScriptedModel as ScriptedModel
+    from mcp_magic.ask.elicitation import Answer as Answer
+    from mcp_magic.ask.elicitation import Elicitation as Elicitation
+    from mcp_magic.ask.elicitation import Elicitor as Elicitor
+    from mcp_magic.ask.sampling import Expected as Expected
+    from mcp_magic.ask.sampling import Review as Review
+    from mcp_magic.ask.sampling import Reviewer as Reviewer
+    from mcp_magic.ask.sampling import Sampled as Sampled
+    from mcp_magic.ask.sampling import Sampler as Sampler
+    from mcp_magic.ask.sampling import SamplingRequest as SamplingRequest
+    from mcp_magic.auth.login import Authorizer as Authorizer
+    from mcp_magic.auth.login import LogIn as LogIn
+    from mcp_magic.config.specs import HttpSpec as HttpSpec
+    from mcp_magic.config.specs import InProcessSpec as InProcessSpec
+    from mcp_magic.config.specs import Spec as Spec
+    from mcp_magic.config.specs import SseSpec as SseSpec
+    from mcp_magic.config.specs import StdioSpec as StdioSpec
+    from mcp_magic.config.specs import WebSocketSpec as WebSocketSpec
+    from mcp_magic.consent.consent import Approver as Approver
+    from mcp_magic.consent.consent import Decision as Decision
+    from mcp_magic.consent.consent import Request as Request
+    from mcp_magic.consent.rules import Rule as Rule
+    from mcp_magic.errors import *  # noqa: F403
+    from mcp_magic.langchain.serve import serve_langchain as serve_langchain
+    from mcp_magic.notebook import Host as Host
+    from mcp_magic.notebook import host as host
+    from mcp_magic.results import PromptResult as PromptResult
+    from mcp_magic.results import ResourceResult as ResourceResult
+    from mcp_magic.results import ToolResult as ToolResult
+    from mcp_magic.session.connection import Connection as Connection
+    from mcp_magic.session.reconnect import Reconnection as Reconnection
 
 __version__ = "0.1.0"
 
@@ -87,95 +73,22 @@ _MODULES = {
 
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "AgentRun",
-    "AmbiguousNameError",
-    "Answer",
-    "Approver",
-    "ArgumentsError",
-    "AuthorizationError",
-    "Authorizer",
-    "CallCancelledError",
-    "CassetteError",
-    "CommandError",
-    "CommandNotFoundError",
-    "ConfigError",
-    "ConnectError",
-    "ConnectTimeoutError",
-    "Connection",
-    "Decision",
-    "DeniedError",
-    "Elicitation",
-    "Elicitor",
-    "Expected",
-    "HTTPStatusError",
-    "Host",
-    "HttpSpec",
-    "InProcessSpec",
-    "InvalidResponseError",
-    "LogIn",
-    "MCPMagicError",
-    "MissingDependencyError",
-    "ModelError",
-    "NoTableError",
-    "NotAnMCPServerError",
-    "NotFoundError",
-    "NotOfferedError",
-    "OfflineModel",
-    "PromptResult",
-    "ProtocolError",
-    "Reconnection",
-    "Request",
-    "RequestTimeoutError",
-    "ResourceResult",
-    "Review",
-    "Reviewer",
-    "Rule",
-    "Sampled",
-    "Sampler",
-    "SamplingRequest",
-    "ScriptedModel",
-    "ServerExitedError",
-    "SessionClosedError",
-    "SessionError",
-    "Spec",
-    "SseSpec",
-    "StdioSpec",
-    "TargetError",
-    "ThreadError",
-    "ToolError",
-    "ToolResult",
-    "UnknownPromptError",
-    "UnknownResourceError",
-    "UnknownServerError",
-    "UnknownToolError",
-    "UnreachableError",
-    "VerificationError",
-    "WebSocketSpec",
-    "build_graph",
-    "display_messages",
-    "get_final_answer",
-    "host",
-    "load_ipython_extension",
-    "serve_langchain",
-    "tools_summary",
-    "unload_ipython_extension",
-]
-
-
 if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept misspelled names
 
     def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module 'mcp_magic' has no attribute {name!r}")
-        module = importlib.import_module(_WHERE.get(name, "mcp_magic.errors"))
-        value = getattr(module, name)
-        globals()[name] = value
-        return value
+        if name in _WHERE:
+            value = getattr(importlib.import_module(_WHERE[name]), name)
+            globals()[name] = value
+            return value
+        errors = importlib.import_module("mcp_magic.errors")
+        if name == "__all__":
+            return [*_WHERE, *errors.__all__, "load_ipython_extension", "unload_ipython_extension"]
+        if name in errors.__all__:
+            return getattr(errors, name)
+        raise AttributeError(f"module 'mcp_magic' has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:

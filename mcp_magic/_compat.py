@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["IN_BROWSER", "call_without_threads"]
 
-
-IN_BROWSER: bool = sys.platform == "emscripten"
-"""Whether this Python runs in a browser."""
+IN_BROWSER: bool = sys.platform == "emscripten"  # whether this Python runs in a browser
 
 
 def call_without_threads() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import re
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,7 +17,7 @@ from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import check_name, unique_name
-from mcp_magic.config.specs import HttpSpec, InProcessSpec, SseSpec
+from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.consent.consent import Consent
 from mcp_magic.errors import (
@@ -45,36 +45,16 @@ from mcp_magic.trace.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AsyncExitStack
 
-    from mcp_magic.config.specs import Spec
     from mcp_magic.map.run import MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
 
-__all__ = [
-    "OFFERING",
-    "Host",
-    "PendingConnection",
-    "PendingConnections",
-    "Watchers",
-    "begin_again",
-    "elsewhere",
-    "fits_template",
-    "leave_replayed",
-    "no_server",
-    "numbered",
-    "offered",
-    "owner_of",
-    "pick",
-]
-
 
 # Names: which server offers a tool or serves a URI.
 
-OFFERING = (State.OPEN, State.RECONNECTING)
-"""States of the sessions in which names are looked up."""
+OFFERING = (State.OPEN, State.RECONNECTING)  # states of the sessions in which names are looked up
 
 
 def numbered(name: str, base: str) -> bool:
@@ -105,17 +85,10 @@ def pick(
     servers: Iterable[str],
     elsewhere: str = "",
 ) -> tuple[str, Any]:
-    """Find the server that offers `name`.
+    """Return the name of the server that offers `name`, and the definition.
 
-    Args:
-        name: The name as typed, without a server or with one that is not connected.
-        kind: `"tools"` or `"prompts"`.
-        offered: Server -> its listing.
-        servers: The names of all servers.
-        elsewhere: Which other sessions may have it, for the error message.
-
-    Returns:
-        The server's name and the definition.
+    `offered` has the listings (`kind`: `"tools"` or `"prompts"`) by server. `elsewhere` says which other sessions may
+    have it.
     """
     found = [(server, item) for server, items in offered.items() for item in items if item.name == name]
     if len(found) == 1:
@@ -216,46 +189,20 @@ def fits_template(uri: str, template: str) -> bool:
 
 
 class PendingConnection:
-    """A session that is being opened.
-
-    Attributes:
-        connection: The connection, once its opening has begun.
-        unwanted: Whether the host was closed meanwhile.
-    """
+    """A session that is being opened."""
 
     def __init__(self, spec: Spec, name: str) -> None:
         self.spec = spec
         self.name = name
         self.connection: Connection | None = None
         self.unwanted = False
-        self._done: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
+        """Gets the connection, None if the opening was interrupted, or the error why it failed."""
 
     def wanted(self) -> None:
-        """Check that it should still be opened.
-
-        Raises:
-            SessionClosedError: The host was closed meanwhile.
-        """
+        """Check that it should still be opened. Raises SessionClosedError if the host was closed meanwhile."""
         if self.unwanted:
             raise SessionClosedError(f"{self.name}: all sessions were closed while this one was being opened.")
-
-    async def joined(self) -> Connection | None:
-        """Wait for the connection that another task opens; None if that task was interrupted.
-
-        Raises:
-            MCPMagicError: It could not be opened.
-        """
-        return await asyncio.shield(self._done)
-
-    def done(self, connection: Connection | None = None) -> None:
-        """Hand the connection to the tasks that joined."""
-        if not self._done.done():
-            self._done.set_result(connection)
-
-    def failed(self, error: MCPMagicError) -> None:
-        """Raise the error in the tasks that joined."""
-        self._done.set_exception(error)
-        self._done.exception()  # retrieved, so that asyncio does not report it
 
 
 class PendingConnections:
@@ -281,11 +228,13 @@ class PendingConnections:
         try:
             yield arrival
         except MCPMagicError as error:
-            arrival.failed(error)
+            arrival.done.set_exception(error)
+            arrival.done.exception()  # retrieved, so that asyncio does not report it
             raise
         finally:
             self._under_way.remove(arrival)
-            arrival.done()
+            if not arrival.done.done():
+                arrival.done.set_result(None)
 
     def refuse(self) -> list[Connection]:
         """Mark all arrivals as unwanted; return the connections whose opening has begun."""
@@ -337,8 +286,7 @@ PREFETCH_SECONDS = 5.0
 """Seconds that `connect` waits for the first listings, from which completion and signatures are made. A slower server
 is connected all the same, and its listings arrive later."""
 
-KEPT = 20
-"""Failed servers whose stderr is kept."""
+KEPT = 20  # failed servers whose stderr is kept
 
 _SSE_FALLBACK = (400, 404, 405)
 """HTTP statuses after which to try the old HTTP+SSE transport (specification, "Backwards Compatibility")."""
@@ -454,15 +402,16 @@ class Host:
         check_name(name)
         self.loop = asyncio.get_running_loop()
         while (arrival := self._arrivals.find(spec, name)) is not None:
-            if (joined := await arrival.joined()) is not None:
+            if (joined := await asyncio.shield(arrival.done)) is not None:
                 return joined
         for known in [name, *(n for n in self._connections if numbered(n, name))]:
-            open_ = self._connections.get(known)
-            if open_ is not None and open_.spec == spec and open_.state is State.RECONNECTING:
+            same = self._connections.get(known)
+            if same is None or same.spec not in (spec, _as_sse(spec)):
+                continue
+            if same.state is not State.OPEN:
                 return await self.reconnect(known)
-            if open_ is not None and open_.state is State.OPEN and open_.spec == spec:
-                open_.note_found_open()
-                return open_
+            same.note_found_open()
+            return same
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
@@ -470,7 +419,7 @@ class Host:
             arrival.wanted()
             old = self._connections.get(name)
             self._add(connection)
-            arrival.done(connection)
+            arrival.done.set_result(connection)
         if old is not None:
             await old.close()
         await connection.catalog.prefetch(PREFETCH_SECONDS)
@@ -536,10 +485,7 @@ class Host:
 
     def _add(self, connection: Connection) -> None:
         self.consent.definitions.meet(connection.name, connection.spec)
-        old = self._connections.get(connection.name)
-        if old is not None and old is not connection:
-            if old.spec == connection.spec:
-                connection.notices.subscriptions.take(old.notices.subscriptions)
+        if (old := self._connections.get(connection.name)) is not None:
             old.notices.subscriptions.end()
         self._connections[connection.name] = connection
         connection.watch(lambda: self._watchers.tell(connection.name))
@@ -574,11 +520,11 @@ class Host:
         try:
             await connection.open()
         except HTTPStatusError as error:
-            if not (isinstance(spec, HttpSpec) and spec.fallback and error.status in _SSE_FALLBACK):
+            sse_spec = _as_sse(spec)
+            if sse_spec is None or error.status not in _SSE_FALLBACK:
                 raise
             arrival.wanted()
-            shared = {field.name: getattr(spec, field.name) for field in fields(SseSpec)}
-            sse = arrival.connection = self.make(name, SseSpec(**shared))
+            sse = arrival.connection = self.make(name, sse_spec)
             try:
                 with suppress(MCPMagicError):
                     await sse.open()
@@ -610,17 +556,8 @@ class Host:
         )
 
     def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
-        """Return a new connection, neither open nor added to the host.
-
-        It takes over roots and log level of a connection of this name to the same server. `logins` replace the host's.
-        """
-        services = self.services
-        connection = Connection(name, spec, services if logins is None else replace(services, logins=logins))
-        old = self._connections.get(name)
-        if old is not None and old.spec == spec:
-            connection.roots.keep(old.roots.directories)
-            connection.notices.logs.keep(old.notices.logs)
-        return connection
+        """Return a new connection, neither open nor added to the host. `logins` replace the host's."""
+        return Connection(name, spec, self.services if logins is None else replace(self.services, logins=logins))
 
     def keep_until_closed(self, connection: Connection) -> None:
         """Remember a connection's owner task, so that `close` waits for servers that are still ending."""
@@ -763,6 +700,13 @@ class Host:
         connection, definition = await self.resolve(prompt, "prompts")
         given = {**(arguments or {}), **named}
         return await connection.prompt(definition.name, given, timeout=timeout, max_total_timeout=max_total_timeout)
+
+
+def _as_sse(spec: Spec) -> SseSpec | None:
+    """Return the spec of the same server over HTTP+SSE, or None if that is not to be tried."""
+    if not isinstance(spec, HttpSpec) or not spec.fallback:
+        return None
+    return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
 
 
 async def open_transport(spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:

@@ -10,7 +10,4 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["callbacks"]
-
-callbacks: list[Callable[[], None]] = []
-"""`mcp_magic.notebook` calls these after it has created the host."""
+callbacks: list[Callable[[], None]] = []  # `mcp_magic.notebook` calls these after it has created the host

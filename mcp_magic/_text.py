@@ -12,22 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-__all__ = [
-    "HIDDEN",
-    "ago",
-    "clause",
-    "clean",
-    "counted",
-    "did_you_mean",
-    "duration",
-    "free_name",
-    "json_text",
-    "listed",
-    "sentence",
-]
-
-MAX_COMPARED = 1_000
-"""Most valid names that an unknown name is compared with."""
+MAX_COMPARED = 1_000  # most valid names that an unknown name is compared with
 
 MAX_NAME = 200
 """Longest name, in characters, that is compared with others (in time proportional to both lengths) or shown uncut."""

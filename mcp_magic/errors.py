@@ -21,46 +21,9 @@ shows one from an awaited cell as a stream instead of an error, and nbclient the
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcp_magic._text import clean
-
-__all__ = [
-    "AmbiguousNameError",
-    "ArgumentsError",
-    "AuthorizationError",
-    "CallCancelledError",
-    "CassetteError",
-    "CommandError",
-    "CommandNotFoundError",
-    "ConfigError",
-    "ConnectError",
-    "ConnectTimeoutError",
-    "DeniedError",
-    "HTTPStatusError",
-    "InvalidResponseError",
-    "MCPMagicError",
-    "MissingDependencyError",
-    "ModelError",
-    "NoTableError",
-    "NotAnMCPServerError",
-    "NotFoundError",
-    "NotOfferedError",
-    "ProtocolError",
-    "RequestTimeoutError",
-    "ServerExitedError",
-    "SessionClosedError",
-    "SessionError",
-    "TargetError",
-    "ThreadError",
-    "ToolError",
-    "UnknownPromptError",
-    "UnknownResourceError",
-    "UnknownServerError",
-    "UnknownToolError",
-    "UnreachableError",
-    "VerificationError",
-]
 
 
 class MCPMagicError(Exception):
@@ -279,3 +242,9 @@ class CassetteError(MCPMagicError):
 
 class NoTableError(MCPMagicError, ValueError):
     """A result holds no table for a DataFrame, or several; the message says what was found."""
+
+
+if not TYPE_CHECKING:  # type checkers take every public class here
+    __all__ = [
+        name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, MCPMagicError)
+    ]

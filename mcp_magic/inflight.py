@@ -10,8 +10,8 @@ import re
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -21,65 +21,22 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import BUSY, at_least, log_text, ping
+from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator
-    from contextlib import AbstractContextManager
-
     import httpx2
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.protocol import LogMessage
     from mcp_magic.stderr import Position
-
-__all__ = [
-    "BUSY_ATTEMPTS",
-    "KEPT_CHARACTERS",
-    "LOST_ATTEMPTS",
-    "METHOD_NOT_FOUND",
-    "Attempt",
-    "ConcurrencyLimit",
-    "Deadline",
-    "InFlightRequest",
-    "NotAskedError",
-    "PendingReply",
-    "ProgressMeter",
-    "QuestionQueue",
-    "RateLimiter",
-    "Report",
-    "Reporter",
-    "Reports",
-    "RetryBudget",
-    "State",
-    "Unanswered",
-    "amount_text",
-    "answered",
-    "attend",
-    "cannot_have_run",
-    "caused_by",
-    "current_attempt",
-    "current_call",
-    "figure",
-    "in_time",
-    "is_forgotten",
-    "is_repeatable",
-    "keep_alive",
-    "most_at_once",
-    "person_asked",
-    "retry_after",
-    "says_no_session",
-]
 
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
 
 T = TypeVar("T")
 
-RESTART_SECONDS = 0.05
-"""Minimum seconds between two restarts: a server may report a hundred thousand times."""
+RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may report a hundred thousand times
 
 
 class Deadline:
@@ -163,8 +120,7 @@ class Deadline:
 
 # Progress reports of a server, as numbers (specification, "Progress").
 
-RATE_SECONDS = 0.2
-"""Minimum seconds of observation before a rate is meaningful."""
+RATE_SECONDS = 0.2  # minimum seconds of observation before a rate is meaningful
 
 
 MAX_MESSAGE = 2000
@@ -178,10 +134,7 @@ class ProgressMeter:
     positive is unknown, a value above the total counts as all of it. A value that goes back restarts the rate.
 
     Attributes:
-        done: The progress so far, in the server's own unit.
         total: The progress at the end, or None if unknown.
-        message: The beginning of the server's last progress message.
-        count: Notifications so far.
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
@@ -274,34 +227,25 @@ State = Literal["running", "done", "failed", "timed out", "cancelled", "interrup
 KEPT_MESSAGES = 50
 """Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
 
-KEPT_CHARACTERS = 2000
-"""Maximum number of characters of a log message to keep for display."""
+KEPT_CHARACTERS = 2000  # maximum number of characters of a log message to keep for display
 
-MESSAGE_CHARACTERS = 200
-"""Maximum number of characters of a progress message to display."""
+MESSAGE_CHARACTERS = 200  # maximum number of characters of a progress message to display
 
-TIMES = 10
-"""Without a set maximum, a call that keeps reporting may take this many times its deadline in all."""
+TIMES = 10  # without a set maximum, a call that keeps reporting may take this many times its deadline in all
 
 
 class Report:
     """The progress and the log messages of one call.
 
     Args:
-        server: The server's name.
-        title: The request.
-        cancel: Cancels the call; the server is told.
         started: When the call was made (`time.perf_counter()`); now if left out.
         masked: Masks secrets in the server's progress messages.
 
     Attributes:
-        server: The server's name.
         title: The request: `"math:slow"`.
         meter: The progress; its `count` is 0 for a call that only logs.
-        state: Whether the call is running, or how it ended.
         messages: The last log messages, secrets masked.
         levels: Level -> number of messages.
-        cancel: Cancels the call; the server is told.
     """
 
     def __init__(
@@ -369,7 +313,6 @@ class Reports:
 
     Attributes:
         reporter: Displays them; None where there is no display.
-        progress: Whether progress is shown.
         level: The least severe level of log messages to show; `"off"` for none.
         max_total_timeout: Maximum seconds for a call, however often progress restarts its deadline; None for ten
             times the deadline.
@@ -418,10 +361,8 @@ class InFlightRequest:
             None for no limit.
         elicitor: Answers the server's elicitations during this call, instead of the host's.
         prepared: Decides first about sampling requests during this call.
-        visit: Asks the user to visit the pages that a server wants visited first; returns whether all were.
         what: The request, for messages: `"math:slow"`.
         on_progress: The callback for progress notifications; None if nothing uses them.
-        ended: Whether the wait for the answer is over.
         questions_asked: How many questions the server has asked during it.
         report: The report to show; None as long as it would be empty.
         unclaimed: A report of log messages that may belong to another call, or None.
@@ -599,11 +540,9 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     return [current] if current is not None and current in calls else [*calls]
 
 
-_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))
-"""Requests that ask for progress notifications."""
+_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))  # requests that ask for progress notifications
 
-PAGES_FIRST = -32042
-"""JSON-RPC error code: the user must visit pages first."""
+PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
 
 
 class HasLevel(Protocol):
@@ -663,7 +602,6 @@ class PendingReply:
     """A pending request and its answer.
 
     Attributes:
-        number: Its JSON-RPC id.
         result: The result as the server sent it, or None.
     """
 
@@ -695,11 +633,7 @@ class Attempt:
 
     Attributes:
         status: The HTTP status of its answer, or None.
-        content_type: The content type of its answer, or "".
         retry_after: Seconds that the server asks to wait, or None.
-        refused: Whether connecting failed before anything was sent.
-        written: Whether some of it was written; known over HTTP only.
-        over: Whether the wait for its answer is over.
         error: The error below HTTP, or None.
         awaited: The last JSON-RPC request that was sent for it, or None.
         begun: The end of the server's stderr when it was sent, or None.
@@ -794,14 +728,12 @@ def retry_after(value: Any) -> float | None:
 
 # The questions of a server during a call, one after the other.
 
-EARLY_SECONDS = 0.5
-"""Seconds by which the time-out of an elicitor may come before that of `in_time`."""
+EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come before that of `in_time`
 
 SETTLE_SECONDS = 60.0
 """Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
-WAIT_SECONDS = 2.0
-"""Seconds that the next call waits for that ping."""
+WAIT_SECONDS = 2.0  # seconds that the next call waits for that ping
 
 
 @dataclass(frozen=True)
@@ -827,7 +759,6 @@ class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call.
 
     Attributes:
-        calls: The pending calls of the session, the latest last.
         settling: Shows, until it is done, that an interrupted call may still have questions; else None.
     """
 
@@ -911,11 +842,7 @@ async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T
 
 
 async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
-    """Wait for the user or the model, at most `seconds`.
-
-    Raises:
-        TimeoutError: Something else timed out, earlier.
-    """
+    """Wait for the user or the model, at most `seconds`. Raises TimeoutError if something else timed out, earlier."""
     started = time.perf_counter()
     try:
         async with asyncio.timeout(seconds):
@@ -934,8 +861,7 @@ MOST_AT_ONCE = 400
 """Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
 On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
-TELL_SECONDS = 1.0
-"""Seconds that a call waits before the user is told."""
+TELL_SECONDS = 1.0  # seconds that a call waits before the user is told
 
 
 class RateLimiter:
@@ -969,22 +895,14 @@ class ConcurrencyLimit:
         self._waiting = 0
         self._told = False
 
-    @asynccontextmanager
-    async def taken(self, tell: Callable[[int, int], None]) -> AsyncIterator[None]:
-        """Wait until a place is free, and take it.
+    async def take(self, tell: Callable[[int, int], None]) -> None:
+        """Wait until a place is free, and take it until `give_back`.
 
         After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
         """
-        if self._free.locked():
-            await self._wait(tell)
-        else:
+        if not self._free.locked():
             await self._free.acquire()
-        try:
-            yield
-        finally:
-            self._free.release()
-
-    async def _wait(self, tell: Callable[[int, int], None]) -> None:
+            return
         self._waiting += 1
         telling = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell, tell)
         try:
@@ -993,6 +911,10 @@ class ConcurrencyLimit:
             telling.cancel()
             self._waiting -= 1
             self._told = self._told and self._waiting > 0
+
+    def give_back(self) -> None:
+        """Free the place."""
+        self._free.release()
 
     def _tell(self, tell: Callable[[int, int], None]) -> None:
         if not self._told:
@@ -1018,14 +940,11 @@ def most_at_once() -> int:
 # or 503) and requests that are harmless to repeat (listings and the like, and tools that a trusted server declares
 # read-only or idempotent). Nothing else is ever sent twice.
 
-BUSY_ATTEMPTS = 2
-"""How often `Retry-After` is honoured for one request."""
+BUSY_ATTEMPTS = 2  # how often `Retry-After` is honoured for one request
 
-LOST_ATTEMPTS = 3
-"""How often a request that could not connect is retried once its server is back."""
+LOST_ATTEMPTS = 3  # how often a request that could not connect is retried once its server is back
 
-METHOD_NOT_FOUND = -32601
-"""JSON-RPC error code."""
+METHOD_NOT_FOUND = -32601  # JSON-RPC error code
 
 _NO_SESSION = re.compile(
     r"\b(no|no valid|invalid|unknown|expired|missing|terminated|closed)\b.{0,10}\bsession\b"
@@ -1040,16 +959,7 @@ answers 400 "Server not initialized"."""
 
 @dataclass
 class RetryBudget:
-    """The retries of one request.
-
-    Attributes:
-        harmless: Whether it may be retried although it may have run.
-        patient: Whether it waits for a busy server.
-        renewed: Whether it was retried because the session was renewed.
-        busy: Retries because the server asked to wait.
-        lost: Retries because the session was lost.
-        waited: Seconds that it waited for a busy server.
-    """
+    """The retries of one request."""
 
     harmless: bool
     patient: bool = True

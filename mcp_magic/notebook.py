@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from mcp_magic.auth.login import Authorizer
     from mcp_magic.consent.consent import Approver
 
-__all__ = ["Host", "NotebookHost", "host"]
-
-EXIT_SECONDS = 8.0
-"""Most seconds that an exiting kernel waits for its servers."""
+EXIT_SECONDS = 8.0  # most seconds that an exiting kernel waits for its servers
 
 EXIT_STEPS = (0.7, 0.5)
 """Seconds that an exiting kernel gives a stdio server: after closing its stdin, and after SIGTERM, before SIGKILL.
@@ -155,11 +152,9 @@ async def _bounded(work: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait_for(work, EXIT_SECONDS)
 
 
-Host = NotebookHost
-"""The public name of `NotebookHost`: `mcp_magic.Host`."""
+Host = NotebookHost  # the public name of `NotebookHost`: `mcp_magic.Host`
 
-host = Host()
-"""The host of this kernel."""
+host = Host()  # the host of this kernel
 
 for _prepare in startup.callbacks:
     _prepare()

@@ -18,44 +18,6 @@ if TYPE_CHECKING:
     from mcp import Client, ClientSession
     from mcp_types import CallToolResult, Tool
 
-__all__ = [
-    "AWAY",
-    "BUSY",
-    "CALLER",
-    "CODES",
-    "HOST",
-    "LEVELS",
-    "NETWORK",
-    "REFUSED",
-    "SERVER",
-    "STATUSES",
-    "YOU",
-    "Fault",
-    "LogMessage",
-    "asked_in_vain",
-    "assume_complete",
-    "at_least",
-    "chain_text",
-    "check_output",
-    "checked",
-    "has_ended",
-    "instead",
-    "is_closed",
-    "is_mcp_error",
-    "is_transport_error",
-    "is_unreachable",
-    "leaf",
-    "leave_outputs_to_us",
-    "log_text",
-    "named",
-    "of_code",
-    "of_status",
-    "ping",
-    "waited_in_vain",
-    "who",
-    "without_context",
-]
-
 
 # Error codes and HTTP statuses: their meaning, and whose fault each is.
 #
@@ -119,8 +81,7 @@ STATUSES = {
 BUSY = frozenset((429, 503))
 """HTTP statuses of a server that did not start on a request (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
-AWAY = BUSY | {502, 504}
-"""HTTP statuses after which a server may soon answer."""
+AWAY = BUSY | {502, 504}  # HTTP statuses after which a server may soon answer
 
 REFUSED = frozenset((401, 403, 407))
 """HTTP statuses that every further attempt would get too: the user must give other credentials first."""
@@ -212,8 +173,7 @@ def instead(method: str) -> str:
 
 # Log messages and their levels (specification, "Logging"; RFC 5424, 6.2.1).
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""From least to most severe."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")  # from least to most severe
 
 
 class LogMessage(NamedTuple):
@@ -237,11 +197,7 @@ def at_least(level: str, least: str) -> bool:
 
 
 def checked(level: str) -> Any:
-    """Return a level if it is valid.
-
-    Raises:
-        ArgumentsError: There is no such level.
-    """
+    """Return a level if it is valid. Raises ArgumentsError if there is no such level."""
     if level not in LEVELS:
         near = did_you_mean(level, LEVELS)
         problem = f"{level!r} is not a log level.{near} There are: {', '.join(LEVELS)}"
@@ -298,8 +254,7 @@ async def ping(client: Client) -> None:
 # error as a stream, and nbclient would wait for its time-out. `without_context` takes it out where errors of a session
 # are raised.
 
-CLOSED = -32000
-"""The SDK's code for a request whose connection ended."""
+CLOSED = -32000  # the SDK's code for a request whose connection ended
 
 _ENDED = ("Connection closed", "Connection lost", "SSE stream ")
 """Beginnings of the messages with this code, from the SDK and from `session/http.py`."""

@@ -20,24 +20,11 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ResourceResult
 
-__all__ = [
-    "EXTENSION",
-    "FrontMatterError",
-    "LoadedSkill",
-    "Skill",
-    "SkillFile",
-    "Skills",
-    "read_entry",
-    "same_front_matter",
-    "split_front_matter",
-]
-
 
 # The entries of skills: what a server says about a skill before it is read.
 # Source: MCP extension `io.modelcontextprotocol/skills` (SEP-2640), "Skill Entries".
 
-MAX_FILES = 512
-"""Most files of a skill; most bytes follow. Every host must accept so many and may refuse more."""
+MAX_FILES = 512  # most files of a skill; most bytes follow. Every host must accept so many and may refuse more.
 MAX_BYTES = 16 * 1024 * 1024
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -112,17 +99,13 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     for each in resources:
         given = each if isinstance(each, dict) else {}
         file = SkillFile(given.get("uri", ""), given.get("digest", ""), given.get("size", -1))
-        if not _is_whole(file):
+        texts = isinstance(file.uri, str) and isinstance(file.digest, str)
+        if not texts or type(file.size) is not int or file.size < 0 or not _DIGEST.fullmatch(file.digest):
             return (), f"one of its files has no uri, digest or size: {one_line(str(each), 100)}"
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
     return tuple(files), _problem_of(uri, files)
-
-
-def _is_whole(file: SkillFile) -> bool:
-    texts = isinstance(file.uri, str) and isinstance(file.digest, str)
-    return texts and type(file.size) is int and file.size >= 0 and _DIGEST.fullmatch(file.digest) is not None
 
 
 def _problem_of(uri: str, files: list[SkillFile]) -> str:
@@ -139,11 +122,8 @@ def _problem_of(uri: str, files: list[SkillFile]) -> str:
 
 # The YAML at the head of a Markdown file, and its comparison with a JSON object.
 
-MAX_CHARACTERS = 20_000
-"""Most characters of front matter; the parser takes seconds for a megabyte."""
-
-MAX_BRACKETS = 400
-"""Most brackets of front matter; the parser takes quadratic time in the open ones."""
+MAX_CHARACTERS = 20_000  # most characters of front matter; the parser takes seconds for a megabyte
+MAX_BRACKETS = 400  # most brackets of front matter; the parser takes quadratic time in the open ones
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
@@ -154,14 +134,7 @@ class FrontMatterError(ValueError):
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    r"""Return the front matter of a Markdown text, as YAML, and the rest.
-
-    Raises:
-        FrontMatterError: The text has no front matter.
-
-    >>> split_front_matter("---\nname: a\n---\nBody")
-    ('name: a\n', 'Body')
-    """
+    """Return the front matter of a Markdown text, as YAML, and the rest; FrontMatterError if it has none."""
     found = _HEAD.match(text)
     if found is None:
         raise FrontMatterError("it does not begin with front matter (--- YAML ---)")
@@ -169,18 +142,10 @@ def split_front_matter(text: str) -> tuple[str, str]:
 
 
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
-    r"""Whether YAML and a JSON object have the same fields and values.
+    """Whether YAML and a JSON object have the same fields and values; FrontMatterError if it cannot be read.
 
     JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
     may have read either.
-
-    Raises:
-        FrontMatterError: The YAML cannot be read, or is not a mapping.
-
-    >>> same_front_matter("released: 2026-07-28\nbeta: yes\n", {"released": "2026-07-28", "beta": True})
-    True
-    >>> same_front_matter("name: a\n", {"name": "b"}), same_front_matter("a: 1\n", {"a": True})
-    (False, False)
     """
     import yaml
 
@@ -221,18 +186,20 @@ def _loader(yaml: Any, *, core: bool) -> Any:
     return Loader
 
 
-def _same(read: Any, said: Any) -> bool:
+def _same(read: Any, stated: Any) -> bool:
     """Compare as JSON does: `1` is not `true`, and 1 equals 1.0."""
     if isinstance(read, dict):
         keys = {str(key): value for key, value in read.items()}
-        return isinstance(said, dict) and keys.keys() == said.keys() and all(_same(keys[k], said[k]) for k in keys)
+        return (
+            isinstance(stated, dict) and keys.keys() == stated.keys() and all(_same(keys[k], stated[k]) for k in keys)
+        )
     if isinstance(read, list):
-        return isinstance(said, list) and len(read) == len(said) and all(map(_same, read, said))
+        return isinstance(stated, list) and len(read) == len(stated) and all(map(_same, read, stated))
     if isinstance(read, datetime.date):  # has an explicit tag
-        return bool(read.isoformat() == said)
-    if isinstance(read, bool) or isinstance(said, bool):
-        return read is said
-    return bool(read == said)
+        return bool(read.isoformat() == stated)
+    if isinstance(read, bool) or isinstance(stated, bool):
+        return read is stated
+    return bool(read == stated)
 
 
 # Skills: a skill is a directory with a `SKILL.md`. The entry holds its front matter and lists every file with its size
@@ -242,8 +209,7 @@ def _same(read: Any, said: Any) -> bool:
 
 EXTENSION = "io.modelcontextprotocol/skills"
 
-MAX_PAGES = 1000
-"""Most pages of a listing; a longer listing counts as endless."""
+MAX_PAGES = 1000  # most pages of a listing; a longer listing counts as endless
 
 
 class SkillServer(Protocol):
@@ -384,11 +350,7 @@ class LoadedSkill:
 
 
 def _resolved(root: str, path: str) -> str:
-    """Resolve a path within a skill, for any URI scheme.
-
-    >>> _resolved("skill://acme/refunds/", "examples/email.md")
-    'skill://acme/refunds/examples/email.md'
-    """
+    """Resolve a path within a skill, for any URI scheme."""
     scheme, _, rest = root.partition("://")
     return f"{scheme}://{urljoin('http://' + rest, path)[len('http://') :]}"
 

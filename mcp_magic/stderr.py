@@ -10,30 +10,14 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO, cast
+from contextlib import asynccontextmanager, suppress
+from functools import cache, wraps
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import IO
-
-__all__ = [
-    "ErrorLog",
-    "Lines",
-    "Position",
-    "Written",
-    "cause",
-    "exit_words",
-    "has_read",
-    "how_ended",
-    "is_read",
-    "know_processes",
-    "not_passed_on",
-    "terminate",
-]
 
 
 # Where a stdio server's stderr goes.
@@ -48,20 +32,16 @@ __all__ = [
 # into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
 # interpreter for long.
 
-TAIL_BYTES = 64 * 1024
-"""Maximum number of bytes to read back; `%mcp logs` shows the end of the stderr."""
+TAIL_BYTES = 64 * 1024  # maximum number of bytes to read back; `%mcp logs` shows the end of the stderr
 
 MAX_BYTES = 16 * 1024 * 1024
 """Bytes that the file may take on the disk before its beginning is freed: a chatty server must not fill the disk."""
 
-_PUNCH_HOLE = 0x01 | 0x02
-"""FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`."""
+_PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<linux/falloc.h>`
 
-LOOK_SECONDS = 1.0
-"""Seconds between two checks of the file's size; meanwhile it may exceed its limit."""
+LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
 
-SETTLE_SECONDS = 1.0
-"""Deadline in seconds for emptying a pipe."""
+SETTLE_SECONDS = 1.0  # deadline in seconds for emptying a pipe
 
 
 class Written(NamedTuple):
@@ -69,34 +49,13 @@ class Written(NamedTuple):
 
     Attributes:
         start: Its beginning, in bytes since the first write.
-        end: Its end.
         data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-        when: The time of the last write.
     """
 
     start: int
     end: int
     data: bytes
     when: float
-
-
-class _Sink(Protocol):
-    """A destination of a server's stderr, which writes to `file`."""
-
-    file: IO[bytes]
-
-    @property
-    def end(self) -> int:
-        """The number of bytes written so far."""
-
-    def since(self, position: int) -> Written:
-        """Return the output since a position, at most its last 64 KiB."""
-
-    def cut(self) -> None:
-        """Free all but the tail on the disk, if it takes too much."""
-
-    def close(self) -> None:
-        """Stop reading."""
 
 
 class ErrorLog:
@@ -106,11 +65,13 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._sink: _Sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
+        self._sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
         self._last = Written(0, 0, b"", 0.0)
         self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
         self._closed = threading.Event()
+        self.seen = 0
+        """The `end` when it was last looked at, which costs a system call."""
 
     @property
     def file(self) -> TextIO:
@@ -121,7 +82,8 @@ class ErrorLog:
     def end(self) -> int:
         """The number of bytes written so far."""
         with self._lock:
-            return self._last.end if self._closed.is_set() else self._sink.end
+            self.seen = self._last.end if self._closed.is_set() else self._sink.end
+        return self.seen
 
     def since(self, position: int) -> Written:
         """Return the output since a position, at most its last 64 KiB; after `close` nothing."""
@@ -173,11 +135,6 @@ class ErrorLog:
         """Write a line, as a server would."""
         if not self._closed.is_set():
             self._sink.file.write(f"{line}\n".encode())
-
-    def last_lines(self, count: int = 5) -> list[str]:
-        """Return the last lines that are not blank."""
-        lines = [line.rstrip() for line in self.tail().splitlines() if line.strip()]
-        return lines[-count:]
 
     def close(self) -> None:
         """Close the file; the tail stays readable. Idempotent."""
@@ -321,8 +278,7 @@ class Position(NamedTuple):
 
 # New lines of a server's stderr since the last read.
 
-LONGEST_LINE = 1 << 16
-"""Bytes after which an unfinished line counts as a line."""
+LONGEST_LINE = 1 << 16  # bytes after which an unfinished line counts as a line
 
 
 class Lines:
@@ -333,12 +289,17 @@ class Lines:
         self._read = 0
         self._rest = b""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is unread output."""
+        return self._errlog.end != self._read
+
     def read(self, *, last: bool = False) -> Iterator[tuple[float, str]]:
         """Yield the lines since the last call, each with the time of the last write; with `last` an unfinished one too.
 
         Of more than 64 KiB the beginning is skipped, and a longer line is split.
         """
-        if self._errlog.end == self._read and not (last and self._rest):
+        if not (self.is_behind or (last and self._rest)):
             return
         found = self._errlog.since(self._read)
         rest = self._rest if found.start == self._read else b""
@@ -353,8 +314,36 @@ class Lines:
 
 # The process of a stdio server, which the SDK hides.
 
-_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
-"""The file of a server's stderr -> its process."""
+_started: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the file of a server's stderr -> its process
+
+
+INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
+"""The variables of this process that the SDK's stdio client passes on; a test compares them with the SDK's."""
+
+_early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The file of a server's stderr -> its process, which the SDK has not asked for yet."""
+
+
+@asynccontextmanager
+async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
+
+    A command that cannot be started is left to the SDK, which raises why. A process that is not taken over is killed.
+    """
+    import anyio
+
+    inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
+    with suppress(OSError, ValueError):
+        _early[errlog] = _started[errlog] = await anyio.open_process(
+            command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        if (process := _early.pop(errlog, None)) is not None:
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.aclose()
 
 
 def know_processes() -> None:
@@ -363,21 +352,17 @@ def know_processes() -> None:
 
     module: Any = stdio
     usual = getattr(module, "_create_platform_compatible_process", None)
-    if usual is not None and not isinstance(usual, _Starter):
-        module._create_platform_compatible_process = _Starter(usual)
+    if usual is None or hasattr(usual, "__wrapped__"):
+        return
 
-
-class _Starter:
-    """Replaces the function of the SDK's stdio client that starts a process."""
-
-    def __init__(self, usual: Any) -> None:
-        self._usual = usual
-
-    async def __call__(self, *args: Any, **options: Any) -> Any:
-        process = await self._usual(*args, **options)
+    @wraps(usual)
+    async def start(*args: Any, **options: Any) -> Any:
+        process = _early.pop(options.get("errlog"), None) or await usual(*args, **options)
         with suppress(TypeError):  # a stderr from other code, which may not be hashable
             _started[options.get("errlog")] = process
         return process
+
+    module._create_platform_compatible_process = start
 
 
 def terminate(errlog: Any) -> None:
@@ -431,23 +416,18 @@ def exit_words(code: int) -> str:
 
 # The cause of a failure in a server's stderr: its lines, and missing environment variables.
 
-MAX_LINES = 6
-"""Maximum number of lines of a cause."""
+MAX_LINES = 6  # maximum number of lines of a cause
 
-LAST_LINES = 3
-"""Number of last lines to show if none looks like a cause."""
+LAST_LINES = 3  # number of last lines to show if none looks like a cause
 
-CONTINUED = 3
-"""Maximum number of further lines of an exception's text."""
+CONTINUED = 3  # maximum number of further lines of an exception's text
 
 LOOKED_AT = 600
 """Characters of a line to look at; its server is not trusted, and long lines make regular expressions slow."""
 
-BOTH_ENDS = 100_000
-"""Characters of a longer text to look at, at its beginning and at its end."""
+BOTH_ENDS = 100_000  # characters of a longer text to look at, at its beginning and at its end
 
-VARIABLES = 4
-"""Maximum number of variables to name."""
+VARIABLES = 4  # maximum number of variables to name
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.cassette.cassette import Cassette
 
-__all__ = ["mcp_cassette"]
-
 _MODES = {"none": "replay", "once": "once", "new": "auto", "all": "record"}
 """Names of modes in pytest-recording -> modes of `%mcp record`."""
 
@@ -74,11 +72,8 @@ _TYPED = (
 
 def _beside(request: pytest.FixtureRequest) -> Path:
     classes = [each.name for each in request.node.listchain() if isinstance(each, pytest.Class)]
-    name = _file_name(".".join([*classes, request.node.name]))
-    return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"
-
-
-def _file_name(test: str) -> str:
-    """Return a test's name as a valid file name; a hash keeps apart names that would become equal."""
+    test = ".".join([*classes, request.node.name])
     name = re.sub(r"[^\w.\[\]-]+", "-", test)[:150]
-    return name if name == test else f"{name}-{hashlib.sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    if name != test:  # a hash keeps apart names that would become equal
+        name += f"-{hashlib.sha256(test.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return request.path.parent / "cassettes" / request.path.stem / f"{name}.jsonl"

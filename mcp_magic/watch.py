@@ -58,11 +58,8 @@ def _clock(when: float | None) -> str:
 
 # A watched resource: read again when its server announces a change, or at intervals.
 
-INTERVAL = 0.2
-"""Shortest interval between two reads in seconds: many updates within it become one."""
-
-SHARE = 4
-"""Factor of the pause after a read to the duration of the read, so that large resources are read less often."""
+INTERVAL = 0.2  # shortest interval between two reads in seconds: many updates within it become one
+SHARE = 4  # factor of the pause after a read to the duration of the read, so that large resources are read less often
 
 MAX_COMPARED = 1_000_000
 """Most characters of a text that is compared with the one before; for a longer text only the size is shown."""
@@ -75,16 +72,10 @@ class Watch:
     """A watched resource and its updates.
 
     Attributes:
-        server: The name of the server.
-        uri: The URI of the resource.
         every: Interval between two reads in seconds, or None if the server announces changes.
         updates: How many changes were announced or found.
         result: The result of the last read that succeeded.
-        difference: The last difference.
-        differed_at: The time of the last difference, or None.
         problem: Why the last read failed, or "".
-        began: The start (`time.time()`).
-        changed_at: The time of the last update, or None.
         ended: Why it ended, or "".
         seconds: How long it lasted, or None while it goes on.
         note: A remark about the last update, or "".
@@ -106,12 +97,7 @@ class Watch:
         self._work: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Subscribe, and read for the first time.
-
-        Raises:
-            NotOfferedError: The server announces no changes.
-            SessionError: The server refused, or the session failed.
-        """
+        """Subscribe, and read for the first time; raise NotOfferedError if the server announces no changes."""
         connection = self._host[self.server]
         self._source = Ticks(self.every) if self.every is not None else await connection.subscribe(self.uri)
         try:
@@ -123,12 +109,9 @@ class Watch:
     async def follow(
         self, changed: Callable[[], None], *, seconds: float | None = None, count: int | None = None
     ) -> None:
-        """Read again at each update, until `stop()` or until the server is disconnected.
+        """Read again at each update, until `stop()`, `seconds`, `count` updates or the end of the connection.
 
-        Args:
-            changed: Called after each read that shows something new, and at the end.
-            seconds: The longest duration, in seconds.
-            count: The number of updates after which it ends.
+        `changed` is called after each read that shows something new, and at the end.
         """
         assert self._source is not None, "it is opened first"
         self._work = work = asyncio.create_task(self._follow(self._source, changed, count))
@@ -174,7 +157,8 @@ class Watch:
             self.problem = ""
         except MCPMagicError as error:
             self.problem = str(error)
-        differs = self.result is not before and _differs(before, self.result)
+        now = self.result
+        differs = now is not before and (before is None or now is None or before.contents != now.contents)
         self.note = MISSED if update.missed else ""
         self.updates += update.changes or differs
         if update.changes or differs:
@@ -212,12 +196,6 @@ class Watch:
         return parts
 
 
-def _differs(before: ResourceResult | None, after: ResourceResult | None) -> bool:
-    if before is None or after is None:
-        return before is not after
-    return before.contents != after.contents
-
-
 def difference(before: ResourceResult | None, after: ResourceResult | None) -> list[Line]:
     """Return the difference between two reads, short enough to show."""
     old, new = (_comparable(result) for result in (before, after))
@@ -249,21 +227,15 @@ def _size(result: ResourceResult | None) -> str:
 
 # New log messages and stderr lines of a server, across reopened sessions.
 
-STDERR = "stderr"
-"""The logger name of a stderr line."""
-
-POLL_SECONDS = 0.2
-"""Interval in seconds at which stderr is read: it is a file, which gives no notice when it grows."""
-
-WAITING = 1000
-"""Most new lines that wait to be taken; beyond that the oldest are dropped."""
+STDERR = "stderr"  # the logger name of a stderr line
+POLL_SECONDS = 0.2  # interval in seconds at which stderr is read: it is a file, which gives no notice when it grows
+WAITING = 1000  # most new lines that wait to be taken; beyond that the oldest are dropped
 
 
 class LogFollower:
-    """A context that collects the new log messages and stderr lines of one server, secrets masked.
+    """A context that collects the new log messages and stderr lines of a server, secrets masked.
 
-    Args:
-        current: Returns the current connection, or None if it is gone.
+    `current` returns the present connection, or None if it is gone.
     """
 
     def __init__(self, current: Callable[[], Connection | None]) -> None:
@@ -292,7 +264,9 @@ class LogFollower:
             async with asyncio.timeout(POLL_SECONDS):
                 await self._woken.wait()
         self._woken.clear()
-        self._read()
+        if self._lines is not None and self._connection is not None:
+            for written, line in self._lines.read():
+                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))
         self._attend()
         new = list(self._new)
         self._new.clear()
@@ -317,10 +291,6 @@ class LogFollower:
 
     def _logged(self, message: LogMessage) -> None:
         assert self._connection is not None
-        self._new.append(message._replace(data=log_text(message.data, self._connection.trace.hide)))
+        text = log_text(message.data, self._connection.trace.hide)
+        self._new.append(LogMessage(message.time, message.level, message.logger, text))
         self._woken.set()
-
-    def _read(self) -> None:
-        if self._lines is not None and self._connection is not None:
-            for written, line in self._lines.read():
-                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))

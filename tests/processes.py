@@ -98,7 +98,7 @@ def start_http(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     ready: str = READY,
-    timeout: float = 30,
+    timeout: float = 100,
     *,
     path: str = "/mcp",
     cwd: Path | None = None,

@@ -124,7 +124,7 @@ def replay(notebooks: list[Path], folder: Path, *options: str, apart: bool) -> s
         *((shutil.which(ALONE[0]) or ALONE[0], *ALONE[1:]) if apart else ()),
         *(sys.executable, "-m", "pytest", "-q", "--rootdir", ".", "-c", str(ROOT / "pyproject.toml")),
         *("-p", "tests.replayed", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin"),
-        *("--numprocesses", "2", "--dist", "loadfile"),
+        *(("--numprocesses", "2", "--dist", "loadfile") if len(notebooks) > 1 else ()),
         *("--nbval", "--nbval-sanitize-with", str(ROOT / "notebooks" / "sanitize.cfg")),
         *(*options, *named),
     ]

@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
+import pexpect
 import pytest
 
 import mcp_magic
+from tests.environments import everything_command, needs_node
 
 ROOT = Path(__file__).parent.parent
 EXTRAS = ("keyring", "models", "postgres", "otel", "plot", "ws")
@@ -50,16 +54,26 @@ def test_the_wheel_has_the_package_its_type_marker_and_nothing_else(wheel: Path)
     assert {name.split("/")[0] for name in names} == {"mcp_magic", f"mcp_magic-{mcp_magic.__version__}.dist-info"}
 
 
-def test_the_wheel_installs_and_loads(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "env")
-    python = tmp_path / "env" / "bin" / "python"
-    install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--python", python, wheel]
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the wheel; what the wheel depends on is taken from this one, not downloaded."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder, with_pip=False)
+    found = folder / "bin" / "python"
+    install = [sys.executable, "-m", "uv", "pip", "install", "--no-deps", "--python", found, wheel]
     subprocess.run(install, check=True, capture_output=True)
+    [site] = folder.glob("lib/python*/site-packages")
+    # a path and no addsitedir: the .pth files of this environment would bring in the checkout
+    (site / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return found
+
+
+def test_the_wheel_installs_and_loads(python: Path, tmp_path: Path) -> None:
     code = "import mcp_magic, mcp_magic.errors; print(mcp_magic.__version__, mcp_magic.__file__)"
     ran = subprocess.run([python, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     version, file = ran.stdout.split()
     assert version == mcp_magic.__version__
-    assert str(tmp_path) in file
+    assert str(python.parents[1]) in file
 
 
 def test_extras_and_bounds_are_declared() -> None:
@@ -82,14 +96,12 @@ def test_what_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [*project["dependencies"], *(line for extra in EXTRAS for line in project["optional-dependencies"][extra])]
     declared = {re.split(r"[\[<>=;]", line)[0].strip() for line in lines}
-    owners = importlib.metadata.packages_distributions()
-    undeclared = {
-        name
-        for path in (ROOT / "mcp_magic").rglob("*.py")
-        for name in imported(path)
-        if not {each.lower().replace("_", "-") for each in owners.get(name, ())} & declared
-    }
-    assert undeclared - sys.stdlib_module_names - {"mcp_magic"} <= set(PARTS)
+    known = {"mcp_magic", *sys.stdlib_module_names, *PARTS}
+    for name in declared:
+        files = importlib.metadata.distribution(name).files or ()
+        known |= {file.parts[0].partition(".")[0] for file in files if file.suffix in (".py", ".so")}
+    used = {name for path in (ROOT / "mcp_magic").rglob("*.py") for name in imported(path)}
+    assert used <= known, used - known
 
 
 def imported(path: Path) -> set[str]:
@@ -101,3 +113,65 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.add((node.module or "").partition(".")[0])
     return found
+
+
+# A new user's path: the README's lines in a home that is empty
+
+# What npx would download is there already.
+NPX = "npx -y @modelcontextprotocol/server-everything"
+
+
+@pytest.fixture(scope="module")
+def typed(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What IPython prints after each of the README's lines, typed by somebody whose home is empty."""
+    home = tmp_path_factory.mktemp("home")
+    child = pexpect.spawn(
+        str(python),
+        ["-m", "IPython", "--no-banner", "--no-confirm-exit", "--colors=nocolor", "--simple-prompt"],
+        cwd=str(home),
+        env={"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "COLUMNS": "150", "LANG": "C.UTF-8"},
+        encoding="utf-8",
+        timeout=100,
+        dimensions=(50, 150),
+    )
+    said = {}
+    child.expect(r"In \[\d+\]: $")
+    for line in readme_lines():
+        child.sendline(line.replace(f"-- {NPX}", f"--name everything -- {' '.join(everything_command())}"))
+        child.expect(r"In \[\d+\]: $")
+        said[line] = re.sub(r"\x1b\[[0-9;]*m", "", str(child.before))
+    child.sendline("import mcp_magic; mcp_magic.__file__")
+    child.expect(r"In \[\d+\]: $")
+    said["where"] = str(child.before)
+    child.sendline("exit")
+    child.expect(pexpect.EOF)
+    child.close()
+    said["left"] = str(sorted(path.name for path in home.iterdir()))
+    return said
+
+
+def readme_lines() -> list[str]:
+    """Return the lines of the README that stand behind `pip install`."""
+    text = (ROOT / "README.md").read_text()
+    block = re.search(r"In a notebook of your own:.*?```python\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    return block[1].splitlines()
+
+
+@pytest.mark.slow
+@needs_node
+def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str]) -> None:
+    load, connect, tools, call = readme_lines()
+
+    assert "Error" not in typed[load]
+    assert "everything: open" in typed[connect]
+    assert "everything:get-sum" in typed[tools]
+    assert "The sum of 3 and 4 is 7." in typed[call]
+
+
+@pytest.mark.slow
+@needs_node
+def test_it_is_the_wheel_that_runs_and_the_home_gets_nothing_of_ours(typed: dict[str, str]) -> None:
+    assert "site-packages" in typed["where"]
+    assert str(ROOT) not in typed["where"]
+    assert typed["left"] == "['.ipython']"

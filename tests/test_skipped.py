@@ -25,7 +25,7 @@ def run(module: str, *arguments: str, bare: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=500,
         check=False,
     )
     return ran.stdout + ran.stderr
@@ -64,7 +64,7 @@ def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
         env={"PATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert ran.returncode == 1

@@ -27,36 +27,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.tools import Offer
 
-__all__ = [
-    "PlannedCall",
-    "asked_calls",
-    "calls_of",
-    "complete_calls",
-    "decode_big_ints",
-    "encode_big_ints",
-    "is_too_deep",
-    "plan_calls",
-    "take_turn",
-    "with_own_ids",
-]
 
 SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
 
 
 @dataclass
 class PlannedCall:
-    """A call that a model asks for, from its turn to its answer.
-
-    Attributes:
-        id: The call's id, or "".
-        name: The tool's name for the model.
-        arguments: The arguments to send, checked by the schema; `{"arguments": text}` if they are no JSON object.
-        offer: The tool, or None for an unknown name.
-        problem: Why the call cannot go out, as the model reads it, or "".
-        of: The turn, the tool and the model's own arguments: a decision holds for these and no others.
-        request: The call as consent gets it; None for a call with a problem.
-        approval: The decision about it, as the state of the graph stores it.
-    """
+    """A call that a model asks for, from its turn to its answer."""
 
     id: str
     name: str
@@ -130,14 +107,7 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 
 def asked_calls(message: BaseMessage) -> list[PlannedCall]:
-    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format.
-
-    >>> from langchain_core.messages import BaseMessage
-    >>> old = {"tool_calls": [{"id": "1", "function": {"name": "add", "arguments": '{"a": 1}'}}]}
-    >>> [call] = asked_calls(BaseMessage(content="", type="ai", additional_kwargs=old))
-    >>> call.id, call.name, call.arguments
-    ('1', 'add', {'a': 1})
-    """
+    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format."""
     calls = [(call, call.get("name"), call.get("args")) for call in calls_of(message)]
     if not calls:
         old = message.additional_kwargs.get("tool_calls")
@@ -177,7 +147,9 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.messages.ai import add_ai_message_chunks
 
-    parts = [part async for part in model.astream(list(messages))]
+    from mcp_magic.agent.cassette import answer_parts
+
+    parts = await answer_parts(model, list(messages))
     if not parts:
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]
@@ -188,14 +160,7 @@ async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) 
 
 
 def complete_calls(answer: AIMessageChunk) -> AIMessage:
-    """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments.
-
-    >>> from langchain_core.messages import AIMessageChunk
-    >>> cut = {"name": "delete", "args": '{"path": "/home/me/pro', "id": "1", "index": 0, "type": "tool_call_chunk"}
-    >>> whole = complete_calls(AIMessageChunk("", tool_call_chunks=[cut]))
-    >>> whole.tool_calls, whole.invalid_tool_calls[0]["args"]
-    ([], '{"path": "/home/me/pro')
-    """
+    """Return a streamed answer as a message whose calls are only those with complete JSON objects as arguments."""
     from langchain_core.messages import AIMessage, message_chunk_to_message
 
     message = message_chunk_to_message(answer)
@@ -235,21 +200,14 @@ def _arguments(chunk: ToolCallChunk, unfinished: bool) -> dict[str, Any] | None:
 # Decisions and answers belong to a call by its id. If a model named two calls the same, one would run with the decision
 # about the other; and providers refuse such a conversation.
 
-MAX_ID = 40
-"""Characters of a call's id that every provider accepts."""
+MAX_ID = 40  # characters of a call's id that every provider accepts
 
 _BLOCK_IDS = {"tool_use": "id", "tool_call": "id", "invalid_tool_call": "id", "function_call": "call_id"}
 """Types of content blocks that are calls -> the key of their id."""
 
 
 def with_own_ids(answer: AIMessage, before: Iterable[BaseMessage] = ()) -> AIMessage:
-    """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> calls = [{"name": name, "args": {}, "id": "call_1"} for name in ("prod__delete", "test__delete")]
-    >>> [call["id"] for call in with_own_ids(AIMessage("", tool_calls=calls)).tool_calls]
-    ['call_1', 'call_1_2']
-    """
+    """Return a turn in which each call has an id that is unique in the conversation; the first of equal ids stays."""
     if not calls_of(answer):
         return answer
     taken = {call["id"] for message in before if message.type == "ai" for call in calls_of(message)}
@@ -287,21 +245,13 @@ _DIGITS = re.compile(r"-?[1-9]\d{18,}")
 
 
 def encode_big_ints(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in a form that a thread can store.
-
-    >>> encode_big_ints({"n": 2**70, "m": 1})
-    {'n': '1180591620717411303424', 'm': 1}
-    """
+    """Return arguments in a form that a thread can store."""
     stored: dict[str, Any] = storable(dict(arguments))
     return stored
 
 
 def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
-    """Whether a value has more nested levels than a thread can store.
-
-    >>> is_too_deep([[1]], levels=2), is_too_deep([[{}]], levels=2)
-    (False, True)
-    """
+    """Whether a value has more nested levels than a thread can store."""
     if not isinstance(value, dict | list):
         return False
     return not levels or any(
@@ -310,12 +260,7 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
 
 
 def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}
-    >>> decode_big_ints({"n": "1180591620717411303424", "s": "1180591620717411303424"}, schema)
-    {'n': 1180591620717411303424, 's': '1180591620717411303424'}
-    """
+    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only."""
     numbers: dict[str, Any] = dict(arguments)
     paths = list(islice(_digits(numbers), MAX_NUMBERS))
     wrong = len(argument_problems(numbers, input_schema)) if paths else 0

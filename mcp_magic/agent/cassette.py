@@ -5,33 +5,32 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_core.runnables import RunnableBinding
 
-from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import model_error, model_name
 from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
-from mcp_magic.cassette.match import COMPARED, difference
+from mcp_magic.cassette.match import difference
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CassetteError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import Runnable
 
     from mcp_magic.cassette.cassette import Cassette
-
-__all__ = ["Asked", "Turn", "Turns", "chunks", "hidden", "recorded", "stand_in", "turns_of", "whole"]
 
 
 # Conversion of a model's answers to lines of a cassette and back.
@@ -76,26 +75,16 @@ def _joined(chunks: list[dict[str, Any]]) -> AIMessage:
     return message
 
 
-def whole(turn: Turn) -> ChatResult:
-    """Return a turn as a whole answer."""
-    answers: list[dict[str, Any]] = [part["answer"] for part in turn.parts if "answer" in part]
-    if not turn.parts:
-        message = AIMessage(content="")
-    else:
-        message = AIMessage(**answers[0]) if answers else _joined([part["chunk"] for part in turn.parts])
-    return ChatResult(generations=[ChatGeneration(message=message)])
-
-
 def chunks(turn: Turn) -> Iterator[tuple[float, ChatGenerationChunk]]:
     """Yield a turn's chunks, each with the pause before it."""
     for part in turn.parts:
-        chunk = AIMessageChunk(**part["chunk"]) if "chunk" in part else _one_chunk(AIMessage(**part["answer"]))
+        if "chunk" in part:
+            chunk = AIMessageChunk(**part["chunk"])
+        else:
+            message = AIMessage(**part["answer"])
+            stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
+            chunk = AIMessageChunk(**stored | {"tool_call_chunks": call_chunks(message), "chunk_position": "last"})
         yield float(part.get("pause", 0.0)), ChatGenerationChunk(message=chunk)
-
-
-def _one_chunk(message: AIMessage) -> AIMessageChunk:
-    stored = {name: value for name, value in message_fields(message).items() if name not in _CALLS}
-    return AIMessageChunk(**{**stored, "tool_call_chunks": call_chunks(message), "chunk_position": "last"})
 
 
 # The turns on a cassette: writing them, and finding the one that a request matches.
@@ -108,8 +97,7 @@ MOST_MESSAGES = 1_000_000
 MOST_CHARACTERS = 256_000_000
 """Limits for the conversations of all turns together: each turn may repeat the one before and so double the total."""
 
-_CALL_TYPES = ("tool_use", "tool_call", "function_call")
-"""Types of content blocks that are calls."""
+_CALL_TYPES = ("tool_use", "tool_call", "function_call")  # types of content blocks that are calls
 
 
 @dataclass
@@ -121,24 +109,21 @@ class Asked:
     tools: list[Any] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
 
+    @property
+    def compared(self) -> dict[str, Any]:
+        """The values that a match compares."""
+        return {"model": self.model, "messages": self.messages, "tools": self.tools, "stop": self.stop}
+
     @cached_property
     def digest(self) -> str:
         """A hash that is the same for equal requests."""
-        text = json.dumps([self.model, self.messages, self.tools, self.stop], sort_keys=True, ensure_ascii=False)
+        text = json.dumps([*self.compared.values()], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @dataclass
 class Turn:
-    """A recorded turn.
-
-    Attributes:
-        asked: The request.
-        parts: The parts of the answer, one line each: `chunk` or `answer`.
-        error: The model's error, or "".
-        done: Whether the turn was recorded to its end.
-        used: How often it was replayed.
-    """
+    """A recorded turn."""
 
     asked: Asked
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -155,10 +140,10 @@ class Turns:
         self._turns: dict[int, Turn] = {}
         self._messages = self._characters = 0
         self._sizes: dict[int, int] = {}
-        for entry in cassette.turns:
+        for entry in cassette.content.turns:
             self._read(entry)
 
-    def asked(self, model: str, messages: Sequence[BaseMessage], stop: Any, kwargs: Mapping[str, Any]) -> Asked:
+    def asked(self, model: str, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> Asked:
         """Return the part of a request that a match compares."""
         numbers: dict[str, str] = {}
         said = [_message(message, numbers) for message in messages]
@@ -168,7 +153,7 @@ class Turns:
             model,
             masked(self._cassette, said, ""),
             masked(self._cassette, tools, "tools/list"),
-            list(stop or kwargs.get("stop") or ()),
+            list(kwargs.get("stop") or ()),
         )
 
     def find(self, asked: Asked) -> Turn | None:
@@ -184,23 +169,16 @@ class Turns:
         return turn
 
     def explain(self, asked: Asked) -> str:
-        """Return a message: which request was not recorded, and how the nearest recording differs."""
+        """Return a message: which request was not recorded, and how the recording that begins like it differs."""
         last = asked.messages[-1] if asked.messages else {}
-        said = last.get("content") or last.get("calls") or ""
-        what = f"{asked.model}: a turn after {one_line(json.dumps(said, ensure_ascii=False), 100)}"
-        where = f"the cassette {self._cassette.path}"
-        turns = [turn.asked for turn in self._turns.values()]
+        text = json.dumps(last.get("content") or last.get("calls") or "", ensure_ascii=False)
+        missing = f"{asked.model}: a turn after {one_line(text, 100)} is not in the cassette {self._cassette.path}"
         adds = f"\n  {self._cassette.adds('what is missing')}."
-        if not turns:
-            return f"{what} is not in {where}: it has no turn of a model.{adds}"
-        text = json.dumps(asked.messages, ensure_ascii=False)[-2000:]
-
-        def likeness(turn: Asked) -> tuple[bool, float]:
-            other = json.dumps(turn.messages, ensure_ascii=False)[-2000:]
-            return turn.model == asked.model, SequenceMatcher(None, text, other, autojunk=False).ratio()
-
-        differs = _differences(asked, max(turns[-COMPARED:], key=likeness))
-        return f"{what} is not in {where}; the nearest differs: {differs}.{adds}"
+        if not self._turns:
+            return f"{missing}: it has no turn of a model.{adds}"
+        number, _ = self._before(asked)
+        nearest = self._turns[number].asked if number else list(self._turns.values())[-1].asked
+        return f"{missing}; the nearest differs: {difference(asked.compared, nearest.compared)}.{adds}"
 
     def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
         """Write a finished turn; end the recording if the conversations of its turns would be too long to be read."""
@@ -235,14 +213,13 @@ class Turns:
         return best
 
     def _check(self, turn: Turn) -> None:
-        problem = ""
         try:
-            whole(turn)
+            parts: list[Any] = [chunk.message for _, chunk in chunks(turn)]
+            add_ai_message_chunks(*parts)
         except Exception as error:
-            problem = one_line(f"{type(error).__name__}: {error}", 200)
-        if problem:
             number = next(number for number, each in self._turns.items() if each is turn)
-            raise self._cassette.file.damaged(f"turn {number}", f"the reply is not a model's answer: {problem}")
+            problem = f"the reply is not a model's answer: {one_line(f'{type(error).__name__}: {error}', 200)}"
+            raise self._cassette.file.damaged(f"turn {number}", problem) from None
 
     def _fits(self, messages: list[dict[str, Any]]) -> bool:
         """Count the messages of one more turn, and return whether those of all turns are within the limits."""
@@ -290,7 +267,7 @@ def _message(message: BaseMessage, numbers: dict[str, str]) -> dict[str, Any]:
         return numbers.setdefault(str(name), f"call {len(numbers) + 1}")
 
     found: dict[str, Any] = {"role": message.type.removesuffix("MessageChunk").lower(), "content": message.content}
-    if calls := calls_of(message):
+    if calls := [*getattr(message, "tool_calls", ()), *getattr(message, "invalid_tool_calls", ())]:
         found["calls"] = [{"id": number(c.get("id")), "name": c.get("name"), "args": c.get("args")} for c in calls]
         if isinstance(message.content, list):  # some providers repeat the calls in the content
             found["content"] = [
@@ -315,42 +292,13 @@ def _tool(tool: Any) -> Any:
     return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
 
 
-def _differences(asked: Asked, nearest: Asked) -> str:
-    if asked.model != nearest.model:
-        return f"it was asked of {nearest.model}"
-    if len(asked.messages) != len(nearest.messages):
-        return f"it has {len(nearest.messages)} messages, this one {len(asked.messages)}"
-    if asked.messages != nearest.messages:
-        return difference({"messages": asked.messages}, {"messages": nearest.messages})
-    names = [[tool.get("name") for tool in each.tools if isinstance(tool, dict)] for each in (asked, nearest)]
-    if names[0] != names[1]:
-        return difference({"tools": ", ".join(map(str, names[0]))}, {"tools": ", ".join(map(str, names[1]))})
-    return difference({"tools": asked.tools, "stop": asked.stop}, {"tools": nearest.tools, "stop": nearest.stop})
+# A model's turn with a cassette in. It is written at its end, because a secret may span chunks.
 
-
-# Recorded models: chat models that write their turns to the inserted cassette, or replay them from it.
-#
-# A recorded model is a copy whose class puts the methods below before those of the original class. So its type, its
-# fields and its `bind_tools` work as before. A streamed turn is collected chunk by chunk and written at its end,
-# because a secret may span chunks.
-
-SHORTENED = 0.005
-"""Longest pause between chunks in seconds, unless the recorded pauses are kept."""
-
-
-def recorded(model: BaseChatModel) -> BaseChatModel:
-    """Return a model that records or replays; the same model if no cassette is in."""
-    if deck.cassette is None or isinstance(model, _Recorded):
-        return model
-    return _as(model, _kind(type(model)))
+SHORTENED = 0.005  # longest pause between chunks in seconds, unless the recorded pauses are kept
 
 
 def stand_in(name: str) -> BaseChatModel | None:
-    """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None.
-
-    Args:
-        name: `"PROVIDER:NAME"`.
-    """
+    """Return a stand-in for a model that cannot be made here but has turns on the cassette; else None."""
     cassette = deck.cassette
     called = name.partition(":")[2] or name
     if cassette is None or not cassette.replays or called not in cassette.models:
@@ -371,120 +319,57 @@ class StandIn(LocalModel):
         raise ModelError(f"{self.model} is only replayed here: it cannot be made (is its key set?)")
 
 
-class _Recorded:
-    def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                return whole(turn.recorded)
-            result = _raw(self)._generate(messages, stop=stop, run_manager=run_manager, **kwargs)
-            turn.answered(result)
-            return result
+class _Replay(StandIn):
+    """Streams one recorded turn."""
 
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Any:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                return whole(turn.recorded)
-            result = await _raw(self)._agenerate(messages, stop=stop, run_manager=run_manager, **kwargs)
-            turn.answered(result)
-            return result
-
-
-class _Streamed(_Recorded):
-    def _stream(
-        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                for pause, chunk in chunks(turn.recorded):
-                    time.sleep(turn.pause(pause))
-                    yield chunk
-            else:
-                for chunk in _raw(self)._stream(messages, stop=stop, **kwargs):
-                    turn.came(chunk)
-                    yield chunk
+    turn: Any
+    longest: float
 
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        with _TurnInProgress(self, messages, stop, kwargs) as turn:
-            if turn.recorded is not None:
-                for pause, chunk in chunks(turn.recorded):
-                    await asyncio.sleep(turn.pause(pause))
-                    yield chunk
-            else:
-                async for chunk in _raw(self)._astream(messages, stop=stop, **kwargs):
-                    turn.came(chunk)
-                    yield chunk
+        for pause, chunk in chunks(self.turn):
+            await asyncio.sleep(min(pause, self.longest))
+            yield chunk
 
 
-@lru_cache(maxsize=64)
-def _kind(cls: type[BaseChatModel]) -> type[BaseChatModel]:
-    streams = cls._stream is not BaseChatModel._stream or cls._astream is not BaseChatModel._astream
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    return type(cls.__name__, (_Streamed if streams else _Recorded, cls), names)
-
-
-def _as(model: BaseChatModel, cls: type) -> BaseChatModel:
-    made = model.model_copy()
-    object.__setattr__(made, "__class__", cls)
-    return made
-
-
-def _raw(model: Any) -> Any:
-    """Return a recorded model with its own class, and its present fields."""
-    return _as(model, type(model).__bases__[1])
-
-
-class _TurnInProgress:
-    """A turn that is recorded or replayed, or passed through if no cassette is in.
-
-    Attributes:
-        recorded: The recorded turn, or None: then the model is asked.
+async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> list[Any]:
+    """Return the parts of a model's answer; with a cassette in, they are recorded or replayed.
 
     Raises:
         CassetteError: The turn was not recorded, and the cassette only replays.
         ModelError: The recorded turn is an error of the model.
     """
-
-    def __init__(self, model: Any, messages: list[BaseMessage], stop: Any, kwargs: dict[str, Any]) -> None:
-        self._model, self._cassette = model, deck.cassette
-        self._parts: list[dict[str, Any]] = []
-        self._last = time.monotonic()
-        self._ended = False
-        self.recorded: Turn | None = None
-        if self._cassette is None:
-            return
-        turns = turns_of(self._cassette)
-        self._asked = turns.asked(model_name(model), messages, stop, kwargs)
-        self.recorded = turns.find(self._asked) if self._cassette.replays else None
-        if self.recorded is None and not self._cassette.records:
-            raise CassetteError(turns.explain(self._asked))
-        if self.recorded is not None and self.recorded.error:
-            raise ModelError(self.recorded.error)
-
-    def pause(self, recorded: float) -> float:
-        return recorded if self._cassette and self._cassette.pauses else min(recorded, SHORTENED)
-
-    def came(self, chunk: ChatGenerationChunk) -> None:
-        pause, self._last = tenths(self._last)
-        self._parts.append({"chunk": message_fields(chunk.message), **pause})
-        self._ended = self._ended or getattr(chunk.message, "chunk_position", None) == "last"
-
-    def answered(self, result: ChatResult) -> None:
-        pause, self._last = tenths(self._last)
-        self._parts.append({"answer": message_fields(result.generations[0].message), **pause})
-
-    def __enter__(self) -> _TurnInProgress:
-        return self
-
-    def __exit__(self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: object) -> None:
-        cassette = self._cassette
-        if cassette is None or not cassette.recording or self.recorded is not None:
-            return
-        if isinstance(exc, Exception):
-            error = model_error(exc, self._model)
-            turns_of(cassette).write(self._asked, [], cassette.masker.text(str(error)))
-        elif exc is None or (self._ended and isinstance(exc, GeneratorExit)):  # a reader may stop after the last chunk
-            turns_of(cassette).write(self._asked, hidden(cassette, self._parts))
+    cassette = deck.cassette
+    if cassette is None:
+        return [part async for part in runnable.astream(messages)]
+    model: Any = runnable
+    kwargs: dict[str, Any] = {}
+    while isinstance(model, RunnableBinding):
+        kwargs, model = {**model.kwargs, **kwargs}, model.bound
+    turns = turns_of(cassette)
+    asked = turns.asked(model_name(model), messages, kwargs)
+    recorded = turns.find(asked) if cassette.replays else None
+    if recorded is not None:
+        if recorded.error:
+            raise ModelError(recorded.error)
+        replay = _Replay(model=asked.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
+        return [part async for part in replay.astream(messages)]
+    if not cassette.records:
+        raise CassetteError(turns.explain(asked))
+    parts: list[Any] = []
+    lines: list[dict[str, Any]] = []
+    last = time.monotonic()
+    try:
+        async for part in runnable.astream(messages):
+            pause, last = tenths(last)
+            kind = "chunk" if isinstance(part, AIMessageChunk) else "answer"
+            lines.append({kind: message_fields(part), **pause})
+            parts.append(part)
+    except Exception as error:
+        if cassette.recording:
+            turns.write(asked, [], cassette.masker.text(str(model_error(error, model))))
+        raise
+    if cassette.recording:
+        turns.write(asked, hidden(cassette, lines))
+    return parts

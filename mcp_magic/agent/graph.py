@@ -13,7 +13,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_stream_writer
@@ -32,6 +32,7 @@ from mcp_magic.agent.transcript.entries import is_stop, is_turn
 from mcp_magic.consent.consent import Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
+from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.langchain.calls import MCPToolException, call
@@ -51,11 +52,8 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = ["SYSTEM", "AgentState", "RunContext", "Screen", "build_graph", "run_agent", "turns_taken", "unanswered"]
 
-
-MAX_TURNS = 25
-"""The most turns of the model for one request, by default."""
+MAX_TURNS = 25  # the most turns of the model for one request, by default
 
 
 # The state that flows through the graph, and the context of a run.
@@ -72,34 +70,21 @@ class AgentState(MessagesState):
     approvals: dict[str, dict[str, Any]]
 
 
-class _Plan(NamedTuple):
-    turn: Any
-    offers: Mapping[str, Offer]
-    calls: list[PlannedCall]
-
-
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread.
-
-    Attributes:
-        run: The run's id, for consent that holds for one run; None outside a run.
-        asker: The name of the caller in consent and its audit log.
-        done: Answers of finished calls, by tool call id; they survive an interrupted act node.
-        before_asking: Awaited before the user is asked; it returns when the calls are displayed.
-    """
+    """The context of one run of the graph, beside the thread."""
 
     run: str | None = None
     asker: str = "agent"
     done: dict[str, ToolMessage] = field(default_factory=dict)
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
-    _plan: _Plan | None = field(default=None, init=False, repr=False)
+    _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
     def plan(self, turn: Any, offers: Mapping[str, Offer]) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
-        if self._plan is None or self._plan.turn is not turn or self._plan.offers is not offers:
-            self._plan = _Plan(turn, offers, plan_calls(turn, offers, self.asker, self.run))
-        return self._plan.calls
+        if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
+            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run))
+        return self._plan[2]
 
 
 def _context() -> RunContext:
@@ -131,11 +116,9 @@ LAST_TURN = "This is the last turn: no further tool can be called. Answer with w
 
 OTHER_CALL = "not called: the decision was about another tool or other arguments; call it again"
 
-INSTRUCTIONS_LIMIT = 2000
-"""Characters of a server's instructions that the model gets."""
+INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
 
-KNOWN_CHARACTERS = 500
-"""Characters of each of the last results in the closing text of a stopped run."""
+KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
 
 
 @dataclass
@@ -179,8 +162,15 @@ class _Nodes:
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
-        others = (_with_blocks(message) for message in messages if message.type != "system")
-        return [SystemMessage("\n\n".join(system)), *others]
+        conversation: list[BaseMessage] = [SystemMessage("\n\n".join(system))]
+        for message in messages:
+            if not isinstance(message.content, str) and any(isinstance(part, str) for part in message.content):
+                # some provider packages cannot send strings among blocks
+                parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in message.content]
+                conversation.append(message.model_copy(update={"content": parts}))
+            elif message.type != "system":
+                conversation.append(message)
+        return conversation
 
     def after_thinking(self, state: AgentState) -> str:
         messages = state["messages"]
@@ -258,7 +248,10 @@ class _Nodes:
             async def approver(_: Request) -> Decision:
                 if planned.id not in now or shown.get(planned.id) != now[planned.id]:
                     return Decision.deny("the tool has changed since you were asked about it", by="check")
-                return _decision(answers if single else _answer_for(answers, planned.id))
+                if single or not isinstance(answers, dict):
+                    return _decision(answers)
+                none = {"decision": "deny", "reason": f"no decision was given for {planned.id}"}
+                return _decision(answers.get(planned.id, none))
 
             return approver
 
@@ -337,20 +330,20 @@ class _Nodes:
             ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
             for asked in calls_of(state["messages"][-1])
         ]
-        known = _what_is_known(state["messages"], turns, self.registry.person_name)
-        message = AIMessage(known, response_metadata={"stopped": "max_turns"})
+        messages = state["messages"]
+        since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
+        results = [message for message in messages[since:] if message.type == "tool" and message.status == "success"]
+        known = "Nothing is known yet."
+        if results:
+            name = self.registry.person_name
+            lines = [f"- {name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
+            known = "Known so far:\n\n" + "\n".join(lines)
+        text = f"Stopped after {turns}, before the work was done. {known}"
+        message = AIMessage(text, response_metadata={"stopped": "max_turns"})
         write = get_stream_writer()
         write({"kind": "note", "text": f"stopped after {turns}", "level": "warning"})
         write({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
-
-
-def _with_blocks(message: Any) -> BaseMessage:
-    """Return a message with strings in its content as text blocks: some provider packages cannot send strings."""
-    if isinstance(message.content, str) or not any(isinstance(part, str) for part in message.content):
-        return message  # type: ignore[no-any-return]
-    blocks = [{"type": "text", "text": part} if isinstance(part, str) else part for part in message.content]
-    return message.model_copy(update={"content": blocks})  # type: ignore[no-any-return]
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -384,12 +377,6 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
         "schema": tool.input_schema,
         **({"changed": diff_text(change.lines)} if change else {}),
     }
-
-
-def _answer_for(answers: Any, call_id: str) -> Any:
-    if isinstance(answers, dict):
-        return answers.get(call_id, {"decision": "deny", "reason": f"no decision was given for {call_id}"})
-    return answers
 
 
 def _decision(answer: Any) -> Decision:
@@ -440,15 +427,6 @@ def _message(
     status: Literal["success", "error"] = "error" if failed else "success"
     name = planned.name or "unknown"
     return ToolMessage(content, tool_call_id=planned.id, name=name, status=status, artifact=artifact)
-
-
-def _what_is_known(messages: list[Any], turns: str, person_name: Callable[[str], str]) -> str:
-    """Return the closing text of a stopped run, with its last results."""
-    since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
-    results = [m for m in messages[since:] if m.type == "tool" and m.status == "success"]
-    lines = [f"- {person_name(m.name or '')}: {one_line(m.text, KNOWN_CHARACTERS)}" for m in results[-5:]]
-    known = "Known so far:\n\n" + "\n".join(lines) if lines else "Nothing is known yet."
-    return f"Stopped after {turns}, before the work was done. {known}"
 
 
 def build_graph(
@@ -514,11 +492,9 @@ def build_graph(
 
 # A run: it updates the transcript, and repairs the thread after any failure.
 
-PRUNE_TURNS = 20
-"""Turns after which LangGraph's copies of the thread, one for each step, are dropped."""
+PRUNE_TURNS = 20  # turns after which LangGraph's copies of the thread, one for each step, are dropped
 
-UNASKED = ("rule ", "approval ", "default")
-"""Prefixes of the `by` of decisions that show no question."""
+UNASKED = ("rule ", "approval ", "default")  # prefixes of the `by` of decisions that show no question
 
 INTERRUPTED = "the user interrupted the run before this call had an answer"
 
@@ -548,24 +524,14 @@ async def run_agent(
 ) -> AgentRun:
     """Run an agent on a request.
 
-    Args:
-        graph: The result of `build_graph`, with a checkpointer.
-        host: The host whose tools the agent uses.
-        request: The user's text.
-        thread: The name of the thread; the agent knows its earlier messages.
-        model: The model's name.
-        asker: The name of the caller, as consent shows it.
-        show: `"full"`, `"answer"` or `"none"`.
-        screen: The display of the running transcript, or None.
-        notes: Notes before the run begins, each with its level: `"info"` or `"warning"`.
-        over: Called with the run when it ends; also with an interrupted or failed run, before the error is raised.
-
     Returns:
         The run. An interrupted or failed run raises instead; the thread keeps all that was done.
 
     Raises:
         ModelError: The provider refused or failed.
     """
+    if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
+        asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(Transcript(show=show), screen)
     run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen)
     config: Any = {"configurable": {"thread_id": thread}}
@@ -579,14 +545,24 @@ async def run_agent(
     try:
         with agent_span(asker, model):
             await _follow(graph, asked, config, run, live)
-        live.finish()
+        live.transcript.finish()
+        live.flush()
         made.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
         made.stopped = "max_turns" if any(map(is_stop, made.messages[-1:])) else ""
         await prune(graph.checkpointer, thread)
     except BaseException as error:
         made.stopped = "error" if isinstance(error, Exception) else "interrupted"
-        live.interrupted()
-        made.messages = _since(asked.id, await asyncio.shield(_keep(graph, config, run)))
+        live.transcript.interrupted()
+        live.flush()
+
+        async def repair() -> list[Any]:
+            with suppress(Exception):  # the cause may have damaged the file as well; the first error counts
+                await _mend(graph, config, run.done)
+                messages: list[Any] = (await graph.aget_state(config)).values.get("messages", [])
+                return messages
+            return []
+
+        made.messages = _since(asked.id, await asyncio.shield(repair()))
         _explain(error, made, live)
         raise
     finally:
@@ -640,14 +616,6 @@ class _Live:
             await self._told.wait()
         self.flush()
 
-    def finish(self) -> None:
-        self.transcript.finish()
-        self.flush()
-
-    def interrupted(self) -> None:
-        self.transcript.interrupted()
-        self.flush()
-
     def flush(self) -> None:
         if self._screen is not None:
             self._screen.flush(self.transcript)
@@ -669,7 +637,8 @@ def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
     if made.stopped == "interrupted":
         live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
     else:
-        text = _own_text(error)
+        # other errors may quote secrets, and a scripted model may raise the same error again, with this line in it
+        text = str(error).partition("\n`--thread ")[0] if isinstance(error, MCPMagicError) else type(error).__name__
         live.tell({"kind": "note", "text": text, "level": "error"})
         if on and "--thread" not in text:
             if isinstance(error, MCPMagicError):
@@ -679,30 +648,8 @@ def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
     live.flush()
 
 
-def _own_text(error: BaseException) -> str:
-    """Return an error's text without the line of `_explain`: a scripted model may raise the same object again."""
-    if not isinstance(error, MCPMagicError):
-        return type(error).__name__  # other errors may quote secrets
-    return str(error).partition("\n`--thread ")[0]
-
-
-async def _keep(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, run: RunContext) -> list[Any]:
-    """Repair the thread and return its messages; [] if it cannot be read."""
-    with suppress(Exception):  # the cause may have damaged the file as well; the first error counts
-        await _mend(graph, config, run.done)
-        messages: list[Any] = (await graph.aget_state(config)).values.get("messages", [])
-        return messages
-    return []
-
-
 def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
-    """Return the calls of the last turn without an answer; a provider refuses a thread that has any.
-
-    >>> from langchain_core.messages import AIMessage, ToolMessage
-    >>> turn = AIMessage("", tool_calls=[{"name": "a", "args": {}, "id": "1"}, {"name": "b", "args": {}, "id": "2"}])
-    >>> [call["name"] for call in unanswered([turn, ToolMessage("x", tool_call_id="1")])]
-    ['b']
-    """
+    """Return the calls of the last turn without an answer; a provider refuses a thread that has any."""
     answered: set[str] = set()
     for message in reversed(messages):
         if message.type == "tool":
@@ -717,24 +664,18 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
 async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
     """Answer the calls that a run left open: no provider continues a thread with unanswered calls."""
     state = await graph.aget_state(config)
-    said = state.values.get("messages", [])
-    waiting = unanswered(said)
+    known = state.values.get("messages", [])
+    waiting = unanswered(known)
     if not waiting and not state.tasks:
         return
     # `aupdate_state` drops pending writes, such as those of the last step of a run that broke off, although
     # `aget_state` shows them. So all messages are written again.
-    messages = [*said, *(done.get(call["id"]) or _not_answered(call) for call in waiting)]
+    messages = [*known]
+    for each in waiting:
+        facts: Any = {"tool_call_id": each["id"], "name": each["name"] or "unknown", "status": "error"}
+        missing = ToolMessage(INTERRUPTED, artifact={"interrupted": True}, **facts)
+        messages.append(done.get(each["id"]) or missing)
     await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
-
-
-def _not_answered(call: dict[str, Any]) -> ToolMessage:
-    return ToolMessage(
-        INTERRUPTED,
-        tool_call_id=call["id"],
-        name=call["name"] or "unknown",
-        status="error",
-        artifact={"interrupted": True},
-    )
 
 
 def _since(request: str | None, messages: list[Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,24 +25,11 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
     from opentelemetry.trace import Span
 
-__all__ = [
-    "OFFLINE",
-    "OFFLINE_NOTE",
-    "agent_span",
-    "bind_tools",
-    "in_turn",
-    "make_model",
-    "model_error",
-    "model_name",
-    "without_secrets",
-]
-
 
 # Errors of providers on one line, without keys.
 # Their error classes share only the HTTP status, and messages that may quote the key.
 
-LONGEST = 300
-"""Characters of a provider's own message."""
+LONGEST = 300  # characters of a provider's own message
 
 KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*(?:KEY|TOKEN|CREDENTIALS?)\b")
 """The name of an environment variable that holds a key."""
@@ -53,8 +41,7 @@ _KEY = re.compile(
 )
 _URL = re.compile(r"https?://[^\s'\"<>]+")
 
-_CODE = re.compile(r"^Error code: \d+(?: - )?")
-"""How messages of the packages of OpenAI and Anthropic begin."""
+_CODE = re.compile(r"^Error code: \d+(?: - )?")  # how messages of the packages of OpenAI and Anthropic begin
 
 _PROGRAMMING = (TypeError, AttributeError, KeyError, NotImplementedError, AssertionError)
 
@@ -70,13 +57,7 @@ _ADVICE = {
 
 
 def without_secrets(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return a text with masks for texts that look like keys and for the secrets of the environment.
-
-    >>> without_secrets("Incorrect API key provided: sk-abc***************xyz.")
-    'Incorrect API key provided: ***'
-    >>> without_secrets("GET https://example.com/v1?key=abc failed")
-    'GET https://example.com/v1?key=*** failed'
-    """
+    """Return a text with masks for texts that look like keys and for the secrets of the environment."""
     known = long_enough(each.strip() for each in secrets)
     known |= {each for each in named_secrets(dict(os.environ)) if len(each) >= 8}
     for secret in sorted(known, key=len, reverse=True):
@@ -146,7 +127,10 @@ def _origin(error: BaseException) -> BaseException:
 
 def _unreached(error: Exception) -> str:
     """Return the kind of a failure without HTTP status, or "" if unknown."""
-    origin, where = _origin(error), _place(error)
+    origin, where = _origin(error), ""
+    with suppress(AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request
+        parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
+        where = f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
     names = type(error).__name__, type(origin).__name__
     if "Illegal header value" in str(origin):
         return "the key is empty or has a line end or another character that no key has"
@@ -155,15 +139,6 @@ def _unreached(error: Exception) -> str:
     if any("RemoteProtocol" in name or "ReadError" in name for name in names):
         return f"the connection to the provider{where} broke off"
     return f"the provider cannot be reached{where}" if any("Connect" in name for name in names) else ""
-
-
-def _place(error: Exception) -> str:
-    """Return " at http://127.0.0.1:8000" for the address of the failed request, or ""."""
-    try:
-        parts = urlsplit(str(error.request.url))  # type: ignore[attr-defined]
-    except (AttributeError, RuntimeError, ValueError):  # httpx raises a RuntimeError if the error has no request
-        return ""
-    return f" at {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
 
 
 def _secrets_of(model: Any) -> Iterator[str]:
@@ -177,11 +152,7 @@ def _secrets_of(model: Any) -> Iterator[str]:
 
 
 def model_name(model: Any) -> str:
-    """Return a model's display name: `"openai:gpt-5"`, `"offline"`, or its kind.
-
-    >>> model_name("openai:gpt-5")
-    'openai:gpt-5'
-    """
+    """Return a model's display name: `"openai:gpt-5"`, `"offline"`, or its kind."""
     if isinstance(model, str):
         return model
     for attribute in ("model_name", "model"):
@@ -193,8 +164,7 @@ def model_name(model: Any) -> str:
 
 # Chat models from a name (through LangChain), from an object, or the offline model.
 
-OFFLINE = "offline"
-"""The name of the model that needs no provider."""
+OFFLINE = "offline"  # the name of the model that needs no provider
 
 OFFLINE_NOTE = (
     "answered by `offline`, a model without weights made for tutorials and tests: it understands requests that name or "
@@ -209,22 +179,30 @@ def make_model(model: Any) -> BaseChatModel:
 
     Args:
         model: `"PROVIDER:NAME"` for LangChain's `init_chat_model` (which knows the provider of well-known names),
-            `"offline"` or "" for the model without weights, or a chat model. With a cassette in, the model is recorded
-            or replayed.
+            `"offline"` or "" for the model without weights, or a chat model.
 
     Raises:
         MissingDependencyError: LangChain or the provider's package is not installed; the message has the pip line.
         ModelError: There is no such provider, or its key is not set; the message names the variable.
     """
-    from mcp_magic.agent.cassette import recorded
+    from mcp_magic.agent.cassette import stand_in
 
     if not isinstance(model, str):
-        return recorded(_checked(model))
-    if model.strip() in ("", OFFLINE):
+        return _checked(model)
+    name = model.strip()
+    if name in ("", OFFLINE):
         from mcp_magic.agent.offline import OfflineModel
 
-        return recorded(OfflineModel())
-    return recorded(_provided_or_replayed(model.strip()))
+        return OfflineModel()
+    problem: MCPMagicError
+    try:
+        return _provided(name)
+    except MCPMagicError as error:
+        problem = error
+    replayed = stand_in(name)  # a recorded model that cannot be made here is only replayed
+    if replayed is None:
+        raise problem
+    return replayed
 
 
 def _checked(model: Any) -> BaseChatModel:
@@ -238,20 +216,6 @@ def _checked(model: Any) -> BaseChatModel:
     raise ModelError(
         f"{kind} is not a chat model. Give PROVIDER:NAME, {OFFLINE}, or `--model $name` for a LangChain one."
     )
-
-
-def _provided_or_replayed(model: str) -> BaseChatModel:
-    """Make a model; a recorded model that cannot be made here is only replayed."""
-    problem: MCPMagicError
-    try:
-        return _provided(model)
-    except MCPMagicError as error:
-        problem = error
-    from mcp_magic.agent.cassette import stand_in
-
-    if (replayed := stand_in(model)) is None:
-        raise problem
-    return replayed
 
 
 def _provided(model: str) -> BaseChatModel:
@@ -293,33 +257,25 @@ def _not_set(name: str, variable: str) -> str:
 
 
 def _not_made(name: str, error: Exception) -> Exception:
-    text = without_secrets(_words(error))
+    from pydantic import ValidationError
+
+    text = str(error)
+    if isinstance(error, ValidationError):  # the first problem, without the values that the whole message quotes
+        text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    text = without_secrets(text)
     package = _PIP.search(text)
     if isinstance(error, ImportError) and package:
         return MissingDependencyError(f"{name}: its package is not installed: `pip install {package[1]}`")
     variables = [variable for variable in KEY_VARIABLE.findall(text) if not os.environ.get(variable)]
     if variables:
         return ModelError(_not_set(name, variables[0]))
-    if isinstance(error, ValueError) and "model provider" in text:
-        return ModelError(_no_provider(name))
-    return ModelError(f"{name}: {one_line(text, 300) or type(error).__name__}")
-
-
-def _no_provider(name: str) -> str:
+    if not isinstance(error, ValueError) or "model provider" not in text:
+        return ModelError(f"{name}: {one_line(text, 300) or type(error).__name__}")
     provider, colon, _ = name.partition(":")
-    known = [*_providers(), OFFLINE]
-    wanted = f"there is no provider {provider!r}." if colon and provider else f"{name!r} names no known provider."
-    near = did_you_mean(provider.lower(), known)
-    return f"{wanted}{near} Write PROVIDER:NAME; providers: {listed(known[:-1], 12)}; or {OFFLINE}"
-
-
-def _words(error: Exception) -> str:
-    """Return an error's message; for a validation error the first problem, without the values it quotes."""
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):
-        return str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-    return str(error)
+    problem = f"there is no provider {provider!r}." if colon and provider else f"{name!r} names no known provider."
+    known = _providers()
+    near = did_you_mean(provider.lower(), [*known, OFFLINE])
+    return ModelError(f"{problem}{near} Write PROVIDER:NAME; providers: {listed(known, 12)}; or {OFFLINE}")
 
 
 def _providers() -> list[str]:
@@ -349,12 +305,6 @@ def bind_tools(
     model: BaseChatModel, tools: Sequence[dict[str, Any]], *, instead: str = "", **choice: Any
 ) -> Runnable[Any, Any]:
     """Return a model with tools bound to it.
-
-    Args:
-        model: The model.
-        tools: The tools, as the model's `bind_tools` takes them.
-        instead: An alternative for a model that takes no tools, for the error.
-        choice: Which tools the model must call, in its provider's format.
 
     Raises:
         ModelError: The model takes no tools: its class does not define `bind_tools`.

@@ -31,12 +31,9 @@ from mcp_magic.schema.fields import root_field
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from langchain_core.messages.ai import UsageMetadata
     from langchain_core.runnables import Runnable
 
     from mcp_magic.schema.fields import Field
-
-__all__ = ["CHARACTERS_A_TOKEN", "OfflineModel", "Outcome", "answer", "limited", "outcome", "quoted"]
 
 
 K1, B, NAME_WEIGHT = 1.2, 0.5, 3
@@ -478,12 +475,10 @@ class Toolbox:
             joints = [at.span() for at in re.finditer(r",?\s+and\s+", part)][:MOST_CALLS]
             whole = self.choose(part) if joints else None
             halves = [[part[:start], part[end:]] for start, end in joints if whole and whole.unused]
-            found += next((half for half in halves if all(map(self._is_whole, half))), [part])
+            calls = ((half, [self.choose(each) for each in half]) for half in halves)
+            whole_halves = (half for half, both in calls if all(c and not c.missing and not c.unused for c in both))
+            found += next(whole_halves, [part])
         return found
-
-    def _is_whole(self, step: str) -> bool:
-        call = self.choose(step)
-        return call is not None and not call.missing and not call.unused
 
     def choose(self, text: str, past: Past | None = None) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""
@@ -533,11 +528,9 @@ def _fits(call: Call, text: str) -> bool:
     return own and len(call.unused) <= 2 and (not left or len(known) / len(left) >= LEAST_KNOWN)
 
 
-CHARACTERS_A_TOKEN = 4
-"""Characters counted as one token of usage: a rule of thumb, since nothing is tokenised here."""
+CHARACTERS_A_TOKEN = 4  # characters counted as one token of usage: a rule of thumb, since nothing is tokenised here
 
-ASKED = "asked_back"
-"""The key in an `AIMessage`'s `additional_kwargs` that stores the call of a question."""
+ASKED = "asked_back"  # the key in an `AIMessage`'s `additional_kwargs` that stores the call of a question
 
 LONGEST, MAX_TEXT, MAX_QUOTE, MAX_ROWS, SUGGESTED = 4000, 4000, 600, 30, 5
 """Most characters of a request, of a result and of a quote; rows of a table; tools named if none fits."""
@@ -567,16 +560,15 @@ class OfflineModel(LocalModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
         """Return the model with tools; `server__tool`, or "server" and "tool" in the metadata, name their origin."""
-        return self.bind(tools=[_bound(tool) for tool in tools], **kwargs)
+        bound = []
+        for tool in tools:
+            about = tool.metadata if isinstance(tool, BaseTool) and isinstance(tool.metadata, dict) else {}
+            origin = {name: about[name] for name in ("server", "tool") if isinstance(about.get(name), str)}
+            bound.append(convert_to_openai_tool(tool) | origin)
+        return self.bind(tools=bound, **kwargs)
 
     def _turn(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         return _message(messages, kwargs.get("tools") or [])
-
-
-def _bound(tool: Any) -> dict[str, Any]:
-    bound = dict(convert_to_openai_tool(tool))
-    about = tool.metadata if isinstance(tool, BaseTool) and isinstance(tool.metadata, dict) else {}
-    return bound | {name: about[name] for name in ("server", "tool") if isinstance(about.get(name), str)}
 
 
 def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -> AIMessage:
@@ -585,22 +577,16 @@ def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -
     for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
         digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
         calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
+    asked = sum(len(message.text) + len(_json(getattr(message, "tool_calls", []) or "")) for message in messages)
+    read = -(-(asked + len(_json(bound))) // CHARACTERS_A_TOKEN)
+    written = -(-(len(following.text) + sum(len(_json(call)) for call in calls)) // CHARACTERS_A_TOKEN)
     return AIMessage(
         content=following.text,
         tool_calls=calls,
         additional_kwargs={ASKED: following.asked} if following.asked else {},
         response_metadata=SAID | ({"finish_reason": "tool_calls"} if calls else {}),
-        usage_metadata=_usage(messages, bound, following.text, calls),
+        usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
-
-
-def _usage(
-    messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]], text: str, calls: Sequence[dict[str, Any]]
-) -> UsageMetadata:
-    said = sum(len(message.text) + len(_json(getattr(message, "tool_calls", []) or "")) for message in messages)
-    read = -(-(said + len(_json(bound))) // CHARACTERS_A_TOKEN)
-    written = -(-(len(text) + sum(len(_json(call)) for call in calls)) // CHARACTERS_A_TOKEN)
-    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
 def _json(value: Any) -> str:
@@ -724,7 +710,10 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
     text = _text(message.content)
     structured = artifact.get("structured_content")
-    data = structured if structured is not None else _parsed(text)
+    data = structured if structured is not None else text
+    if structured is None:
+        with contextlib.suppress(ValueError, RecursionError):
+            data = json.loads(text)
     data = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
     decision = (artifact.get("approval") or {}).get("decision") if isinstance(artifact.get("approval"), dict) else None
     tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
@@ -737,12 +726,6 @@ def _text(content: Any) -> str:
     blocks = [content] if isinstance(content, str) else content
     dicts = (each if isinstance(each, dict) else {"text": each} for each in blocks)
     return "\n".join(str(each.get("text", f"[{each.get('mime_type') or each.get('type')}]")) for each in dicts)
-
-
-def _parsed(text: str) -> Any:
-    with contextlib.suppress(ValueError, RecursionError):
-        return json.loads(text)
-    return text
 
 
 def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
@@ -818,11 +801,7 @@ _TWO_SENTENCES = re.compile(r"(?:.+?[.!?](?=\s|$)){1,2}", re.DOTALL)
 
 
 def quoted(messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return an answer without tools: the results of tools, else the beginning of the text of the last request.
-
-    >>> quoted([HumanMessage("Summarise this: Cats sleep. They purr. They eat.")]).text
-    'Cats sleep. They purr. (offline, a model without weights, which quotes)'
-    """
+    """Return an answer without tools: the results of tools, else the beginning of the text of the last request."""
     results: list[str] = []
     for message in messages:
         results = [*results, _short(message.text)] if isinstance(message, ToolMessage) else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -18,10 +19,8 @@ from mcp_magic.errors import ThreadError
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-__all__ = ["open_database", "why"]
 
-CONNECT_SECONDS = 5
-"""Seconds to connect to the server, unless the URL sets `connect_timeout`."""
+CONNECT_SECONDS = 5  # seconds to connect to the server, unless the URL sets `connect_timeout`
 
 _NEWEST = """
 SELECT * FROM (
@@ -49,8 +48,11 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
         ThreadError: The database cannot be used; one line without the password.
     """
     problem = ""
-    options = _options(url)
-    if not options:
+    options: dict[str, Any] = {}
+    with suppress(psycopg.Error):  # the library's own message may quote part of the password
+        options = {"connect_timeout": CONNECT_SECONDS, **conninfo_to_dict(url)}
+    ports = str(options.get("port") or "").split(",")
+    if not options or not all(not port or port.isdigit() for port in ports):
         advice = "in a user name or password, characters such as @ and / are percent-encoded"
         raise ThreadError(f"threads cannot be kept in {where}: no URL of PostgreSQL; {advice}")
     try:
@@ -66,16 +68,6 @@ async def open_database(url: str, where: str, stack: AsyncExitStack) -> Database
     if problem:
         raise ThreadError(f"threads cannot be kept in {where}: {problem}")
     return saver
-
-
-def _options(url: str) -> dict[str, Any]:
-    """Return the parts of a URL, {} if it is not valid; the library's own message may quote part of the password."""
-    try:
-        found = conninfo_to_dict(url)
-    except psycopg.Error:
-        return {}
-    ports = str(found.get("port") or "").split(",")
-    return {"connect_timeout": CONNECT_SECONDS, **found} if all(not port or port.isdigit() for port in ports) else {}
 
 
 def why(error: Exception, password: str = "") -> str:

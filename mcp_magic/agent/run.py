@@ -26,23 +26,12 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = [
-    "CALL_COLUMNS",
-    "AgentRun",
-    "calls_frame",
-    "display_messages",
-    "get_final_answer",
-    "tools_summary",
-    "usage_of",
-]
-
 
 # Views of messages and tools, of this package's agent or any other.
 
 CALL_COLUMNS = ("turn", "server", "tool", "arguments", "approved by", "seconds", "error")
 
-DESCRIPTION = 200
-"""Characters of a tool's description in the listing."""
+DESCRIPTION = 200  # characters of a tool's description in the listing
 
 
 def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:
@@ -99,9 +88,6 @@ def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> p
 
     `turn` is the turn of the model (from 1 within each request), `arguments` a dict of the sent arguments with secrets
     masked; unknown `seconds` are NaN and unknown `approved by` None; `error` is None for a successful call.
-
-    Args:
-        messages: A thread's messages, or the transcript of a run.
     """
     import pandas as pd
 
@@ -117,48 +103,36 @@ def calls_frame(messages: Iterable[MessageLikeRepresentation] | Transcript) -> p
 
 
 def tools_summary(tools: Iterable[BaseTool | dict[str, Any] | Any]) -> Listing:
-    """Return tools as a listing: name, description, arguments, and the hints of tools of MCP servers.
-
-    Args:
-        tools: Everything that `bind_tools` takes: LangChain tools, decorated functions, pydantic models or dicts in a
-            provider's format.
-    """
+    """Return tools as a listing: name, description, arguments, and the hints of tools of MCP servers."""
     rows = [_tool_row(tool) for tool in tools]
     return Listing(rows, title="tools", columns=["tool", "description", "arguments", "hints"], kind="tools")
 
 
 def _tool_row(tool: Any) -> dict[str, Any]:
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from mcp_types import Tool, ToolAnnotations
 
     function = convert_to_openai_tool(tool).get("function", {})
     metadata = getattr(tool, "metadata", None) or {}
     server, name = metadata.get("server"), metadata.get("tool")
-    row = {
+    row: dict[str, Any] = {
         "tool": f"{server}:{name}" if server and name else str(function.get("name", "")),
         "description": one_line(str(function.get("description", "")), DESCRIPTION),
         "arguments": _arguments_text(function.get("parameters") or {}),
     }
-    return row | ({"hints": _badges(metadata["annotations"])} if "annotations" in metadata else {})
+    if "annotations" in metadata:
+        hints = ToolAnnotations.model_validate(metadata["annotations"] or {})
+        row["hints"] = list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
+    return row
 
 
 def _arguments_text(parameters: dict[str, Any]) -> str:
-    """Return arguments in the form of a signature.
-
-    >>> _arguments_text({"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]})
-    'a: integer, [b: string]'
-    """
+    """Return arguments in the form of a signature."""
     parts = []
     for argument in schema.root_field(parameters).children:
         text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
         parts.append(text if argument.needed else f"[{text}]")
     return ", ".join(parts)
-
-
-def _badges(annotations: Any) -> list[Any]:
-    from mcp_types import Tool, ToolAnnotations
-
-    hints = ToolAnnotations.model_validate(annotations or {})
-    return list(tool_badges(Tool(name="", input_schema={}, annotations=hints)))
 
 
 # The value of one run.

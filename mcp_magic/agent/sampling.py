@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, model_name
+from mcp_magic.agent.tools import function_of, own_arguments
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MCPMagicError
@@ -26,18 +27,14 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage
-    from mcp_types import ModelPreferences
 
     from mcp_magic.ask.sampling import SamplingRequest
-
-__all__ = ["ModelSampler", "Renamed", "Takes", "called", "to_messages", "to_sampled", "unread"]
 
 
 LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """The fields of LangChain's models that limit the tokens of an answer."""
 
-MAX_STOPS = 4
-"""The most stop sequences that OpenAI takes. The answer is cut here at sequences that were not passed on."""
+MAX_STOPS = 4  # the most stop sequences that OpenAI takes. The answer is cut here at sequences that were not passed on.
 
 NO_MORE = "No tool can be called now: answer with what is known."
 """The instruction to a model that has used tools and whose provider has no choice for "no tool"."""
@@ -61,11 +58,7 @@ class _Choice(NamedTuple):
 
 
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name.
-
-    Args:
-        configured: Returns the setting: `PROVIDER:NAME`, a LangChain chat model, or `offline`.
-    """
+    """Answers with the configured model, or with a model that the server's hints name."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._configured = configured
@@ -107,14 +100,28 @@ class ModelSampler:
         notes = _notes(asked, choice)
         if asked.tool_choice == "required" and not message.tool_calls:
             notes += ("the model called no tool, which the server required",)
-        own = _owner(tools) if asked.usable_tools else None
-        return to_sampled(message, model=choice.name, stop_sequences=asked.stop_sequences, own=own, notes=notes)
+
+        def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+            for tool, known in tools.items():
+                if known.name == name:
+                    return tool, own_arguments(arguments, known.arguments)
+            return name, dict(arguments)
+
+        return to_sampled(
+            message,
+            model=choice.name,
+            stop_sequences=asked.stop_sequences,
+            own=own if asked.usable_tools else None,
+            notes=notes,
+        )
 
     def _choice(self, asked: SamplingRequest) -> _Choice:
         """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
         preferences = asked.preferences
         hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
-        notes = _unweighed(preferences)
+        given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
+        listed = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+        notes = (f"its priorities ({listed}) choose nothing: one model is configured",) if listed else ()
         setting = self._configured()
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
         for hint in filter(None, hints):
@@ -136,7 +143,7 @@ class ModelSampler:
     def _model(self, setting: Any) -> BaseChatModel:
         if self._made is None or self._made[0] is not setting:
             self._made = (setting, make_model(setting))
-        return make_model(self._made[1])  # a cassette may have come in since it was made
+        return self._made[1]
 
     def _other(self, hint: str, configured: str) -> BaseChatModel | None:
         provider, colon, _ = hint.partition(":")
@@ -147,37 +154,16 @@ class ModelSampler:
                 self._hinted[hint] = make_model(hint)
         except MCPMagicError:
             return None
-        return make_model(self._hinted[hint])
-
-
-def _unweighed(preferences: ModelPreferences | None) -> tuple[str, ...]:
-    """Return a note that priorities choose nothing, if the server gives any."""
-    given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
-    said = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
-    return (f"its priorities ({said}) choose nothing: one model is configured",) if said else ()
+        return self._hinted[hint]
 
 
 def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
-    from mcp_magic.agent.tools import function_of
-
     renamed = {}
     for tool in asked.tools or ():
         name = called(tool.name)
         function = function_of(name, tool)
         renamed[tool.name] = Renamed(name, function.renamed, function.bound)
     return renamed
-
-
-def _owner(tools: Mapping[str, Renamed]) -> Own:
-    from mcp_magic.agent.tools import own_arguments
-
-    names = {tool.name: name for name, tool in tools.items()}
-
-    def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        found = names.get(name, name)
-        return found, own_arguments(arguments, tools[found].arguments if found in tools else {})
-
-    return own
 
 
 async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
@@ -216,8 +202,7 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 def _takes(model: BaseChatModel) -> Takes:
     profile = getattr(model, "profile", None) or {}
-    says = (bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message"))
-    return Takes(*says)
+    return Takes(*(bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message")))
 
 
 def _limit_field(model: BaseChatModel) -> str:
@@ -276,8 +261,7 @@ def _alone() -> Iterator[None]:
 # A sampling request as LangChain messages.
 # For media that the model does not take (images, sound, types that no provider takes) it reads a line of text.
 
-WHOLE = 1_000_000_000
-"""Limit of characters without effect: the model reads all that the user has seen."""
+WHOLE = 1_000_000_000  # limit of characters without effect: the model reads all that the user has seen
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
@@ -300,11 +284,7 @@ class Renamed(NamedTuple):
 
 
 def called(name: str) -> str:
-    """Return a tool's name for the model: its own if providers accept that.
-
-    >>> called("add"), called("files/read it")
-    ('add', 'tool__files_read_it_9c3280')
-    """
+    """Return a tool's name for the model: its own if providers accept that."""
     return name if _NAME.fullmatch(name) else provider_name("tool", name)
 
 
@@ -370,14 +350,7 @@ def _id(given: str) -> str:
 
 
 def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
-    """Return notes about media that the model cannot read.
-
-    >>> from mcp_types import ImageContent, SamplingMessage
-    >>> image = ImageContent(data="aGk=", mime_type="image/png")
-    >>> from mcp_magic.ask.sampling import SamplingRequest
-    >>> unread(SamplingRequest("s", (SamplingMessage(role="user", content=image),), 10), Takes())
-    ['1 image is not shown to the model']
-    """
+    """Return notes about media that the model cannot read."""
     missed: Counter[str] = Counter()
     for message in asked.messages:
         reads = takes if message.role == "user" else Takes()
@@ -417,15 +390,7 @@ def to_sampled(
     own: Own | None = None,
     notes: Sequence[str] = (),
 ) -> Sampled:
-    """Return the reply for a model's message.
-
-    Args:
-        message: The model's message.
-        model: The model's name, if the message has none.
-        stop_sequences: Texts that end the reply, even if the provider ignored them.
-        own: Returns the server's names; None if the model may call no tool.
-        notes: Which parts of the request were not followed.
-    """
+    """Return the reply for a model's message."""
     from mcp_types import TextContent, ToolUseContent
 
     calls = []
@@ -433,7 +398,10 @@ def to_sampled(
         for call in message.tool_calls:
             name, arguments = own(call["name"], call["args"])
             calls.append(ToolUseContent(name=name, id=call["id"] or f"call_{uuid.uuid4().hex[:12]}", input=arguments))
-    text, stopped = (message.text, False) if calls else _stopped(message.text, stop_sequences)
+    text = str(message.text)
+    stops = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0 and not calls]
+    if stopped := bool(stops):
+        text = text[: min(stops)]
     content: list[Any] = [TextContent(text=text)] if text else []
     content += [*([] if stopped else _media(message)), *calls]
     said = [*notes]
@@ -445,16 +413,6 @@ def to_sampled(
     reason = "toolUse" if calls else "stopSequence" if stopped else _reason(metadata)
     answered_by = str(metadata.get("model_name") or metadata.get("model") or model)
     return Sampled(tuple(content) or (TextContent(text=""),), answered_by, reason, tuple(said))
-
-
-def _stopped(text: str, stop_sequences: Sequence[str]) -> tuple[str, bool]:
-    """Return a text up to the first stop sequence, and whether there is one.
-
-    >>> _stopped("one, two END three", ["END", ","])
-    ('one', True)
-    """
-    found = [at for at in (text.find(each) for each in stop_sequences if each) if at >= 0]
-    return (text[: min(found)], True) if found else (text, False)
 
 
 def _reason(metadata: Mapping[str, Any]) -> str:

@@ -23,7 +23,6 @@ from mcp_magic.langchain.names import provider_name
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
-__all__ = ["LocalModel", "ScriptedModel", "Seen", "call_chunks"]
 
 Turn = str | AIMessage | Sequence[tuple[str, dict[str, Any]]] | BaseException | Callable[[list[BaseMessage]], Any]
 

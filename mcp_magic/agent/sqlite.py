@@ -1,6 +1,7 @@
-"""Threads in a SQLite file, each with only its latest checkpoint, which holds all messages.
+"""Threads in a SQLite file, each with only its latest checkpoint and one row for each message.
 
-LangGraph stores the whole thread again at each step: a run of many steps would fill the disk with copies.
+LangGraph stores the whole thread again at each step. Here a step adds the rows of its own messages. Files in which a
+checkpoint holds all messages are read, and the next step of such a thread writes its rows.
 """
 
 from __future__ import annotations
@@ -11,37 +12,38 @@ import logging
 import os
 import re
 import sqlite3
+import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from itertools import takewhile
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import aiosqlite
 from langgraph.checkpoint.base import get_checkpoint_metadata
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from mcp_magic.errors import ThreadError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AsyncExitStack
     from pathlib import Path
 
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-__all__ = ["FileThreads", "open_file", "why"]
 
-LOCKED_SECONDS = 2.0
-"""Seconds to wait while another process writes to the file."""
+T = TypeVar("T")
 
-FREE_PAGES = 256
-"""Pages of 4 KiB that may stay unused in the file."""
+LOCKED_SECONDS = 2.0  # seconds to wait while another process writes to the file
 
-LARGEST = 64_000_000
-"""Bytes of the largest value (a conversation) to read from or write to the file."""
+FREE_PAGES = 256  # pages of 4 KiB that may stay unused in the file
 
-STATEMENT_SECONDS = 30.0
-"""Seconds that a statement may take."""
+LARGEST = 64_000_000  # bytes of the largest value (a conversation) to read from or write to the file
+
+STATEMENT_SECONDS = 30.0  # seconds that a statement may take
 
 _PAUSE = 1.0
 _STEPS = 100_000
@@ -64,6 +66,16 @@ _DROP_OTHERS = "DELETE FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = 
 _DROP_WRITES = (
     "DELETE FROM writes WHERE thread_id = ? AND checkpoint_ns = ? AND (checkpoint_id < ? OR checkpoint_id = ?)"
 )
+_MESSAGES = """
+CREATE TABLE IF NOT EXISTS thread_messages (
+    thread_id TEXT NOT NULL, checkpoint_ns TEXT NOT NULL, position INTEGER NOT NULL, message BLOB NOT NULL,
+    PRIMARY KEY (thread_id, checkpoint_ns, position)
+)
+"""
+_SIZE = "SELECT SUM(length(message)) FROM thread_messages WHERE thread_id = ? AND checkpoint_ns = ?"
+_READ = "SELECT message FROM thread_messages WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY position"
+_CUT = "DELETE FROM thread_messages WHERE thread_id = ? AND checkpoint_ns = ? AND position >= ?"
+_APPEND = "INSERT INTO thread_messages VALUES (?, ?, ?, ?)"
 _sound: set[Path] = set()
 # its messages quote names from the file, which may control a terminal; unreadable data raises an error anyway
 logging.getLogger("langgraph.checkpoint.serde.jsonplus").addFilter(lambda record: False)
@@ -99,15 +111,92 @@ class _MessagesOnly(JsonPlusSerializer):
         return super().loads_typed(data)
 
 
-class FileThreads(AsyncSqliteSaver):
+class _Known(NamedTuple):
+    """The messages that a thread has in the file at a checkpoint, and the bytes that they take there."""
+
+    checkpoint: str
+    messages: list[Any]
+    size: int
+
+
+class FileThreads(SqliteSaver):
     """LangGraph's checkpointer for SQLite; each checkpoint replaces the one before.
 
-    It reads only messages and plain values: a file from somebody else must not run code.
+    It reads only messages and plain values: a file from somebody else must not run code. A thread of its own does the
+    work, each operation in one piece. A kernel that ends does not wait for it.
     """
 
-    def __init__(self, connection: aiosqlite.Connection) -> None:
+    def __init__(self, file: Path) -> None:
+        connection = sqlite3.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection, check_same_thread=False)
         super().__init__(connection, serde=_MessagesOnly())
+        self._closed = False
         self._stored: dict[str, str] = {}
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._work_off, name="mcp_magic threads", daemon=True).start()
+
+    def _work_off(self) -> None:
+        while (item := self._work.get()) is not None:
+            future, do = item
+            try:
+                future.set_result(do())
+            except BaseException as error:
+                with suppress(sqlite3.Error):
+                    self.conn.rollback()
+                future.set_exception(error)
+
+    async def run(self, do: Callable[[], T]) -> T:
+        """Run a function on the thread of the file; a cancelled one is still run to its end.
+
+        Raises:
+            sqlite3.ProgrammingError: The file is closed.
+        """
+        if self._closed:
+            raise sqlite3.ProgrammingError("the file is closed")
+        future: Future[T] = Future()
+        self._work.put((future, do))
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    async def close(self) -> None:
+        """Close the file, and end its thread."""
+        await self.run(self.conn.close)
+        self._closed = True
+        self._work.put(None)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the latest checkpoint of a thread with its messages.
+
+        Raises:
+            sqlite3.DataError: The conversation is too long to be read.
+        """
+        return await self.run(lambda: self._read(config))
+
+    def _read(self, config: RunnableConfig) -> CheckpointTuple | None:
+        self.conn.execute("BEGIN")  # another kernel may write meanwhile
+        try:
+            found = self.get_tuple(config)
+            if found is None or "messages" in found.checkpoint["channel_values"]:
+                return found
+            key, checkpoint = _key(found.config), found.checkpoint["id"]
+            known = self._known.get(key)
+            if known is None or known.checkpoint != checkpoint:
+                ((size,),) = self.conn.execute(_SIZE, key)
+                _check_size(size or 0)
+                messages = [
+                    self.serde.loads_typed(("msgpack", message)) for (message,) in self.conn.execute(_READ, key)
+                ]
+                known = self._known[key] = _Known(checkpoint, messages, size or 0)
+        finally:
+            self.conn.rollback()
+        if "messages" in found.checkpoint["channel_versions"]:
+            found.checkpoint["channel_values"]["messages"] = list(known.messages)
+        return found
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[CheckpointTuple]:
+        """Yield the only checkpoint of a thread."""
+        found = await self.aget_tuple(config) if config else None
+        if found is not None:
+            yield found
 
     async def aput(
         self,
@@ -121,50 +210,111 @@ class FileThreads(AsyncSqliteSaver):
         Raises:
             ThreadError: Another kernel has continued the thread.
         """
-        place = config["configurable"]
-        key = (str(place["thread_id"]), place["checkpoint_ns"])
+        key, parent = _key(config), config["configurable"].get("checkpoint_id")
         placed: Any = {"thread_id": key[0], "checkpoint_ns": key[1], "checkpoint_id": checkpoint["id"]}
-        before = place.get("checkpoint_id") or ""
-        before = self._stored.get(before, before)
+        before = self._stored.get(parent or "", parent or "")
         if "messages" not in new_versions:
             self._stored[checkpoint["id"]] = before
             return {"configurable": placed}
         about = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "replace")
-        row = (*key, checkpoint["id"], place.get("checkpoint_id"), *self.serde.dumps_typed(checkpoint), about)
-        async with self.lock:
-            try:
-                await self._replace(key, checkpoint["id"], before, row)
-            except BaseException:
-                await self.conn.rollback()
-                raise
+        values = dict(checkpoint["channel_values"])
+        messages = list(values.pop("messages", ()))
+        stored = self.serde.dumps_typed({**checkpoint, "channel_values": values})
+        row = (*key, checkpoint["id"], parent, *stored, about)
+        await self.run(lambda: self._replace(key, messages, before, row))
         return {"configurable": placed}
 
-    async def _replace(self, key: tuple[str, str], new: str, before: str, row: tuple[Any, ...]) -> None:
-        if self.conn.in_transaction:  # left open by an interrupted run
-            await self.conn.commit()
-        await self.conn.execute("BEGIN IMMEDIATE")
-        async with self.conn.execute(_LATEST, key) as cursor:
-            (latest,) = await cursor.fetchone() or (None,)
+    def _replace(self, key: tuple[str, str], messages: list[Any], before: str, row: tuple[Any, ...]) -> None:
+        new = row[2]
+        self.conn.execute("BEGIN IMMEDIATE")
+        ((latest,),) = self.conn.execute(_LATEST, key)
         if latest is not None and before < latest != new:
             raise ThreadError(f"another kernel has gone on with the thread {key[0]!r} meanwhile")
-        await self.conn.execute(_INSERT, row)
-        await self.conn.execute(_DROP_OTHERS, (*key, new))
-        await self.conn.execute(_DROP_WRITES, (*key, new, latest if latest != new else None))
-        await self.conn.commit()
+        known = self._known.pop(key, None)
+        if known is None or known.checkpoint != latest:
+            known = _Known("", [], 0)
+            self.conn.execute(_CUT, (*key, 0))
+        pairs = zip(known.messages, messages, strict=False)
+        kept, size = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs)), known.size
+        if kept < len(known.messages):
+            self.conn.execute(_CUT, (*key, kept))
+            ((size,),) = self.conn.execute(_SIZE, key)
+        added = [self.serde.dumps_typed(message)[1] for message in messages[kept:]]
+        size = (size or 0) + sum(map(len, added))
+        _check_size(size)
+        self.conn.executemany(_APPEND, [(*key, kept + number, message) for number, message in enumerate(added)])
+        self.conn.execute(_INSERT, row)
+        self.conn.execute(_DROP_OTHERS, (*key, new))
+        self.conn.execute(_DROP_WRITES, (*key, new, latest if latest != new else None))
+        self.conn.commit()
+        self._known[key] = _Known(new, messages, size)
 
-    async def shrink(self) -> None:
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Save the writes of a node."""
+        await self.run(lambda: self.put_writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread."""
+
+        def delete() -> None:
+            self.conn.execute("DELETE FROM thread_messages WHERE thread_id = ?", (thread_id,))
+            self.delete_thread(thread_id)
+
+        await self.run(delete)
+
+    def shrink(self) -> None:
         """Return free space to the disk, if there is much and no other process writes."""
         with suppress(sqlite3.Error):
-            await self.conn.execute("PRAGMA busy_timeout = 0")
-            ((free,),) = await self.conn.execute_fetchall("PRAGMA freelist_count")
+            self.conn.execute("PRAGMA busy_timeout = 0")
+            ((free,),) = self.conn.execute("PRAGMA freelist_count")
             if free > FREE_PAGES:
-                await self.conn.executescript("PRAGMA incremental_vacuum")  # `execute` frees one page only
+                self.conn.executescript("PRAGMA incremental_vacuum")  # `execute` frees one page only
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
         """Return names of threads and the metadata of their checkpoints, newest thread first."""
-        async with self.lock:
-            rows = await self.conn.execute_fetchall(_NEWEST, (most,))
+        rows = await self.run(lambda: self.conn.execute(_NEWEST, (most,)).fetchall())
         return [(thread, json.loads(about or b"{}")) for thread, about, _ in rows]
+
+    def prepare(self, file: Path) -> None:
+        """Check the file, and make missing tables.
+
+        Raises:
+            ThreadError: The file is damaged.
+            sqlite3.Error: It cannot be written.
+        """
+        if problem := _damage(self.conn, file):
+            raise ThreadError(problem)
+        self._make_tables()
+        self.conn.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
+        self.conn.execute("BEGIN IMMEDIATE")
+        self.conn.rollback()
+
+    def _make_tables(self) -> None:
+        """Create missing tables; retry, as SQLite does not wait while another process creates the same file."""
+        until = time.monotonic() + LOCKED_SECONDS
+        while True:
+            try:
+                self.conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
+                self.setup()
+                self.conn.execute(_MESSAGES)
+                return self.conn.commit()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+            self.conn.rollback()
+            time.sleep(0.01)
+
+
+def _key(config: RunnableConfig) -> tuple[str, str]:
+    place = config["configurable"]
+    return str(place["thread_id"]), str(place.get("checkpoint_ns", ""))
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST:
+        raise sqlite3.DataError("string or blob too big")
 
 
 async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
@@ -173,70 +323,44 @@ async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
     Raises:
         ThreadError: The file cannot be used; the message says why.
     """
-    problem = ""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = aiosqlite.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection)
-        thread: Any = getattr(connection, "_thread", connection)  # before aiosqlite 0.22 a connection was a thread
-        thread.daemon = True  # a kernel that ends during a run must not wait for it
-        saver = FileThreads(await stack.enter_async_context(connection))
-        problem = await _damage(connection, file)
-        if not problem:
-            await _make_tables(saver)
-            await connection.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
-            await connection.execute("BEGIN IMMEDIATE")
-            await connection.rollback()
-            stack.push_async_callback(saver.shrink)
-    except (OSError, ValueError, sqlite3.Error) as error:
-        problem = why(error) or str(error)
-    if problem:
-        raise ThreadError(f"threads cannot be kept in {file}: {problem}")
-    return saver
+        saver = FileThreads(file)
+        stack.push_async_callback(saver.close)
+        await saver.run(lambda: saver.prepare(file))
+    except (OSError, ValueError, sqlite3.Error, ThreadError) as error:
+        problem = f"threads cannot be kept in {file}: {why(error) or error}"
+    else:
+        stack.push_async_callback(saver.run, saver.shrink)
+        return saver
+    raise ThreadError(problem)
 
 
-async def _make_tables(saver: FileThreads) -> None:
-    """Create missing tables; retry, as SQLite does not wait while another process creates the same file."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + LOCKED_SECONDS
-    while True:
-        try:
-            await saver.conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            return await saver.setup()
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or loop.time() > until:
-                raise
-        await saver.conn.rollback()
-        await asyncio.sleep(0.01)
-
-
-async def _damage(connection: aiosqlite.Connection, file: Path) -> str:
+def _damage(connection: sqlite3.Connection, file: Path) -> str:
     """Return why a file is unusable, or ""; each file is read whole once in a kernel.
 
     The check comes before any query of its tables: a query of a table with cyclic pages may never end.
     """
-    if not await _only_stores(connection):
+    if not _only_stores(connection):
         return f"it has more than plain tables, a view or a trigger, which no file of threads has; {_AWAY}"
     if file in _sound:
         return ""
-    rows = list(await connection.execute_fetchall("PRAGMA quick_check(1)"))
-    if rows != [("ok",)]:
+    if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
         return f"it is damaged; {_AWAY}"
     _sound.add(file)
     return ""
 
 
-async def _only_stores(connection: aiosqlite.Connection) -> bool:
+def _only_stores(connection: sqlite3.Connection) -> bool:
     """Whether the file has only tables and indexes: a view, a trigger or a computed column may never end."""
-    statements = await connection.execute_fetchall("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 1000")
+    statements = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 1000").fetchall()
     if not all(isinstance(sql, str) and _STORED.match(sql) for (sql,) in statements):
         return False
-    listed = await connection.execute_fetchall("PRAGMA main.table_list")
-    if any(row[2] != "table" for row in listed):
+    if any(row[2] != "table" for row in connection.execute("PRAGMA main.table_list").fetchall()):
         return False
-    for table in ("checkpoints", "writes"):
-        columns = await connection.execute_fetchall(f"PRAGMA main.table_xinfo({table})")
-        if any(column[-1] for column in columns):  # hidden: computed
+    for table in ("checkpoints", "writes", "thread_messages"):
+        if any(column[-1] for column in connection.execute(f"PRAGMA main.table_xinfo({table})")):  # hidden: computed
             return False
     return True
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.agent.graph import AgentState
@@ -30,31 +30,15 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 
-__all__ = [
-    "MEMORY",
-    "FallbackSaver",
-    "default_file",
-    "delete_thread",
-    "fork_thread",
-    "list_threads",
-    "messages_of",
-    "new_thread_name",
-    "open_threads",
-    "thread_names",
-]
-
 
 # The place of threads: a SQLite file, PostgreSQL, memory, or any LangGraph checkpointer.
 # A place that cannot be used does not stop a run: the run goes on in memory and says so.
 
-MEMORY = ":memory:"
-"""The place of threads that end with the kernel."""
+MEMORY = ":memory:"  # the place of threads that end with the kernel
 
-TAB_SECONDS = 0.05
-"""Seconds that Tab may wait for a file that is locked."""
+TAB_SECONDS = 0.05  # seconds that Tab may wait for a file that is locked
 
-READING_SECONDS = 0.3
-"""Seconds that Tab may read a file."""
+READING_SECONDS = 0.3  # seconds that Tab may read a file
 
 _DATABASE = re.compile(r"postgres(ql)?://")
 _memory: list[MemoryThreads] = []
@@ -162,11 +146,7 @@ def _key(where: Any) -> Any:
 
 
 def thread_names(where: Any = None) -> list[str]:
-    """Return names of threads without opening the place: the names in a file; elsewhere the names this kernel has seen.
-
-    Args:
-        where: As for `open_threads`.
-    """
+    """Return names of threads without opening the place: those in a file; elsewhere those that this kernel has seen."""
     where = _place(where)
     text = str(where or "")
     if not isinstance(where, str | Path | None) or text == MEMORY or _DATABASE.match(text):
@@ -189,11 +169,11 @@ def thread_names(where: Any = None) -> list[str]:
 
 # The summary that a listing shows of each thread. Checkpoints store it, so a listing reads no conversation.
 
-SUMMARY = "mcp_magic"
-"""The key of the summary in a checkpoint's metadata."""
+SUMMARY = "mcp_magic"  # the key of the summary in a checkpoint's metadata
 
-LAST = 80
-"""Characters of the last request in a summary."""
+AFTER = "after"  # the key in a summary of the failed place's checkpoint that a thread in memory continues
+
+LAST = 80  # characters of the last request in a summary
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -234,22 +214,7 @@ async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[st
 
 
 class FallbackSaver(BaseCheckpointSaver[Any]):
-    """A checkpointer that goes on in memory when the wrapped one fails.
-
-    Args:
-        inner: The wrapped checkpointer; None: memory only.
-        spare: The checkpointer in memory.
-        where: The name of the place, for messages.
-        why: Returns the reason for an error of `inner`, or "" for an error about a single thread.
-        prunes: Whether `inner` may drop all checkpoints but the latest.
-        strict: Whether to raise instead of going on in memory.
-        names: Collects the names of the threads that were seen.
-        problem: Why threads are in memory from the start, or "".
-
-    Attributes:
-        where: The name of the place.
-        problem: Why threads are in memory instead, or ""; a later failure may set it.
-    """
+    """A checkpointer that goes on in memory when the wrapped one fails."""
 
     def __init__(
         self,
@@ -303,7 +268,7 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
             before = config["configurable"].get("checkpoint_id")
             known = await self._spare.aget_tuple({"configurable": {"thread_id": thread}})
             goes_on = known is not None and known.config["configurable"]["checkpoint_id"] == before
-            about[SUMMARY]["after"] = _base(known) if known and goes_on else before
+            about[SUMMARY][AFTER] = _summary_in(known).get(AFTER) if known and goes_on else before
             # the memory may lack all channels, so all versions count as new
             return await self._spare.aput(config, checkpoint, about, checkpoint["channel_versions"])
 
@@ -390,15 +355,14 @@ async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConf
     return found
 
 
-def _base(found: CheckpointTuple) -> Any:
-    """Return the id of the failed place's checkpoint that a thread in memory continues, if any."""
+def _summary_in(found: CheckpointTuple) -> dict[str, Any]:
     about: Any = found.metadata.get(SUMMARY)
-    return about.get("after") if isinstance(about, dict) else None
+    return about if isinstance(about, dict) else {}
 
 
 def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
     """Whether a thread in memory continues that of the place, which works again, and is longer. Ids sort by time."""
-    base = _base(kept)
+    base = _summary_in(kept).get(AFTER)
     return found is None or (base is not None and str(found.config["configurable"]["checkpoint_id"]) <= base)
 
 
@@ -428,8 +392,7 @@ class MemoryThreads(InMemorySaver):
 
 # Operations on stored threads: list, read, fork at an earlier turn, delete.
 
-MOST = 1000
-"""The most threads in a listing."""
+MOST = 1000  # the most threads in a listing
 
 
 class ThreadSummary(NamedTuple):
@@ -448,12 +411,11 @@ async def list_threads(saver: FallbackSaver) -> list[ThreadSummary]:
     Raises:
         ThreadError: The place cannot be read.
     """
-    return [
-        ThreadSummary(
-            thread, about.get("requests", 0), about.get("steps", 0), about.get("last", ""), about.get("changed", "")
-        )
-        for thread, about in await saver.newest(MOST)
-    ]
+    found = []
+    for thread, about in await saver.newest(MOST):
+        counts = about.get("requests", 0), about.get("steps", 0)
+        found.append(ThreadSummary(thread, *counts, about.get("last", ""), about.get("changed", "")))
+    return found
 
 
 async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
@@ -478,30 +440,20 @@ async def _known(saver: FallbackSaver, thread: str) -> None:
 async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name: str) -> int:
     """Copy a thread up to one of its turns and return how many turns the copy has.
 
-    Args:
-        saver: The place of the thread.
-        thread: Its name.
-        turn: The last turn to copy, counted from 1, with the answers to its calls; None: all.
-        name: The name of the copy.
-
     Raises:
         ThreadError: There is no such thread or turn, or the name is taken.
     """
     messages = until_turn(await messages_of(saver, thread), turn, thread)
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
-    await _writer(saver).aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
+    graph = StateGraph(AgentState).add_node("keep", lambda state: {}).add_edge(START, "keep")
+    writer = graph.compile(checkpointer=saver)  # LangGraph writes the state of a thread through a graph
+    await writer.aupdate_state({"configurable": {"thread_id": name}}, {"messages": messages}, as_node="keep")
     return sum(map(is_turn, messages))
 
 
 def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -> list[BaseMessage]:
-    """Return the messages up to a turn of the model and the answers to its calls.
-
-    >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> said = [HumanMessage("a"), AIMessage("b"), HumanMessage("c"), AIMessage("d")]
-    >>> [message.text for message in until_turn(said, 1, "t")]
-    ['a', 'b']
-    """
+    """Return the messages up to a turn of the model and the answers to its calls."""
     if turn is None:
         return list(messages)
     places = [index for index, message in enumerate(messages) if is_turn(message)]
@@ -528,12 +480,3 @@ async def _messages(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
     found = await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
     return messages
-
-
-def _writer(saver: FallbackSaver) -> Any:
-    """Return a graph that does nothing; LangGraph writes the state of a thread through a graph."""
-    graph = StateGraph(AgentState)
-    graph.add_node("keep", lambda state: {})
-    graph.add_edge(START, "keep")
-    graph.add_edge("keep", END)
-    return graph.compile(checkpointer=saver)

@@ -30,20 +30,23 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-__all__ = ["CHARACTERS_A_TOKEN", "Function", "Offer", "Registry", "bound_tools", "function_of", "own_arguments"]
-
 
 # Schemas for providers: JSON Schema 2020-12 without anything that a provider is known to refuse.
 #
 # A provider that rejects one schema refuses the whole request, so one odd tool would block all others. The model's
 # schema is only a hint: arguments are checked against the server's own schema.
 
-MAX_CHAIN = 64
-"""References to follow in a row, at most."""
+MAX_CHAIN = 64  # references to follow in a row, at most
 
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 Schema = dict[str, Any]
+
+_LEFT_OUT = (
+    *("additionalItems", "$recursiveAnchor", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary", "$id"),
+    *("dependencies", "dependentRequired", "dependentSchemas"),
+)
+"""Keywords that no model needs; `$id` would change the meaning of `#`."""
 
 _NOT_VALID: Any = object()
 
@@ -54,9 +57,6 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
     `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
     become `{}`; the description counts the properties and choices that are left out.
-
-    >>> acceptable({"type": "array"}), acceptable({"type": "any", "minLength": "3", "title": "A"})
-    ({'type': 'array', 'items': {}}, {'title': 'A'})
     """
     cleaned = _schema(schema, _Level(0, Budget()))
     followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
@@ -96,7 +96,7 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
         modern["prefixItems"] = modern.pop("items")
         if "additionalItems" in schema:
             modern["items"] = schema["additionalItems"]
-    for gone in ("additionalItems", "$recursiveAnchor", "$vocabulary", "$id"):  # "$id" changes the meaning of "#"
+    for gone in _LEFT_OUT:
         modern.pop(gone, None)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusive{bound.title()}"
@@ -139,11 +139,6 @@ def _a(kind: type) -> Callable[[Any, _Level], Any]:
     return _if(lambda value: isinstance(value, kind))
 
 
-def _text_like(pattern: str) -> Callable[[Any, _Level], Any]:
-    form = re.compile(pattern, re.ASCII)
-    return _if(lambda value: isinstance(value, str) and form.fullmatch(value))
-
-
 def _count(value: Any, level: _Level) -> Any:
     return int(value) if is_number(value) and value >= 0 and value == int(value) else _NOT_VALID
 
@@ -184,10 +179,6 @@ def _part(value: Any, level: _Level) -> Any:
     return _schema(value, level) if isinstance(value, bool | Mapping) else _NOT_VALID
 
 
-def _part_or_flag(value: Any, level: _Level) -> Any:
-    return value if isinstance(value, bool) else _part(value, level)
-
-
 def _parts(value: Any, level: _Level) -> Any:
     parts = [_part(each, level) for each in value[: level.budget.take(len(value))]] if isinstance(value, list) else []
     return [part for part in parts if part is not _NOT_VALID] or _NOT_VALID
@@ -208,19 +199,6 @@ def _named_by_pattern(value: Any, level: _Level) -> Any:
     return {name: part for name, part in parts.items() if _pattern(name, level) is not _NOT_VALID}
 
 
-def _named_names(value: Any, level: _Level) -> Any:
-    if not isinstance(value, Mapping):
-        return _NOT_VALID
-    return {name: _names(each, level) for name, each in value.items() if isinstance(each, list)}
-
-
-def _dependencies(value: Any, level: _Level) -> Any:
-    if not isinstance(value, Mapping):
-        return _NOT_VALID
-    parts = _named_parts({name: each for name, each in value.items() if not isinstance(each, list)}, level)
-    return {**parts, **_named_names(value, level)}
-
-
 _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "type": _type,
     "enum": _values,
@@ -228,13 +206,10 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "pattern": _pattern,
     "multipleOf": _if(lambda value: is_number(value) and value > 0),
     "examples": _a(list),
-    "$schema": _text_like(r"https?://[\w./#-]+"),
+    "$schema": _if(lambda value: isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII)),
     "patternProperties": _named_by_pattern,
-    "dependentRequired": _named_names,
-    "dependencies": _dependencies,
-    **dict.fromkeys(("title", "description", "$comment", "format", "$ref", "$dynamicRef"), _a(str)),
+    **dict.fromkeys(("title", "description", "$comment", "format", "$ref"), _a(str)),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _a(str)),
-    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _text_like(r"[A-Za-z_][-A-Za-z0-9._]*")),
     **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), _a(bool)),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _if(is_number)),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _count),
@@ -242,10 +217,10 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     **dict.fromkeys(("items", "contains", "propertyNames", "not", "if", "then", "else", "contentSchema"), _part),
     **dict.fromkeys(
         ("additionalProperties", "unevaluatedItems", "unevaluatedProperties"),
-        _part_or_flag,
+        lambda value, level: value if isinstance(value, bool) else _part(value, level),
     ),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _parts),
-    **dict.fromkeys(("properties", "$defs", "definitions", "dependentSchemas"), _named_parts),
+    **dict.fromkeys(("properties", "$defs", "definitions"), _named_parts),
 }
 """Keyword -> function that returns its valid value, or `_NOT_VALID`. Unknown keywords are annotations, and stay."""
 
@@ -256,9 +231,8 @@ def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if not isinstance(node, dict):
         return node
     kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
-    for key in ("$ref", "$dynamicRef"):
-        if isinstance(kept.get(key), str) and not _leads_to_schema(kept[key], resolver):
-            del kept[key]
+    if isinstance(kept.get("$ref"), str) and not _leads_to_schema(kept["$ref"], resolver):
+        del kept["$ref"]
     return kept
 
 
@@ -281,11 +255,9 @@ def _leads_to_schema(ref: str, resolver: Resolver) -> bool:
 # The server's schema changes only where OpenAI or Anthropic refuse it: at its root they take only an object without
 # alternatives, and Anthropic takes argument names only of `a-zA-Z0-9_.-`, at most 64 characters.
 
-MAX_ARGUMENT = 64
-"""Characters of an argument's name that Anthropic takes."""
+MAX_ARGUMENT = 64  # characters of an argument's name that Anthropic takes
 
-NOTE = 600
-"""Characters of a constraint that is described in words."""
+NOTE = 600  # characters of a constraint that is described in words
 
 _NAME = re.compile(rf"[a-zA-Z0-9_.-]{{1,{MAX_ARGUMENT}}}")
 
@@ -318,20 +290,12 @@ def function_of(name: str, tool: Tool) -> Function:
 
 
 def own_arguments(arguments: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """Return a model's arguments under the tool's own names.
-
-    >>> own_arguments({"filter_id": 1, "page": 2}, {"filter_id": "filter[id]"})
-    {'filter[id]': 1, 'page': 2}
-    """
+    """Return a model's arguments under the tool's own names."""
     return {renamed.get(name, name): value for name, value in arguments.items()}
 
 
 def _note(keyword: str, value: Any) -> str:
-    """Describe a keyword that had to leave the schema.
-
-    >>> _note("anyOf", [{"required": ["id"]}, {"required": ["name"]}])
-    'The arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
-    """
+    """Describe a keyword that had to leave the schema."""
     parts = value if isinstance(value, list) else [value]
     said = "; ".join(json.dumps(part, ensure_ascii=False) for part in parts)
     return _TOLD[keyword] + (said if len(said) <= NOTE else said[:NOTE] + "...")
@@ -363,9 +327,10 @@ def _together(alternatives: list[Schema]) -> Schema:
         return alternatives[0]
     named = [each["properties"] if isinstance(each.get("properties"), Mapping) else {} for each in alternatives]
     names = dict.fromkeys(name for properties in named for name in properties)
-    merged: Schema = {
-        "properties": {name: _either(properties[name] for properties in named if name in properties) for name in names}
-    }
+    merged: Schema = {"properties": {}}
+    for name in names:
+        different = distinct([properties[name] for properties in named if name in properties])
+        merged["properties"][name] = different[0] if len(different) == 1 else {"anyOf": different}
     required = [each["required"] if isinstance(each.get("required"), list) else [] for each in alternatives]
     everywhere = [name for name in required[0] if all(name in each for each in required)]
     if everywhere:
@@ -373,14 +338,6 @@ def _together(alternatives: list[Schema]) -> Schema:
     if all(each.get("additionalProperties") is False for each in alternatives):
         merged["additionalProperties"] = False
     return merged
-
-
-def _either(schemas: Iterable[Any]) -> Any:
-    different: list[Any] = []
-    for schema in schemas:
-        if schema not in different:
-            different.append(schema)
-    return different[0] if len(different) == 1 else {"anyOf": different}
 
 
 def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
@@ -425,16 +382,7 @@ class Offer(NamedTuple):
 
 
 class Registry:
-    """The tools of a host that a model may use, without tools for apps only.
-
-    Args:
-        host: The host of the servers.
-        servers: Names of servers; empty: all open sessions.
-        tools: Patterns for `server:tool`, such as `"fs:read_*"`; empty: all.
-
-    Attributes:
-        app_only: The tools left out, as `server:tool`, because their servers offer them only to apps.
-    """
+    """The tools of a host that a model may use, without tools for apps only."""
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         self.host = host
@@ -463,7 +411,12 @@ class Registry:
     async def refresh(self) -> dict[str, Offer]:
         """Return the current tools by the model's name; if a server cannot list its tools, its cached list counts."""
         connections = [self.host[n] for n in self.servers if n in self.host] if self.servers else self.host.find()
-        listings = [(connection, await _tools(connection)) for connection in connections]
+        listings: list[tuple[Connection, tuple[Any, ...]]] = []
+        for connection in connections:
+            try:
+                listings.append((connection, await connection.listing("tools")))
+            except MCPMagicError:
+                listings.append((connection, connection.catalog.cached("tools")))
         known = tuple(part for pair in listings for part in pair)
         if len(known) != len(self._known) or any(a is not b for a, b in zip(known, self._known, strict=True)):
             self._known, self.offers = known, self._offers(listings)
@@ -486,15 +439,17 @@ class Registry:
         return offer.person_name if offer else Names(()).person(name)
 
     def _offers(self, listings: Sequence[tuple[Connection, Sequence[Tool]]]) -> dict[str, Offer]:
-        matching = [(c, tool) for c, tools in listings for tool in tools if self._may(c.name, tool.name)]
+        matching = []
+        for connection, tools in listings:
+            for tool in tools:
+                name = f"{connection.name}:{tool.name}"
+                if not self.patterns or any(fnmatchcase(name, pattern) for pattern in self.patterns):
+                    matching.append((connection, tool))
         offered = [(c, tool) for c, tool in matching if not app_only(tool)]
         self.app_only = [f"{c.name}:{tool.name}" for c, tool in matching if app_only(tool)]
         names = Names((c.name, tool.name) for c, tool in offered)
         called = [(names.provider(c.name, tool.name), c, tool) for c, tool in offered]
         return {name: Offer(name, c, tool, *_function(c, name, tool)) for name, c, tool in called}
-
-    def _may(self, server: str, tool: str) -> bool:
-        return not self.patterns or any(fnmatchcase(f"{server}:{tool}", pattern) for pattern in self.patterns)
 
 
 _functions: WeakKeyDictionary[Connection, dict[str, tuple[Tool, Function]]] = WeakKeyDictionary()
@@ -506,13 +461,6 @@ def _function(connection: Connection, name: str, tool: Tool) -> Function:
     if name not in known or known[name][0] is not tool:
         known[name] = (tool, function_of(name, tool))
     return known[name][1]
-
-
-async def _tools(connection: Connection) -> tuple[Any, ...]:
-    try:
-        return await connection.listing("tools")
-    except MCPMagicError:
-        return connection.catalog.cached("tools")
 
 
 # The listing of the tools as a model gets them, with about how many tokens they cost at each turn.

@@ -43,14 +43,12 @@ if TYPE_CHECKING:
     from mcp_magic.display.arguments import Hidden
     from mcp_magic.display.document import Badge
 
-__all__ = ["approval_html", "approval_question", "approval_text", "call_text", "decision_of", "hidden_of", "outcome_of"]
 
 MAX_DESCRIPTION = 600
 
 MAX_RULE = 500
 
-MAX_NAME = 200
-"""Characters shown of a tool's name."""
+MAX_NAME = 200  # characters shown of a tool's name
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
 """How far an approval reaches beyond the one call."""
@@ -67,7 +65,7 @@ def approval_question(request: Request) -> Question:
     of_the_run = ", this [r]un" if runs else ""
     secret = hidden_arguments(request.arguments, request.definition) != request.arguments
     return Question(
-        about=lambda arguments: Part(approval_text(request, arguments), Markup(approval_html(request, arguments))),
+        about=lambda arguments: approval_part(request, arguments),
         choices=(
             Choice(
                 "approve",
@@ -208,11 +206,6 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
     None for the user's own call, because the user typed them.
-
-    Args:
-        request: The request.
-        arguments: The present arguments.
-        seen: The names of the values already opened.
     """
     if request.asker == PERSON:
         return []
@@ -221,41 +214,25 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     return [(name, value) for name, value in [*long, *hidden] if name not in seen]
 
 
-def _legend(rows: Iterable[tuple[str, str, str]]) -> str:
-    return LEGEND if any("⟨" in f"{name}{value}{mark}" for name, value, mark in rows) else ""
-
-
-def approval_html(request: Request, arguments: Mapping[str, Any]) -> str:
-    """Return the question as a page of its own: who requests which call, with which arguments."""
-    parts: list[object] = [_wants(request), " ", tag("b", in_line(request.name, MAX_NAME)), _times(request), " "]
-    shown = [tag("p", joined([*parts, joined((badge.html() for badge in _badges(request)), " ")]))]
+def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
+    """Return the question: who requests which call, with which arguments."""
+    name, badges = in_line(request.name, MAX_NAME), _badges(request)
+    plain = [f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"]
+    html = [tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))]
     if request.change is not None or request.outdated:
-        lines = diff_html(request.change.lines) if request.change is not None else ""
-        shown.append(tag("div", joined([tag("p", tag("b", _changed(request))), lines])))
+        lines = request.change.lines if request.change is not None else []
+        plain += [f"  {_changed(request)}", *([diff_text(lines, "    ")] if lines else [])]
+        html.append(tag("div", joined([tag("p", tag("b", _changed(request))), diff_html(lines) if lines else ""])))
     if description := _description(request):
-        shown.append(tag("div", description, style="white-space:pre-wrap"))
+        plain += [f"  {line}" for line in description.splitlines()]
+        html.append(tag("div", description, style="white-space:pre-wrap"))
     rows = list(_rows(request, arguments))
-    cells = [(name, argument_cell(value, mark)) for name, value, mark in rows]
-    shown.append(facts(cells) if rows else note("without arguments"))
-    shown.append(note(_legend(rows)))
-    shown.append(note(hidden_note(hidden_of(request, arguments))))
-    return page([joined(shown)])
-
-
-def approval_text(request: Request, arguments: Mapping[str, Any]) -> str:
-    """Return the same question for a terminal."""
-    lines = [
-        f"{_wants(request)} {in_line(request.name, MAX_NAME)}{_times(request)} {' '.join(map(str, _badges(request)))}"
-    ]
-    if request.change is not None or request.outdated:
-        lines.append(f"  {_changed(request)}")
-        if request.change is not None:
-            lines.append(diff_text(request.change.lines, "    "))
-    lines += [f"  {line}" for line in _description(request).splitlines()]
-    rows = list(_rows(request, arguments))
-    for name, value, mark in rows:
+    for argument, value, mark in rows:
         text = value.replace("\n", "\n      ")
-        lines.append(f"  {name} = {text}{f'   ✎ {mark}' if mark else ''}")
-    notes = (_legend(rows), hidden_note(hidden_of(request, arguments)))
-    lines += [f"  {said}" for said in notes if said]
-    return "\n".join(lines)
+        plain.append(f"  {argument} = {text}{f'   ✎ {mark}' if mark else ''}")
+    cells = [(argument, argument_cell(value, mark)) for argument, value, mark in rows]
+    html.append(facts(cells) if rows else note("without arguments"))
+    legend = LEGEND if any("⟨" in f"{argument}{value}{mark}" for argument, value, mark in rows) else ""
+    notes = (legend, hidden_note(hidden_of(request, arguments)))
+    plain += [f"  {line}" for line in notes if line]
+    return Part("\n".join(plain), Markup(page([joined([*html, *map(note, notes)])])))

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
     from mcp_magic.ask.question import Reply
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
 
-__all__ = [
-    "Answer",
-    "Elicitation",
-    "ElicitationSettings",
-    "Elicitor",
-    "Questions",
-    "answer_of",
-    "elicitation_question",
-    "link_to",
-    "question_html",
-    "question_text",
-    "secrets_marked",
-]
-
 
 # Answering an elicitation in the middle of a call (specification, "Elicitation").
 #
@@ -49,8 +35,7 @@ __all__ = [
 ELICIT_SECONDS = 600.0
 """Seconds the user has to fill in a form or come back from a page; after that the user counts as absent."""
 
-MAX_QUESTIONS = 20
-"""Default number of questions that a server may ask during one call."""
+MAX_QUESTIONS = 20  # default number of questions that a server may ask during one call
 
 NOT_ASKED = -1
 """The error code of a question that the user is not asked; the protocol defines one for refused sampling only."""
@@ -66,8 +51,7 @@ _ASKS_FOR_SECRET = re.compile(
 )
 """Words that ask for secrets, which MCP forbids in a form. A server can ask in other words."""
 
-MAX_WORDS = 4000
-"""Characters of a server's text that are searched for such words."""
+MAX_WORDS = 4000  # characters of a server's text that are searched for such words
 
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -133,36 +117,20 @@ class Answer:
         return cls("cancel", None, reason)
 
 
-Elicitor = Callable[[Elicitation], Awaitable[Answer]]
-"""Asks the user: any `async def (elicitation) -> Answer`."""
+Elicitor = Callable[[Elicitation], Awaitable[Answer]]  # asks the user: any `async def (elicitation) -> Answer`
 
 
 @dataclass
 class ElicitationSettings:
-    """The host's settings for elicitations.
-
-    Attributes:
-        elicitor: Asks the user; None if the user cannot be asked. A session announces the elicitation capability if
-            there is an elicitor when it opens.
-        timeout: The elicitor's deadline, in seconds.
-        max_questions: How many questions a server may ask during one call, sampling included.
-    """
+    """The host's settings for elicitations. A session announces them if there is an elicitor when it opens."""
 
     elicitor: Elicitor | None = None
     timeout: float = ELICIT_SECONDS
-    max_questions: int = MAX_QUESTIONS
+    max_questions: int = MAX_QUESTIONS  # of a server during one call, sampling included
 
 
 class Questions:
-    """The elicitation callback of one session.
-
-    Args:
-        server: The server's name.
-        elicitors: The host's settings.
-        queue: The queue of questions of this server.
-        log: Receives each question and how it was answered, never the values.
-        conceal: Receives the names and values of secret fields, which must not be recorded.
-    """
+    """The elicitation callback of one session."""
 
     def __init__(
         self,
@@ -187,7 +155,11 @@ class Questions:
         """Answer a request of the server (`ElicitRequestParams`); returns an error if the user is not asked."""
         from mcp_types import ElicitResult, ErrorData
 
-        asked = _read(self._server, params)
+        if params.mode == "url":
+            asked = Elicitation(self._server, params.message, "url", url=params.url)
+        else:
+            form = secrets_marked(params.requested_schema, params.message)
+            asked = Elicitation(self._server, params.message, "form", form)
         started = time.perf_counter()
         with self._queue.asking() as call:
             answer = await self._answer(asked, call)
@@ -230,25 +202,20 @@ class Questions:
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:
             return Answer.decline(UNASKED)
-        found = await answered(call, self._put(asked, elicitor, call))
+
+        async def answer() -> Answer | Unanswered:
+            async with self._queue.turn(call):
+                return await in_time(elicitor(asked), self._elicitors.timeout)
+
+        found = await answered(call, answer())
         if not isinstance(found, Unanswered):
             return _fitting(found, asked)
         if isinstance(found.error, NotAskedError):
             return found.error
         if found.error is not None:
-            return _failed(found.error)
+            return Answer.decline(f"the elicitor failed: {type(found.error).__name__}: {found.error}")
         late = f"you did not answer within {self._elicitors.timeout:g} s"
         return Answer.cancel(late if found.why == "late" else "the call has ended")
-
-    async def _put(self, asked: Elicitation, elicitor: Elicitor, call: InFlightRequest) -> Answer | Unanswered:
-        async with self._queue.turn(call):
-            return await in_time(elicitor(asked), self._elicitors.timeout)
-
-
-def _read(server: str, params: Any) -> Elicitation:
-    if params.mode == "url":
-        return Elicitation(server, params.message, "url", url=params.url)
-    return Elicitation(server, params.message, "form", secrets_marked(params.requested_schema, params.message))
 
 
 def secrets_marked(asked: Mapping[str, Any], message: str) -> Mapping[str, Any]:
@@ -271,39 +238,23 @@ def _asks_for_secret(text: Any) -> bool:
     return isinstance(text, str) and _ASKS_FOR_SECRET.search(text[:MAX_WORDS]) is not None
 
 
-def _failed(error: Exception) -> Answer:
-    return Answer.decline(f"the elicitor failed: {type(error).__name__}: {error}")
-
-
 def _fitting(answer: Any, asked: Elicitation) -> Answer:
-    """Return an answer that can be sent: the elicitor's, or "decline" if that does not fit."""
-    try:
-        return _checked(answer, asked)
-    except ArgumentsError as error:
-        return Answer.decline(f"your values do not fit: {error}")
-    except TypeError as error:
-        return _failed(error)
-
-
-def _checked(answer: Any, asked: Elicitation) -> Answer:
-    """Return an elicitor's answer, checked against the question.
-
-    Raises:
-        ArgumentsError: The values do not fit.
-        TypeError: The elicitor did not return an `Answer`.
-    """
+    """Return an elicitor's answer if it can be sent, else "decline"."""
     if not isinstance(answer, Answer):
-        raise TypeError(f"it returned {type(answer).__name__}, not an Answer")
+        return Answer.decline(f"the elicitor failed: TypeError: it returned {type(answer).__name__}, not an Answer")
     if answer.action != "accept" or asked.mode == "url":
         return Answer(answer.action, None, answer.reason)
     content = dict(answer.content or {})
-    schema.check_arguments(content, asked.schema)
-    for name, value in content.items():
-        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if not texts and not isinstance(value, _SCALARS):
-            problem = f"{name}: the protocol takes text, a number, true or false, null or a list of texts here"
-            raise ArgumentsError(problem)
-    schema.check_text(content, "the answer")
+    try:
+        schema.check_arguments(content, asked.schema)
+        for name, value in content.items():
+            texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            if not texts and not isinstance(value, _SCALARS):
+                takes = "the protocol takes text, a number, true or false, null or a list of texts here"
+                raise ArgumentsError(f"{name}: {takes}")
+        schema.check_text(content, "the answer")
+    except ArgumentsError as error:
+        return Answer.decline(f"your values do not fit: {error}")
     return Answer.accept(content)
 
 
@@ -312,8 +263,7 @@ def _checked(answer: Any, asked: Elicitation) -> Answer:
 # Message, schema and address come from the server: markup is escaped, invisible characters are made visible, and
 # secrets are masked.
 
-MAX_MESSAGE = 20_000
-"""Characters shown of a message; a longer one is cut to its beginning and end."""
+MAX_MESSAGE = 20_000  # characters shown of a message; a longer one is cut to its beginning and end
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
@@ -329,21 +279,6 @@ SECRET = (
 )
 
 
-def question_html(asked: Elicitation) -> str:
-    """Return the question as a page of its own."""
-    server = tag("b", one_line(asked.server, 100))
-    wants = " asks you for:" if asked.mode == "form" else " asks you to open a page at "
-    host = [] if asked.mode == "form" else [tag("b", host_of(asked.url), style="font-size:1.15em")]
-    parts: list[object] = [tag("p", joined(["Server ", server, wants, *host]))]
-    parts.append(tag("div", outline(asked.message.strip(), MAX_MESSAGE), style=_MESSAGE))
-    if asked.secrets:
-        parts.append(tag("p", tag("b", _secret_warning(asked)), style="max-width:60em"))
-    if asked.mode == "url":
-        parts.append(tag("p", tag("code", outline(asked.url, MAX_URL), style="word-break:break-all")))
-        parts.append(tag("p", link_to(asked.url)))
-    return page([joined(parts)])
-
-
 def link_to(url: str) -> Markup:
     """Return a link that opens in a new tab and looks like a link among widgets; empty for an address of no host."""
     if len(url) > MAX_URL or not host_of(url):
@@ -354,24 +289,28 @@ def link_to(url: str) -> Markup:
     )
 
 
-def question_text(asked: Elicitation) -> str:
-    """Return the same question for a terminal."""
-    server = one_line(asked.server, 100)
-    message = ["  " + line for line in outline(asked.message.strip(), MAX_MESSAGE).split("\n")]
-    if asked.mode == "form":
-        warning = [_secret_warning(asked)] if asked.secrets else []
-        return "\n".join([f"Server {server} asks you for:", *message, *warning])
-    first = f"Server {server} asks you to open a page at {host_of(asked.url)}"
-    return "\n".join([first, *message, f"  {outline(asked.url, MAX_URL)}"])
-
-
-def _secret_warning(asked: Elicitation) -> str:
-    return SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
+def question_part(asked: Elicitation) -> Part:
+    """Return the question as a page of its own, and as text for a terminal."""
+    server, message = one_line(asked.server, 100), outline(asked.message.strip(), MAX_MESSAGE)
+    wants = "asks you for:" if asked.mode == "form" else "asks you to open a page at"
+    host = host_of(asked.url) if asked.mode == "url" else ""
+    plain = [f"Server {server} {wants} {host}".rstrip(), *(f"  {line}" for line in message.split("\n"))]
+    parts = ["Server ", tag("b", server), f" {wants} ", tag("b", host, style="font-size:1.15em") if host else ""]
+    html = [tag("p", joined(parts)), tag("div", message, style=_MESSAGE)]
+    if asked.secrets:
+        warning = SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
+        plain.append(warning)
+        html.append(tag("p", tag("b", warning), style="max-width:60em"))
+    if asked.mode == "url":
+        url = outline(asked.url, MAX_URL)
+        plain.append(f"  {url}")
+        html += [tag("p", tag("code", url, style="word-break:break-all")), tag("p", link_to(asked.url))]
+    return Part("\n".join(plain), Markup(page([joined(html)])))
 
 
 def elicitation_question(asked: Elicitation) -> Question:
     """Return the question to the user; `answer_of` reads the reply."""
-    shown = Part(question_text(asked), Markup(question_html(asked)))
+    shown = question_part(asked)
     if asked.mode == "form":
         accept = Choice("accept", "Submit", "check", "send these values to the server", "[s]end", sends=True)
     else:

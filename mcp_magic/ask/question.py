@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import duration
 from mcp_magic.consent.consent import PERSON
@@ -16,44 +16,19 @@ if TYPE_CHECKING:
 
     Named = list[tuple[str, Any]]
 
-__all__ = [
-    "Asker",
-    "Choice",
-    "Extra",
-    "Form",
-    "Outcome",
-    "Question",
-    "Reply",
-    "Reveal",
-    "choice_of",
-    "confirmation_question",
-    "outcome_bundle",
-]
 
-EDIT = "edit"
-"""The name of the choice that opens the form."""
+EDIT = "edit"  # the name of the choice that opens the form
 
-MAX_OUTCOMES = 20
-"""Lines shown about earlier questions of a panel; those before them are only counted."""
+MAX_OUTCOMES = 20  # lines shown about earlier questions of a panel; those before them are only counted
 
-NOT_ANSWERED = "not answered"
-"""The reason of a reply that did not come in time."""
+NOT_ANSWERED = "not answered"  # the reason of a reply that did not come in time
 
-INTERRUPTED = "interrupted"
-"""The reason of a reply whose question was cancelled."""
+INTERRUPTED = "interrupted"  # the reason of a reply whose question was cancelled
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The user's reply.
-
-    Attributes:
-        choice: The name of the choice; "" if the user chose none.
-        values: The values of the form as they are now, or None.
-        extra: The values of the extra fields.
-        reason: Why there is no choice.
-        by: Who replied.
-    """
+    """The user's reply."""
 
     choice: str = ""
     values: Any = None
@@ -63,15 +38,7 @@ class Reply:
 
 
 class Outcome(NamedTuple):
-    """The line that stays of a question.
-
-    Attributes:
-        sign: A sign and the outcome, in bold: `"✓ approved"`.
-        rest: What follows; a pair is a tag and the text in it.
-
-    >>> Outcome("✓ sent", (" to ", ("b", "<trips>"))).html
-    '<p><b>✓ sent</b> to <b>&lt;trips&gt;</b></p>'
-    """
+    """The line that stays of a question."""
 
     sign: str
     rest: tuple[str | tuple[str, str], ...]
@@ -227,24 +194,8 @@ class Question:
         return self.form.values if self.form is not None else None
 
 
-class Asker(Protocol):
-    """A place where the user is asked: a panel, lines, or nowhere."""
-
-    async def ask(self, question: Question) -> Reply:
-        """Ask, and return the reply.
-
-        Raises:
-            TimeoutError: No reply came in time.
-        """
-
-
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
-    """Return the choice that a typed word makes: its letter, or the whole word around it.
-
-    >>> yes = Choice("approve", typed="[y]es")
-    >>> choice_of((yes,), "YES") is choice_of((yes,), "y") is yes, choice_of((yes,), "maybe")
-    (True, None)
-    """
+    """Return the choice that a typed word makes: its letter, or the whole word around it."""
     for choice in choices:
         found = re.search(r"\[(\w)\](\w*)", choice.typed)
         if found is not None and word.lower() in (found[1], found[1] + found[2]):

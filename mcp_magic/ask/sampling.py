@@ -36,7 +36,7 @@ from mcp_magic.results.content import part_of
 from mcp_magic.schema.convert import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from mcp_types import (
         CreateMessageRequestParams,
@@ -52,24 +52,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.rules import Rule
     from mcp_magic.inflight import InFlightRequest, QuestionQueue
-
-__all__ = [
-    "SAMPLING",
-    "Expected",
-    "Prepared",
-    "Review",
-    "Reviewer",
-    "Sampled",
-    "Sampler",
-    "SamplingQuestions",
-    "SamplingRequest",
-    "SamplingSettings",
-    "reply_question",
-    "reply_review",
-    "request_part",
-    "request_question",
-    "request_review",
-]
 
 
 # The values of a sampling request (specification, "Sampling"). Messages, tools and preferences are the SDK's own types.
@@ -216,35 +198,17 @@ class Reviewer(Protocol):
 
 @dataclass
 class SamplingSettings:
-    """The host's settings for sampling.
-
-    Attributes:
-        sampler: Calls a model, or None. A session announces the sampling capability if there is a sampler when it
-            opens.
-        reviewer: Asks the user; None if the user cannot be asked.
-        timeout: The deadline of each, in seconds.
-        per_minute: How many requests of one server are answered per minute without asking; further ones are refused.
-    """
+    """The host's settings for sampling. A session announces the capability if there is a sampler when it opens."""
 
     sampler: Sampler | None = None
     reviewer: Reviewer | None = None
-    timeout: float = SAMPLE_SECONDS
-    per_minute: int = 60
+    timeout: float = SAMPLE_SECONDS  # the deadline of each
+    per_minute: int = 60  # requests of one server that are answered without asking
 
     @property
     def takes_tools(self) -> bool:
         """Whether the sampler understands tools."""
         return self.sampler is not None and bool(getattr(self.sampler, "takes_tools", True))
-
-
-def expected_of(sampler: Sampler | None, asked: SamplingRequest) -> Expected:
-    """Return a sampler's forecast.
-
-    Raises:
-        ModelError: No model can answer.
-    """
-    says: Callable[[SamplingRequest], Expected] | None = getattr(sampler, "expected", None)
-    return says(asked) if says is not None else Expected()
 
 
 # Reading `sampling/createMessage`, checking it, and writing the reply for the protocol and the audit.
@@ -290,21 +254,16 @@ def senseless(asked: SamplingRequest, *, takes_tools: bool) -> str:
         return f"two tools are called {one_line(twice, 100)!r}"
     if asked.tool_choice == "required" and not names:
         return "toolChoice is 'required', but there are no tools"
-    return _broken_media(asked) or _unpaired(asked)
+    return _invalid_message(asked)
 
 
-def _broken_media(asked: SamplingRequest) -> str:
+def _invalid_message(asked: SamplingRequest) -> str:
+    """Return what is wrong with the media, or with the pairing of tool calls and results."""
+    open_: set[str] = set()
     for number, message in enumerate(asked.messages, 1):
         for block in message.content_as_list:
             if block.type in ("image", "audio") and not is_base64(block.data):
                 return f"the {block.type} in message {number} is not base64"
-    return ""
-
-
-def _unpaired(asked: SamplingRequest) -> str:
-    """Return what is wrong with the pairing of tool calls and results."""
-    open_: set[str] = set()
-    for number, message in enumerate(asked.messages, 1):
         results = [block.tool_use_id for block in message.content_as_list if block.type == "tool_result"]
         uses = [block.id for block in message.content_as_list if block.type == "tool_use"]
         if results and (message.role != "user" or len(results) < len(message.content_as_list)):
@@ -320,42 +279,27 @@ def _unpaired(asked: SamplingRequest) -> str:
 
 
 def wire_result(asked: SamplingRequest, reply: Sampled) -> CreateMessageResult | CreateMessageResultWithTools:
-    """Return a reply for the protocol: one block, or a list if the request has tools or a tool choice."""
-    from mcp_types import CreateMessageResult, CreateMessageResultWithTools
+    """Return a reply for the protocol: a list of blocks if the request has tools or a tool choice, else one block."""
+    from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent
 
+    facts: Any = {"role": "assistant", "model": reply.model, "stop_reason": reply.stop_reason}
     if asked.tools is not None:
-        content: Any = list(reply.content)
-        return CreateMessageResultWithTools(
-            role="assistant", content=content, model=reply.model, stop_reason=reply.stop_reason
-        )
-    return CreateMessageResult(role="assistant", content=_one(reply), model=reply.model, stop_reason=reply.stop_reason)
-
-
-def _one(reply: Sampled) -> Any:
-    """Return the texts as one block, or the first image or audio if there is no text."""
-    from mcp_types import TextContent
-
-    others = [block for block in reply.content if block.type in ("image", "audio")]
-    return others[0] if others and not reply.text else TextContent(text=reply.text)
+        return CreateMessageResultWithTools(content=list(reply.content), **facts)
+    media = [block for block in reply.content if block.type in ("image", "audio")]
+    return CreateMessageResult(content=media[0] if media and not reply.text else TextContent(text=reply.text), **facts)
 
 
 def recorded(asked: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
-    """Return a request for the audit; images and audio appear as their size.
-
-    Args:
-        asked: The request.
-        model: The model that would answer, or "".
-        mask: Masks the server's secrets in a text.
-    """
-    said: dict[str, Any] = {"model": model} if model else {}
-    said |= {"systemPrompt": asked.system_prompt} if asked.system_prompt else {}
-    said["messages"] = [
-        {"role": message.role, "content": _blocks(message.content_as_list)} for message in asked.messages
-    ]
-    said["maxTokens"] = asked.max_tokens
-    said |= {"tools": [tool.name for tool in asked.tools]} if asked.tools else {}
-    hidden: dict[str, Any] = _masked(said, mask)
-    return hidden
+    """Return a request for the audit; images and audio appear as their size."""
+    entry: dict[str, Any] = {"model": model} if model else {}
+    if asked.system_prompt:
+        entry["systemPrompt"] = asked.system_prompt
+    entry["messages"] = [{"role": each.role, "content": _blocks(each.content_as_list)} for each in asked.messages]
+    entry["maxTokens"] = asked.max_tokens
+    if asked.tools:
+        entry["tools"] = [tool.name for tool in asked.tools]
+    masked: dict[str, Any] = _masked(entry, mask)
+    return masked
 
 
 def _blocks(blocks: Sequence[Any]) -> list[Any]:
@@ -383,14 +327,7 @@ def _masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """The error sent instead of a reply.
-
-    Attributes:
-        code: The protocol's error code.
-        text: The message for the server.
-        why: The reason, for the user only.
-        is_logged: Whether it is worth a log message.
-    """
+    """The error sent instead of a reply."""
 
     code: int
     text: str
@@ -398,14 +335,14 @@ class Problem:
     is_logged: bool = True
 
 
-def said(asked: SamplingRequest) -> str:
+def request_summary(asked: SamplingRequest) -> str:
     """Describe the request, without its texts."""
     count = counted(len(asked.messages), "messages")
     tools = f", {counted(len(asked.tools), 'tools')}" if asked.tools else ""
     return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
 
 
-def told(asked: SamplingRequest, reply: Sampled) -> str:
+def reply_summary(asked: SamplingRequest, reply: Sampled) -> str:
     """Describe the reply, without its text."""
     unasked = ", not asked about" if asked.unasked else ""
     notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
@@ -418,8 +355,7 @@ def told(asked: SamplingRequest, reply: Sampled) -> str:
 # `input_required`. Both end here: rules and the user decide, a model answers, and the user may review the reply. A
 # refusal is sent as the protocol's error; no failure here ends the session.
 
-SAMPLING = "sampling"
-"""The name after the server's in rules and in the audit: `deny trips:sampling`."""
+SAMPLING = "sampling"  # the name after the server's in rules and in the audit: `deny trips:sampling`
 
 REJECTED, REJECTED_TEXT = -1, "User rejected sampling request"
 """The protocol's error for a refusal (specification, "Sampling", "Error Handling")."""
@@ -432,16 +368,7 @@ UNASKED = "you cannot be asked: host.sampling.reviewer is None"
 
 
 class SamplingQuestions:
-    """Answers the sampling requests of one session's server.
-
-    Args:
-        server: The server's name.
-        spec: The server's declaration; states its sampling mode, and masks its secrets.
-        samplers: The host's settings.
-        consent: Supplies the rules and the audit.
-        queue: The queue of questions of this server.
-        log: Receives each request and its outcome, never the texts.
-    """
+    """Answers the sampling requests of one session's server."""
 
     def __init__(
         self,
@@ -483,12 +410,12 @@ class SamplingQuestions:
         seconds = time.perf_counter() - started
         if isinstance(found, Problem):
             if found.is_logged:
-                self._log("warning", f"{said(asked)}: {found.why} ({duration(seconds)})")
+                self._log("warning", f"{request_summary(asked)}: {found.why} ({duration(seconds)})")
             # in an `input_required` round the error ends the call here, and the server never sees it
             is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
             message = f"{found.text}: {found.why}" if is_local and found.why != found.text else found.text
             return ErrorData(code=found.code, message=message)
-        self._log("info", f"{said(asked)}: {told(asked, found)} ({duration(seconds)})")
+        self._log("info", f"{request_summary(asked)}: {reply_summary(asked, found)} ({duration(seconds)})")
         return wire_result(asked, found)
 
     async def _found(self, asked: SamplingRequest) -> Sampled | Problem:
@@ -496,7 +423,7 @@ class SamplingQuestions:
         if nonsense:
             return Problem(INVALID_PARAMS, nonsense, nonsense)
         with self._queue.asking() as call:
-            found = await answered(call, self._sendable(asked, call))
+            found = await answered(call, self._answer(asked, call))
         if isinstance(found, Sampled):
             return found
         if found.error is None:
@@ -511,36 +438,30 @@ class SamplingQuestions:
             why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _sendable(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
-        """Return a reply that can be sent.
-
-        Raises:
-            ArgumentsError: A text of the reply has a lone surrogate.
-        """
-        reply = await self._answer(asked, call)
-        schema.check_text([block.model_dump() for block in reply.content], "the reply")
-        return reply
-
     async def _answer(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
         """Return the reply of the model, of the user, or the prepared one.
 
         Raises:
             DeniedError: A rule or the user refuses.
-            MCPMagicError: No model can answer, or the audit cannot be written.
+            MCPMagicError: No model can answer, a text of the reply cannot be sent, or the audit cannot be written.
         """
         review = await self._reviewed(asked, call)
         if not review.approved:
             raise DeniedError(f"denied by {review.by}", review.reason)
-        if review.reply is not None:
-            return review.reply
-        asked = review.request or asked
-        assert self._samplers.sampler is not None
-        reply = await in_time(self._samplers.sampler(asked), self._samplers.timeout)
-        if isinstance(reply, Unanswered):
-            raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
-        if not isinstance(reply, Sampled):
-            raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
-        return await self._looked_at(asked, reply, call) if review.show_reply else reply
+        reply: Any = review.reply
+        if reply is None:
+            asked = review.request or asked
+            assert self._samplers.sampler is not None
+            reply = await in_time(self._samplers.sampler(asked), self._samplers.timeout)
+            if isinstance(reply, Unanswered):
+                raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
+            if not isinstance(reply, Sampled):
+                raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
+            if review.show_reply:
+                reply = await self._looked_at(asked, reply, call)
+        schema.check_text([block.model_dump() for block in reply.content], "the reply")
+        sendable: Sampled = reply
+        return sendable
 
     async def _reviewed(self, asked: SamplingRequest, call: InFlightRequest) -> Review:
         """Decide about a request, and record the decision."""
@@ -550,7 +471,8 @@ class SamplingQuestions:
             review = await call.prepared(asked)
             expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
-            expected = expected_of(self._samplers.sampler, asked)
+            forecast = getattr(self._samplers.sampler, "expected", None)
+            expected = forecast(asked) if forecast is not None else expected
             review = await self._decided(asked, expected, call)
         before = recorded(asked, expected.model, self._spec.masked)
         after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
@@ -611,10 +533,11 @@ class SamplingQuestions:
 
 
 class Text(NamedTuple):
-    """One editable text, with its label."""
+    """One text with its label, and whether the question shows it cut."""
 
     label: str
     text: str
+    is_cut: bool = False
 
 
 def request_texts(asked: SamplingRequest) -> list[Text]:
@@ -628,10 +551,6 @@ def request_texts(asked: SamplingRequest) -> list[Text]:
 
 def with_request_texts(asked: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
     """Return a request with other texts; the same object if none has changed.
-
-    Args:
-        asked: The request.
-        texts: As many as `request_texts` returns.
 
     Raises:
         ArgumentsError: No message is left.
@@ -672,11 +591,6 @@ def reply_texts(reply: Sampled) -> list[Text]:
 def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]) -> Sampled:
     """Return a reply with other texts; the same object if none has changed.
 
-    Args:
-        reply: The reply.
-        texts: As many as `reply_texts` returns; a tool call whose arguments are emptied is dropped.
-        tools: The tools that may be called.
-
     Raises:
         ArgumentsError: Arguments are no JSON object, or do not fit the tool's schema.
     """
@@ -701,19 +615,15 @@ def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]
 
 
 def _arguments(name: str, text: str, tool: Tool | None) -> dict[str, Any]:
-    problem = ""
     try:
         value = read_json(text)
     except ValueError as error:
-        problem = f"the arguments of {name} are not JSON: {error}"
-    else:
-        if not isinstance(value, dict):
-            problem = f"the arguments of {name} are a JSON object, not {type(value).__name__}"
-    if problem:
-        raise ArgumentsError(problem)
+        raise ArgumentsError(f"the arguments of {name} are not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ArgumentsError(f"the arguments of {name} are a JSON object, not {type(value).__name__}")
     if tool is not None:
         schema.check_arguments(value, tool.input_schema)
-    return dict(value)
+    return value
 
 
 # The questions: may a model answer the request, and may its reply be sent?
@@ -724,8 +634,7 @@ REFUSED = (
 )
 
 
-MAX_READ = 2_000_000
-"""Characters of a request or a reply about which the user is asked. A longer one is refused."""
+MAX_READ = 2_000_000  # characters of a request or a reply about which the user is asked. A longer one is refused.
 
 
 def too_long_to_read(texts: Iterable[Text]) -> str:
@@ -734,13 +643,13 @@ def too_long_to_read(texts: Iterable[Text]) -> str:
     return f"it has {size:,} characters, and you are asked about at most {MAX_READ:,}" if size > MAX_READ else ""
 
 
-def _reveal(long: Callable[[Any], list[Text]]) -> Reveal:
+def _reveal(whole: Callable[[Any], list[Text]]) -> Reveal:
     """Return what makes the question wait until the user has opened each text that is shown cut."""
 
-    def unseen(texts: Any, seen: set[str]) -> list[tuple[str, Any]]:
-        return [(label, text) for label, text in long(texts) if label not in seen]
+    def unseen(texts: Any, seen: Collection[str] = ()) -> list[tuple[str, Any]]:
+        return [(each.label, each.text) for each in whole(texts) if each.is_cut and each.label not in seen]
 
-    return Reveal(lambda texts: unseen(texts, set()), lambda texts: [], unseen)
+    return Reveal(unseen, lambda texts: [], unseen)
 
 
 def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Form:
@@ -751,13 +660,7 @@ EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
 
 def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
-    """Return the question whether a model may answer; `request_review` reads the reply.
-
-    Args:
-        asked: The request.
-        expected: The forecast of the reply.
-        show_reply: Whether "show me the reply" is ticked at first.
-    """
+    """Return the question whether a model may answer; `request_review` reads the reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
         sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]
@@ -770,17 +673,12 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
         about=lambda texts: request_part(with_request_texts(asked, texts), expected),
         choices=(
             Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
-            Choice(
-                "approve",
-                typed="approve and show me the [r]eply first",
-                sends=True,
-                extra={"show_reply": True},
-            ),
+            Choice("approve", typed="approve and show me the [r]eply first", sends=True, extra={"show_reply": True}),
             EDIT_TEXTS,
             Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
         ),
         form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
-        reveal=_reveal(lambda texts: long_of_request(with_request_texts(asked, texts))),
+        reveal=_reveal(lambda texts: whole_request(with_request_texts(asked, texts))),
         extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
         outcome=outcome,
         refused=REFUSED,
@@ -814,7 +712,7 @@ def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
             Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
         ),
         form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, asked.usable_tools)),
-        reveal=_reveal(lambda texts: long_of_reply(with_reply_texts(sampled, texts, asked.usable_tools))),
+        reveal=_reveal(lambda texts: whole_reply(with_reply_texts(sampled, texts, asked.usable_tools))),
         outcome=outcome,
         refused=REFUSED,
         late="Refused",
@@ -837,86 +735,62 @@ def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Revi
 MAX_TEXT = 100_000
 """Characters shown of one text. A longer one says how many are left out, and is opened before it is sent."""
 
-MAX_SCHEMA = 20_000
-"""Characters shown of a tool's schema."""
+MAX_SCHEMA = 20_000  # characters shown of a tool's schema
 
-MAX_DESCRIPTION = 2_000
-"""Characters shown of a tool's description."""
+MAX_DESCRIPTION = 2_000  # characters shown of a tool's description
 
-MAX_STOPS, MAX_STOP = 10, 60
-"""Stop sequences shown, and characters of each."""
+MAX_STOPS, MAX_STOP = 10, 60  # stop sequences shown, and characters of each
 
-MAX_METADATA = 500
-"""Characters shown of the metadata."""
+MAX_METADATA = 500  # characters shown of the metadata
 
 _SCROLL = "max-height:28em;overflow:auto"
 
 
 def whole_request(asked: SamplingRequest) -> list[Text]:
     """Return all texts of a request, those of tools and their results included."""
-    return [*_messages(asked), *_tool_texts(asked), *_stops(asked), *_metadata(asked)]
-
-
-def long_of_request(asked: SamplingRequest) -> list[Text]:
-    """Return the texts of a request that `request_part` cuts."""
-    found = [each for each in _messages(asked) if is_long(each.text, MAX_TEXT)]
-    for tool, each in zip(asked.tools or (), _tool_texts(asked), strict=True):
-        if len(tool.description or "") > MAX_DESCRIPTION or is_long(_schema(tool), MAX_SCHEMA):
-            found.append(each)
-    if len(asked.stop_sequences) > MAX_STOPS or any(len(each) > MAX_STOP for each in asked.stop_sequences):
-        found += _stops(asked)
-    if brief(dict(asked.metadata), MAX_METADATA).endswith("…"):
-        found += _metadata(asked)
-    return found
+    texts = [_text("system prompt", asked.system_prompt)]
+    for number, message in enumerate(asked.messages, 1):
+        for block in message.content_as_list:
+            texts += _texts(block, f"message {number}, {message.role}")
+    for tool in asked.tools or ():
+        described, schema_text = tool.description or "", _schema(tool)
+        is_cut = len(described) > MAX_DESCRIPTION or is_long(schema_text, MAX_SCHEMA)
+        texts.append(Text(f"tool {tool.name}", f"{described}\n{schema_text}", is_cut))
+    if stops := asked.stop_sequences:
+        is_cut = len(stops) > MAX_STOPS or any(len(stop) > MAX_STOP for stop in stops)
+        texts.append(Text("stop sequences", written(list(stops)), is_cut))
+    if asked.metadata:
+        is_cut = brief(dict(asked.metadata), MAX_METADATA).endswith("…")
+        texts.append(Text("metadata", written(dict(asked.metadata)), is_cut))
+    return texts
 
 
 def whole_reply(reply: Sampled) -> list[Text]:
     """Return all texts of a reply."""
-    return [each for block in reply.content for each in _texts(block, "reply")]
+    return [text for block in reply.content for text in _texts(block, "reply")]
 
 
-def long_of_reply(reply: Sampled) -> list[Text]:
-    """Return the texts of a reply that `reply_part` cuts."""
-    return [each for each in whole_reply(reply) if is_long(each.text, MAX_TEXT)]
-
-
-def _messages(asked: SamplingRequest) -> list[Text]:
-    texts = [Text("system prompt", asked.system_prompt)]
-    for number, message in enumerate(asked.messages, 1):
-        for block in message.content_as_list:
-            texts += _texts(block, f"message {number}, {message.role}")
-    return texts
+def _text(label: str, text: str) -> Text:
+    return Text(label, text, is_long(text, MAX_TEXT))
 
 
 def _texts(block: Any, label: str) -> Iterator[Text]:
     """Yield the texts of a block that `_block` shows."""
     if block.type == "text":
-        yield Text(label, block.text)
+        yield _text(label, block.text)
     elif block.type == "tool_use":
-        yield Text(f"{label}, arguments of {block.name}", written(block.input))
+        yield _text(f"{label}, arguments of {block.name}", written(block.input))
     elif block.type == "tool_result":
         for inner in block.content:
             yield from _texts(inner, f"{label}, result")
         if not block.content and block.structured_content is not None:
-            yield Text(f"{label}, result", written(block.structured_content))
+            yield _text(f"{label}, result", written(block.structured_content))
     elif block.type == "resource" and isinstance(getattr(block.resource, "text", None), str):
-        yield Text(f"{label} {block.resource.uri}", block.resource.text)
-
-
-def _tool_texts(asked: SamplingRequest) -> list[Text]:
-    return [Text(f"tool {tool.name}", f"{tool.description or ''}\n{_schema(tool)}") for tool in asked.tools or ()]
+        yield _text(f"{label} {block.resource.uri}", block.resource.text)
 
 
 def _schema(tool: Tool) -> str:
     return written(tool.input_schema, indent=2)
-
-
-def _stops(asked: SamplingRequest) -> list[Text]:
-    return [Text("stop sequences", written(list(asked.stop_sequences)))] if asked.stop_sequences else []
-
-
-def _metadata(asked: SamplingRequest) -> list[Text]:
-    return [Text("metadata", written(dict(asked.metadata)))] if asked.metadata else []
 
 
 def request_part(asked: SamplingRequest, expected: Expected) -> Part:

@@ -20,16 +20,12 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Reach", "host_and_port", "is_private"]
-
 LOOKUP_SECONDS = 3.0
 """Deadline of a DNS lookup in seconds. A name that is not found is either dead or resolved by a proxy."""
 
-_EMBEDDED = int(ip_address("64:ff9b::"))
-"""The prefix of IPv6 addresses that embed IPv4 addresses (NAT64, RFC 6052)."""
+_EMBEDDED = int(ip_address("64:ff9b::"))  # the prefix of IPv6 addresses that embed IPv4 addresses (NAT64, RFC 6052)
 
-_METADATA = ip_address("fd00:ec2::254")
-"""The address that gives AWS machines their credentials over IPv6."""
+_METADATA = ip_address("fd00:ec2::254")  # the address that gives AWS machines their credentials over IPv6
 
 Address = IPv4Address | IPv6Address
 
@@ -50,12 +46,7 @@ def is_private(url: str) -> bool:
 
 
 class Reach:
-    """The addresses that the log-in of one server may query.
-
-    Args:
-        url: The URL of the MCP server.
-        named: Other URLs that the user named.
-    """
+    """The addresses that the log-in of one server may query."""
 
     def __init__(self, url: str, named: Iterable[str | None] = ()) -> None:
         self._server = _host(url)
@@ -93,10 +84,6 @@ class Reach:
         """Return the `trace` extension of a request; it closes a connection that leads to a forbidden address.
 
         A second lookup of a name may return another address (DNS rebinding), so this checks the connection itself.
-
-        Args:
-            request: The request.
-            refuse: Makes the error from the address.
         """
         host = request.url.raw_host.decode("ascii").strip("[]")
         asked = ""

@@ -62,9 +62,9 @@ from pydantic import AnyUrl
 
 from mcp_magic.auth.addresses import Reach, host_and_port, is_private
 from mcp_magic.auth.errors import Parties
-from mcp_magic.auth.login import CallbackServer, LogIn
-from mcp_magic.auth.store import FileStore, KeptTokens, locked, read_model, server_key
-from mcp_magic.config.specs import tls_context
+from mcp_magic.auth.login import CallbackServer, LogIn, LogIns
+from mcp_magic.auth.store import FileStore, KeptTokens, Record, locked, read_model, server_key
+from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec, tls_context
 from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt
@@ -74,11 +74,6 @@ from mcp_magic.trace.trace import STATUS, being_sent
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
 
-    from mcp_magic.auth.login import LogIns
-    from mcp_magic.auth.store import Record
-    from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
-
-__all__ = ["OWN", "AuthContext", "LoggedOut", "OAuthClient", "SessionAuth", "log_in_with", "log_out", "may_log_in"]
 
 OWN = "mcp_magic_oauth"
 """Extension of requests that belong to a log-in. They are not traced and do not count as requests of the session."""
@@ -86,13 +81,11 @@ OWN = "mcp_magic_oauth"
 ATTEMPTS = 6
 """Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
 
-ASK_SECONDS = 15.0
-"""Deadline of a request to an authorization server, in seconds."""
+ASK_SECONDS = 15.0  # deadline of a request to an authorization server, in seconds
 
 REDIRECTS = 5
 
-ANY_PORT = "http://127.0.0.1/callback"
-"""Placeholder of the redirect URI while no callback server runs."""
+ANY_PORT = "http://127.0.0.1/callback"  # placeholder of the redirect URI while no callback server runs
 
 _BACKGROUND = frozenset(("subscriptions/listen", "ping"))
 """Requests that no user waits for. They may refresh a token but do not start a log-in."""
@@ -111,9 +104,6 @@ class AuthContext:
     """The parts of a session that its log-in needs.
 
     Attributes:
-        server: The name of the server.
-        spec: The spec of the server, with its log-in options.
-        logins: Asks the user, and says where tokens are kept.
         learn: Called with all tokens and secrets, so that they are masked everywhere.
         hide: Masks all known secrets in a text.
         is_open: Whether the session is open. A failed log-in ends a session only while the session opens.
@@ -132,9 +122,7 @@ class _Renewal:
     """A request that needs another token.
 
     Attributes:
-        request: The request.
         began: When it began (`time.monotonic()`).
-        token: The token that it was sent with.
         response: The refusal; None if it was not sent because its token has expired.
         tried: What was tried to get a better token: `"nonce"`, `"refresh"`, a log-in after the status `"401"`, `"403"`.
     """
@@ -1021,8 +1009,7 @@ def _base64(data: bytes) -> str:
 
 # Log-out: revokes the tokens of a server if it can (RFC 7009), and deletes them here in any case.
 
-REVOKE_SECONDS = 5.0
-"""Deadline of a revocation, in seconds. The tokens are deleted here even if it is missed."""
+REVOKE_SECONDS = 5.0  # deadline of a revocation, in seconds. The tokens are deleted here even if it is missed.
 
 
 @dataclass(frozen=True)
@@ -1030,7 +1017,6 @@ class LoggedOut:
     """The result of the log-out of one client.
 
     Attributes:
-        authority: The host of the authorization server, or "".
         done: `"revoked"`, or why the tokens were only deleted here.
     """
 

@@ -19,17 +19,13 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["Parties", "refusal"]
-
 
 @dataclass(frozen=True)
 class Parties:
     """The servers of a log-in, and the errors that name them.
 
     Attributes:
-        server: The name of the MCP server.
         where: The URL of the MCP server, without secrets.
-        issuer: The host of the authorization server, or "" while it is unknown.
         hide: Masks the known secrets in a text.
     """
 

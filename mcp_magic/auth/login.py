@@ -22,19 +22,6 @@ from mcp_magic.display.text import host_of, one_line
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt, current_call, person_asked
 
-__all__ = [
-    "CALLBACK_PATH",
-    "Authorizer",
-    "CallbackServer",
-    "LogIn",
-    "LogIns",
-    "Redirected",
-    "login_html",
-    "login_question",
-    "login_text",
-]
-
-
 # The messages of a log-in. They show the host of the authorization server, because the MCP server chose it, and
 # nothing opens by itself. The message that stays in the notebook afterwards has no URL.
 
@@ -103,23 +90,17 @@ def _scopes(login: LogIn) -> str:
 
 T = TypeVar("T")
 
-LOGIN_SECONDS = 300.0
-"""Deadline of the user's log-in, in seconds."""
+LOGIN_SECONDS = 300.0  # deadline of the user's log-in, in seconds
 
-GIVEN_UP_SECONDS = 0.1
-"""Interval in seconds at which a log-in checks whether the request that needs it was cancelled."""
+GIVEN_UP_SECONDS = 0.1  # interval in seconds at which a log-in checks whether the request that needs it was cancelled
 
-FAREWELL_SECONDS = 2.0
-"""Seconds that the authorizer has to remove its output after the answer."""
+FAREWELL_SECONDS = 2.0  # seconds that the authorizer has to remove its output after the answer
 
-SILENT_SECONDS = 10.0
-"""Seconds a connection may stay without a request; browsers open some in advance."""
+SILENT_SECONDS = 10.0  # seconds a connection may stay without a request; browsers open some in advance
 
-MOST_CONNECTIONS = 32
-"""Most connections at a time, each with a thread; the oldest is closed for one more."""
+MOST_CONNECTIONS = 32  # most connections at a time, each with a thread; the oldest is closed for one more
 
-CALLBACK_PATH = "/callback"
-"""The path of the redirect URI."""
+CALLBACK_PATH = "/callback"  # the path of the redirect URI
 
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>mcp_magic</title><style>
 body{{font-family:system-ui,sans-serif;margin:15vh auto;max-width:32em;padding:0 1em;color-scheme:light dark}}
@@ -376,7 +357,6 @@ class LogIns:
 
     Attributes:
         authorizer: Shows a log-in to the user; None if no user can be asked.
-        possible: Whether a user can be asked now.
         confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
             which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
         seconds: The deadline of a log-in, in seconds.
@@ -423,10 +403,6 @@ class LogIns:
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
         """Ask the user for a yes; return None if no user can be asked.
-
-        Args:
-            text: The question.
-            interrupted: The message of the error if the call that needs the answer ends.
 
         Raises:
             AuthorizationError: The call that needs the answer ended, or the user did not answer in time.

@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import time
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,29 +21,12 @@ from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
     from mcp_magic.config.specs import AuthOptions
 
-__all__ = [
-    "FileStore",
-    "KeptTokens",
-    "KeyringStore",
-    "MemoryStore",
-    "Record",
-    "Store",
-    "locked",
-    "make_store",
-    "read_model",
-    "server_key",
-    "tokens_folder",
-    "try_lock",
-]
-
-SERVICE = "mcp_magic"
-"""The service name of our entries in a keyring."""
+SERVICE = "mcp_magic"  # the service name of our entries in a keyring
 
 LOCK_SECONDS = 15.0
 """Seconds to wait while another kernel refreshes a token. After that it counts as hung, and this kernel refreshes."""
@@ -52,8 +35,7 @@ POLL_SECONDS = 0.03
 
 FAR = 2**30
 
-RECOMMENDED = 1
-"""The lowest priority of a reliable keyring backend (keyring, "Recommended backends")."""
+RECOMMENDED = 1  # the lowest priority of a reliable keyring backend (keyring, "Recommended backends")
 
 Record = dict[str, Any]
 
@@ -124,11 +106,7 @@ class FileStore:
             return {}
 
     def save(self, key: str, record: Record) -> None:
-        """Save a record; delete an empty one.
-
-        Raises:
-            OSError: The folder cannot be written to.
-        """
+        """Save a record; delete an empty one. Raises OSError if the folder cannot be written to."""
         path = self.path(key)
         if not record:
             path.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic import errors
 from mcp_magic._text import did_you_mean, listed
@@ -24,29 +24,11 @@ from mcp_magic.trace.trace import OUT, Tap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mcp_magic.cassette.match import Examined, Server
     from mcp_magic.config.specs import Spec
     from mcp_magic.session.wire import Wire
 
-__all__ = [
-    "MODES",
-    "Cassette",
-    "Deck",
-    "InProcess",
-    "SessionRecorder",
-    "deck",
-    "error_members",
-    "examining",
-    "http_error",
-    "masked",
-    "recorded_error",
-    "tenths",
-]
-
 
 # A cassette in use. Requests and turns of models are masked, and written as they happen.
-
-InProcess = Literal["live", "replay"]
 
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
@@ -63,33 +45,18 @@ TYPED = (
 )
 """What to type to make a cassette, to add what is missing, and to allow more bytes."""
 
-LIKE_KEYS = 8
-"""Minimum length of a secret-looking environment variable's value for it to be masked."""
+LIKE_KEYS = 8  # minimum length of a secret-looking environment variable's value for it to be masked
 
 
 class Cassette:
     """A cassette in use.
 
     Args:
-        path: The file.
-        mode: One of `MODES`.
-        pauses: Whether to replay with the recorded pauses; otherwise they are almost zero.
-        in_process: Whether servers in this kernel run during replay (`"live"`: they are part of the notebook and work
-            on its variables) or are replayed like the others.
-        here: The folder whose path is not written, so that the cassette plays in other folders; by default the current
-            one.
+        here: The folder whose path is written as `«here»`, so that the cassette plays in other folders.
         largest: The most bytes that the file may have; the recording ends there.
         typed: The commands to make the cassette, to add what is missing, and to allow more bytes (`{bytes}`).
         asks: Whether the user can be asked the servers' questions; otherwise the recorded answers are used.
         tell: Called with the line for the user when the recording ends before its session.
-
-    Attributes:
-        masker: Masks secrets in recordings and in requests to match.
-        book: The parsed turns of models.
-        recorded: Lines written.
-        played: Requests and turns answered.
-        ejected: Whether it is no longer inserted.
-        full: Whether the recording has ended because the file would become too large.
 
     Raises:
         CassetteError: It cannot be read.
@@ -114,19 +81,19 @@ class Cassette:
         self.path = path
         self.mode = _one_of("mode", mode, tuple(MODES))
         self.pauses = pauses
-        self.in_process = _one_of("in-process", in_process, get_args(InProcess))
+        self.in_process = _one_of("in-process", in_process, ("live", "replay"))
         self.masker = Masker({value for value in named_secrets(dict(os.environ)) if len(value) >= LIKE_KEYS})
         self.file = CassetteFile(path, here, largest)
         self.recorded = self.played = 0
         self.ejected = self.full = False
         self.book: Any = None
-        self._content = Content()
+        self.content = Content()
         self._written: dict[str, dict[str, None]] = {"server": {}, "model": {}}
         there = path.exists()
         if mode == "replay" and not there:
             raise CassetteError(f"there is no cassette {path}; {self._makes} makes it.")
         if there and mode != "record":
-            self._content = read(self.file.read())
+            self.content = read(self.file.read())
         self.replays = mode in ("replay", "auto") or (mode == "once" and there)
         self.records = mode in ("record", "auto") or (mode == "once" and not there)
 
@@ -154,56 +121,24 @@ class Cassette:
 
     def adds(self, missing: str) -> str:
         """Return what to type to get into the cassette what is missing."""
-        if self._content.cut and not self.records:
-            return f"its recording ended at {self._content.cut:,} bytes; {self.more} when it is recorded anew"
+        if self.content.cut and not self.records:
+            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded anew"
         return f"{self._adds} adds {missing}"
-
-    @property
-    def turns(self) -> list[dict[str, Any]]:
-        """The lines of the recorded turns of models, for `agent.cassette`."""
-        return self._content.turns
-
-    @property
-    def examined(self) -> list[Examined]:
-        """The recorded examinations by the doctor."""
-        return self._content.examined
 
     @property
     def servers(self) -> list[str]:
         """The names of its servers."""
-        return list(dict.fromkeys([*self._content.servers, *self._written["server"]]))
+        return list(dict.fromkeys([*self.content.servers, *self._written["server"]]))
 
     @property
     def models(self) -> list[str]:
         """The names of its models."""
-        return list(dict.fromkeys([*(e["model"] for e in self.turns if "model" in e), *self._written["model"]]))
-
-    def has(self, name: str) -> bool:
-        """Whether it can replay a server."""
-        return name in self._content.servers
-
-    def session_of(self, name: str, *, in_process: bool) -> tuple[Server, int]:
-        """Return the recordings of a server, and the index of the session to replay next."""
-        server = self._content.servers[name]
-        return server, server.begin(in_process=in_process)
-
-    def next_session(self) -> int:
-        """Return the number for a new session to record."""
-        self._content.sessions += 1
-        return self._content.sessions
-
-    def next_examination(self) -> int:
-        """Return the number for a new examination to record."""
-        self._content.examinations += 1
-        return self._content.examinations
+        recorded = [line["model"] for line in self.content.turns if "model" in line]
+        return list(dict.fromkeys([*recorded, *self._written["model"]]))
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Write a line at once; end the recording if the file would become too large to be played.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
-        if self.full:
+        """Write a line at once, while it is inserted; end the recording if a file with more could not be played."""
+        if not self.recording:
             return
         if not self.file.begun:
             from mcp_magic import __version__
@@ -260,12 +195,7 @@ examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=No
 
 
 class Deck:
-    """Holds the inserted cassette.
-
-    Attributes:
-        asks, tell: What the next cassettes get; see `Cassette`.
-        largest: The most bytes of the next cassettes.
-    """
+    """Holds the inserted cassette, and what the next ones get (`asks`, `tell` and `largest` of `Cassette`)."""
 
     def __init__(self) -> None:
         self._cassette: Cassette | None = None
@@ -276,22 +206,14 @@ class Deck:
 
     @property
     def cassette(self) -> Cassette | None:
-        """The inserted cassette, or None; at the first access the one that the environment names.
-
-        Raises:
-            CassetteError: The environment names a cassette that cannot be used.
-        """
+        """The inserted cassette, or None; at the first access the one that the environment names."""
         if not self._looked:
             self._cassette = self._from_environment(os.environ)
             self._looked = True
         return self._cassette
 
     def insert(self, path: Path | str, mode: str = "once", **options: Any) -> Cassette:
-        """Insert a cassette in place of the current one; see `Cassette`.
-
-        Raises:
-            CassetteError: It cannot be used; the current one stays.
-        """
+        """Insert a cassette (see `Cassette`) in place of the current one, which stays if it cannot be used."""
         cassette = self._opened(path, mode, **options)
         self.eject()
         self._cassette = cassette
@@ -333,8 +255,7 @@ class Deck:
         return self._opened(path, options.pop("mode", "once"), **options)
 
 
-deck = Deck()
-"""The deck of this process."""
+deck = Deck()  # the deck of this process
 
 
 # Errors as lines of a cassette store them: `{"failed": "ServerExitedError", "message": "..."}`.
@@ -384,24 +305,14 @@ def http_error(http: dict[str, Any]) -> Exception | None:
 SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages contain JSON Schemas, where "password" is the name of a property and no secret follows."""
 
-GARBAGE = 4000
-"""Maximum number of characters to keep of a line that is no message."""
+GARBAGE = 4000  # maximum number of characters to keep of a line that is no message
 
 _NOISE = ("traceparent", "tracestate", "baggage")
 _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session of a server on a cassette.
-
-    Args:
-        cassette, server, spec, wire: The cassette, the server's name and place, and the wire, for errors.
-        secrets: Further secrets to mask, such as tokens.
-        **marks: Further members of its first line: `added` if it completes a replayed session, `doctor`.
-
-    Attributes:
-        is_open: Whether the session has been opened; before that, a failure is one to open it.
-    """
+    """Records one session of a server; `marks` are further members of its first line: `added`, `doctor`."""
 
     reads_stderr = True
 
@@ -417,7 +328,8 @@ class SessionRecorder(Tap):
     ) -> None:
         self.is_open = self._has_ended = False
         self._cassette = cassette
-        self._number = cassette.next_session()
+        cassette.content.sessions += 1
+        self._number = cassette.content.sessions
         self._place = Place(server, spec, wire)
         self._methods: dict[str, str] = {}
         self._attempts: dict[str, Attempt] = {}
@@ -425,8 +337,15 @@ class SessionRecorder(Tap):
         self._last = 0.0
         self._busy = 0
         cassette.masker.know({*spec.secrets, *secrets})
-        head: dict[str, Any] = {"session": self._number, "server": server}
-        cassette.write({**head, "transport": spec.transport, "where": cassette.masker.text(spec.where), **marks})
+        where = cassette.masker.text(spec.where)
+        self._write({"server": server, "transport": spec.transport, "where": where, **marks})
+
+    def _write(self, members: dict[str, Any]) -> None:
+        self._cassette.write({"session": self._number, **members})
+
+    def _pause(self) -> dict[str, float]:
+        pause, self._last = tenths(self._last)
+        return pause
 
     def opened(self) -> None:
         """Note that the session is open."""
@@ -461,14 +380,14 @@ class SessionRecorder(Tap):
         kept = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
         if direction == OUT:
             _without_noise(kept)
-        pause, self._last = tenths(self._last)
+        pause = self._pause()
         if direction == OUT:  # how long the user was idle does not matter
             pause = pause if self._busy else {}
             self._busy += "id" in kept and kept.get("method", LISTEN) != LISTEN
         elif "method" not in kept and method != LISTEN:
             self._busy -= 1
         to = "server" if direction == OUT else "client"
-        self._cassette.write({"session": self._number, "to": to, **kept, **({"http": http} if http else {}), **pause})
+        self._write({"to": to, **kept, **({"http": http} if http else {}), **pause})
 
     def answered(self, number: Any, status: int) -> None:
         """Note the HTTP status of a request."""
@@ -488,43 +407,27 @@ class SessionRecorder(Tap):
 
     def stderr(self, line: str) -> None:
         """Write a line of the server's stderr."""
-        if not self._cassette.recording:
-            return
-        pause, self._last = tenths(self._last)
-        self._cassette.write({"session": self._number, "stderr": self._cassette.masker.text(line), **pause})
+        self._write({"stderr": self._cassette.masker.text(line), **self._pause()})
 
     def garbage(self, text: str, instead: dict[str, Any] | None) -> None:
-        """Write output of the server that is no message.
-
-        Args:
-            text: The output.
-            instead: The error that its request got instead, if it was meant as an answer.
-        """
-        if not self._cassette.recording:
-            return
-        pause, self._last = tenths(self._last)
-        kept = self._cassette.masker.text(text[:GARBAGE])
+        """Write output that is no message, and the error that its request got if it was meant as an answer."""
         answer = {name: instead[name] for name in ("id", "error")} if instead is not None else {}
         self._busy -= bool(answer)
-        self._cassette.write({"session": self._number, "garbage": kept, **answer, **pause})
+        self._write({"garbage": self._cassette.masker.text(text[:GARBAGE]), **answer, **self._pause()})
 
     def ended(self) -> None:
         """Write that the server has ended the session."""
-        if self._cassette.recording:
-            pause, self._last = tenths(self._last)
-            self._cassette.write({"session": self._number, "ended": True, **pause})
-            self._has_ended = True
+        self._write({"ended": True, **self._pause()})
+        self._has_ended = True
 
     def exited(self, how: str) -> None:
         """Write how the server's process ended, if known and if the server has ended the session."""
-        if how and self._has_ended and self._cassette.recording:
-            self._cassette.write({"session": self._number, "exited": how})
+        if how and self._has_ended:
+            self._write({"exited": how})
 
     def failed(self, error: BaseException) -> None:
         """Write why the session could not be opened."""
-        if self._cassette.recording:
-            failure = error_members(connect_error(error, self._place), self._cassette.masker)
-            self._cassette.write({"session": self._number, **failure})
+        self._write(error_members(connect_error(error, self._place), self._cassette.masker))
 
 
 def masked(cassette: Cassette, value: Any, method: str) -> Any:

@@ -39,32 +39,20 @@ from mcp_magic.errors import CassetteError
 from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["FORMAT", "LARGEST", "CassetteFile"]
-
-FORMAT = 1
-"""The format version that is written, and the newest that can be read."""
+FORMAT = 1  # the format version that is written, and the newest that can be read
 
 BLOB, PLAIN = "$blob", "$plain"
 
-BLOB_CHARACTERS = 1000
-"""Minimum length of base64 that gets a line of its own."""
+BLOB_CHARACTERS = 1000  # minimum length of base64 that gets a line of its own
 
-LARGEST = 64_000_000
-"""Maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there."""
+LARGEST = 64_000_000  # maximum number of bytes of a cassette, unless a setting says otherwise: a recording ends there
 
-UNPACKED = 4
-"""Characters that unpacking blobs and folders may produce, for each byte that the file may have."""
-
-RESERVED = 100
-"""Bytes that are left for the line that says that the recording ended."""
-
-DEEPEST = 250
-"""Maximum depth of nesting; the SDK reads about 200 levels of a message."""
-
-HERE = "«here»"
-"""Stands for the folder in texts."""
+UNPACKED = 4  # characters that unpacking blobs and folders may produce, for each byte that the file may have
+RESERVED = 100  # bytes that are left for the line that says that the recording ended
+DEEPEST = 250  # maximum depth of nesting; the SDK reads about 200 levels of a message
+HERE = "«here»"  # stands for the folder in texts
 
 _BASE64 = re.compile(rf"(?P<prefix>data:[^,]{{1,200}};base64,)?(?P<body>[A-Za-z0-9+/_-]{{{BLOB_CHARACTERS},}}={{0,2}})")
 
@@ -77,11 +65,12 @@ class CassetteFile:
         self.largest = largest
         folder = (here or Path.cwd()).absolute()
         self._here = str(folder)
-        # The root folder would gain nothing.
-        self._place = _path(self._here) if folder.name else None
+        # The folder's path, also at the beginning of a path or in a `file://` URI. The root folder would gain nothing.
+        here_path = rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(self._here)}(?![\w.-])"
+        self._place = re.compile(here_path) if folder.name else None
         self._blobs: set[str] = set()
         self._unpacked = 0
-        self._begun = False
+        self.begun = False
         self._size = path.stat().st_size if path.exists() else 0
         self._unlock: weakref.finalize[Any, Any] | None = None
 
@@ -93,7 +82,7 @@ class CassetteFile:
         """
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
-        self._begun = True
+        self.begun = True
         blobs: dict[str, str] = {}
         unpacking = _Unpacking(blobs, self._here, UNPACKED * self.largest)
         found: list[dict[str, Any]] = []
@@ -132,14 +121,11 @@ class CassetteFile:
         return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        problem = ""
-        text = ""
         try:
             text = read_bytes(self.path, self.largest).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            problem = f"the cassette {self.path} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
-        if problem:
-            raise CassetteError(problem)
+            why = getattr(error, "strerror", None) or "no UTF-8"
+            raise CassetteError(f"the cassette {self.path} cannot be read: {why}") from None
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -152,26 +138,13 @@ class CassetteFile:
             yield number, entry
 
     def begin(self, by: str) -> None:
-        """Start a new file, with a header.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
-        self._begun, self._blobs, self._unpacked = True, set(), 0
+        """Start a new file, with a header."""
+        self.begun, self._blobs, self._unpacked = True, set(), 0
         self._write(_line({"cassette": FORMAT, "by": by}), "wb")
 
-    @property
-    def begun(self) -> bool:
-        """Whether it has a header, because it was read or begun."""
-        return self._begun
-
     def append(self, entry: dict[str, Any]) -> bool:
-        """Write a line, at once; return False if the file would become too large to be read, and write nothing.
-
-        Raises:
-            CassetteError: It cannot be written.
-        """
-        packing = _Packing(self._without_folder, len(self._here))
+        """Write a line, at once; return False if the file would become too large to be read, and write nothing."""
+        packing = _Packing(self._here, self._place)
         packed = {name: packing.packed(value) for name, value in entry.items()}
         new = [{"blob": name, "base64": body} for name, body in packing.blobs.items() if name not in self._blobs]
         data = b"".join(map(_line, [*new, packed]))
@@ -191,7 +164,6 @@ class CassetteFile:
             self._write(line, "ab")
 
     def _write(self, data: bytes, mode: str) -> None:
-        problem = ""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self._unlock is None:
@@ -202,17 +174,10 @@ class CassetteFile:
                 file.write(data)
                 self._size = file.tell()
         except OSError as error:
-            problem = f"the cassette {self.path} cannot be written: {error.strerror}"
-        if problem:
-            raise CassetteError(problem)
+            raise CassetteError(f"the cassette {self.path} cannot be written: {error.strerror}") from None
 
     def _lock(self) -> None:
-        """Lock the file against other kernels, whose sessions would have the same numbers.
-
-        Raises:
-            CassetteError: Another kernel writes to the file, or has written since it was read.
-            OSError: The file cannot be opened.
-        """
+        """Lock the file against other kernels, whose sessions would have the same numbers."""
         from mcp_magic.auth.store import try_lock
 
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -230,9 +195,6 @@ class CassetteFile:
         if self._unlock is not None:
             self._unlock()
             self._unlock = None
-
-    def _without_folder(self, text: str) -> str:
-        return text if self._place is None or self._here not in text else self._place.sub(HERE, text)
 
 
 class _TooMuchError(Exception):
@@ -298,17 +260,12 @@ def _object(line: str) -> dict[str, Any] | str:
     return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
 
 
-def _path(folder: str) -> re.Pattern[str]:
-    """Return a pattern that finds a folder's path in a text, also as the beginning of a path or in `file://` URIs."""
-    return re.compile(rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(folder)}(?![\w.-])")
-
-
 class _Packing:
     """Replaces long base64 by references to blobs, and counts the characters that `_Unpacking` will make of a line."""
 
-    def __init__(self, plain: Callable[[str], str], here: int) -> None:
-        self._plain = plain
+    def __init__(self, here: str, place: re.Pattern[str] | None) -> None:
         self._here = here
+        self._place = place
         self.blobs: dict[str, str] = {}
         self.characters = 0
 
@@ -325,9 +282,10 @@ class _Packing:
     def _text(self, text: str) -> Any:
         found = _BASE64.fullmatch(text) if len(text) >= BLOB_CHARACTERS else None
         if found is None:
-            text = self._plain(text)
+            if self._place is not None and self._here in text:
+                text = self._place.sub(HERE, text)
             if HERE in text:
-                self.characters += len(text) + text.count(HERE) * self._here
+                self.characters += len(text) + text.count(HERE) * len(self._here)
             return text
         self.characters += len(text)
         name = hashlib.sha256(found["body"].encode()).hexdigest()[:16]

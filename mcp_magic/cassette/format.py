@@ -11,8 +11,6 @@ from typing import Annotated, Any, Required
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic supports the one of `typing` only from Python 3.12 on
 
-__all__ = ["problem_of"]
-
 Number = Annotated[int, Field(ge=0, le=10**9)]
 Seconds = Annotated[float, Field(ge=0, le=10**6, allow_inf_nan=False)]
 Text = Annotated[str, Field(max_length=1000)]
@@ -128,13 +126,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 
 
 def problem_of(entry: dict[str, Any]) -> str:
-    """Return the problem of a line, or "".
-
-    >>> problem_of({"session": 1, "to": "client", "id": 2, "result": 3})
-    'result: Input should be a valid dictionary'
-    >>> problem_of({"session": 1, "to": "client"})
-    'it has neither method nor id'
-    """
+    """Return the problem of a line, or ""."""
     kind = next((kind for kind in _KINDS if kind in entry), None)
     if kind is None:
         return ""

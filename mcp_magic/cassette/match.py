@@ -13,25 +13,6 @@ from mcp_magic.schema.secrets import MASK
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "COMPARED",
-    "LISTEN",
-    "MEMBERS",
-    "Content",
-    "Examined",
-    "Scene",
-    "Server",
-    "Session",
-    "Step",
-    "difference",
-    "key_of",
-    "read",
-    "session_of",
-    "shown",
-    "subscription_of",
-    "with_subscription",
-]
-
 
 # Scenes, the units of replay.
 #
@@ -41,8 +22,7 @@ __all__ = [
 
 LISTEN = "subscriptions/listen"
 
-MEMBERS = ("id", "method", "params", "result", "error")
-"""The members of a message that are recorded."""
+MEMBERS = ("id", "method", "params", "result", "error")  # the members of a message that are recorded
 
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -55,9 +35,8 @@ class Step:
     Attributes:
         kind: `"answer"`, `"stray"` (an answer without a pending request), `"notification"`, `"request"`, `"stderr"`,
             `"garbage"` (output that is no message) or `"ended"` (the server has ended the session).
-        message: The members of the message; the text of stderr and garbage.
         pause: Seconds since the previous event of the scene.
-        reply: The client's answer to a request, or None.
+        reply: The client's answer to a request.
         http: How HTTP answered, if that was unusual.
         order: Its position among all steps of the session.
     """
@@ -72,16 +51,11 @@ class Step:
 
 @dataclass(eq=False)
 class Scene:
-    """A request or notification of the client, and the server's reaction.
+    """A request or notification of the client (secrets masked), and the server's reaction.
 
     Attributes:
         id: The id of the request; None for a notification.
-        method: Its method.
-        params: Its parameters, secrets masked.
-        steps: The actions of the server.
-        cancelled: Whether the client cancelled it.
         used: How often it has been replayed.
-        key: The key of equal requests; see `key_of`.
         clock: The recorded time of its last event, in seconds.
     """
 
@@ -110,8 +84,6 @@ class Session:
     """A recorded session, or an attempt to open one.
 
     Attributes:
-        scenes: Its scenes.
-        lines: Its lines in the cassette.
         head: Its first line: `server`, `transport`, `where`.
         failed: The line with the error why it could not be opened, or None.
         early: The server's output before the first message.
@@ -276,18 +248,12 @@ _AGAIN = frozenset(
 _BY_METHOD = ("initialize", "server/discover", LISTEN)
 """Methods whose parameters describe the client and do not identify the request."""
 
-COMPARED = 100
-"""Maximum number of requests to compare for the nearest one."""
-
-LONGEST = 80
-"""Maximum number of characters of a value in a message."""
+COMPARED = 100  # maximum number of requests to compare for the nearest one
+LONGEST = 80  # maximum number of characters of a value in a message
 
 
 def key_of(method: str, params: dict[str, Any], *, responses: bool = True) -> str:
-    """Return the key of a request with masked parameters; equal requests have the same key.
-
-    Without `responses` the user's answers during a call (`inputResponses`) do not count.
-    """
+    """Return a key that is equal for equal requests; without `responses`, whatever the user answered during them."""
     kept = {} if method in _BY_METHOD else {name: value for name, value in params.items() if name != "_meta"}
     if not responses and "inputResponses" in kept:
         kept["inputResponses"] = True
@@ -310,13 +276,7 @@ def _fits(here: Any, there: Any) -> bool:
 
 
 class Server:
-    """The recorded sessions of one server.
-
-    Attributes:
-        name: Its name.
-        sessions: Its sessions; those that only complete others come last.
-        opened: The number of sessions that do not complete others.
-    """
+    """The recorded sessions of one server: first the `opened` ones, then those that only complete others."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -353,17 +313,15 @@ class Server:
         responses: bool = True,
         own: bool = False,
     ) -> Scene | None:
-        """Return the scene of a request (see `key_of`), or None.
-
-        The scenes of the session with this index come first, then, unless `own`, those of later and earlier sessions.
-        """
+        """Return the scene of a request, first of this session, then, unless `own`, of later and earlier ones."""
         key = key_of(method, params, responses=responses)
         known = self.sessions[session].scenes if own else self._from(session)
         keys = [(s.key if responses else key_of(s.method, s.params, responses=False), s) for s in known]
         found = [scene for its, scene in keys if its == key] or [s for its, s in keys if _equal_but_masks(its, key)]
         scene = next((scene for scene in found if not scene.used), None)
         if scene is None and method in _AGAIN:
-            scene = _last(found, session, self)
+            own_scenes = self.sessions[session].scenes if session < len(self.sessions) else []
+            scene = next(iter(([scene for scene in found if scene in own_scenes] or found)[-1:]), None)
         if scene is not None:
             scene.used += 1
         return scene
@@ -385,20 +343,15 @@ class Server:
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))
             return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
-        nearest = max(alike[:COMPARED], key=lambda scene: _likeness(key, params, scene))
+        target = params.get("name", params.get("uri"))
+
+        def likeness(scene: Scene) -> tuple[bool, float]:
+            same = target == scene.params.get("name", scene.params.get("uri"))
+            return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
+
+        nearest = max(alike[:COMPARED], key=likeness)
         differs = difference(_plain(params), _plain(nearest.params))
         return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
-
-
-def _last(found: list[Scene], session: int, server: Server) -> Scene | None:
-    own = server.sessions[session].scenes if session < len(server.sessions) else []
-    mine = [scene for scene in found if any(scene is each for each in own)]
-    return next(iter((mine or found)[-1:]), None)
-
-
-def _likeness(key: str, params: dict[str, Any], scene: Scene) -> tuple[bool, float]:
-    same = params.get("name", params.get("uri")) == scene.params.get("name", scene.params.get("uri"))
-    return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
 
 def _plain(params: dict[str, Any]) -> dict[str, Any]:
@@ -406,13 +359,7 @@ def _plain(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(method: str, params: dict[str, Any]) -> str:
-    """Return a request as readable text.
-
-    >>> shown("tools/call", {"name": "add", "arguments": {"a": 1}})
-    'add(a=1)'
-    >>> shown("resources/read", {"uri": "math://constants"})
-    'resources/read math://constants'
-    """
+    """Return a request as readable text."""
     if method == "tools/call":
         arguments = params.get("arguments")
         given = arguments if isinstance(arguments, dict) else {}
@@ -423,11 +370,7 @@ def shown(method: str, params: dict[str, Any]) -> str:
 
 
 def difference(here: Any, there: Any) -> str:
-    """Return the values in which two requests differ, at most three.
-
-    >>> difference({"arguments": {"a": 1, "b": 3}}, {"arguments": {"a": 1, "b": 2}})
-    'arguments.b is 3 here, 2 there'
-    """
+    """Return the values in which two requests differ, at most three."""
     found = list(_differences(here, there, ""))
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more or "they differ in nothing"
@@ -459,13 +402,7 @@ def _value(value: Any) -> str:
 
 @dataclass
 class Examined:
-    """A recorded examination by the doctor.
-
-    Attributes:
-        report: Its line: `title`, `target`, `call`, `steps`, `findings`.
-        sessions: The sessions that were opened for it.
-        used: How often it has been replayed.
-    """
+    """A recorded examination by the doctor: its line, and the sessions that were opened for it."""
 
     report: dict[str, Any]
     sessions: list[Session] = field(default_factory=list)
@@ -474,15 +411,7 @@ class Examined:
 
 @dataclass
 class Content:
-    """The content of a cassette.
-
-    Attributes:
-        servers: Name -> server.
-        turns: The lines of the turns of models.
-        examined: The examinations by the doctor.
-        sessions, examinations: The highest numbers of each.
-        cut: The bytes at which the recording ended before its sessions; 0 if it did not.
-    """
+    """The content of a cassette; `cut` is the bytes at which the recording ended before its sessions, or 0."""
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)

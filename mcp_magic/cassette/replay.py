@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from mcp_magic.session.wire import Wire
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["LiveFallback", "ReplayTransport", "open_through", "retell"]
-
 
 # The order of concurrent scenes: as recorded.
 
@@ -85,8 +83,7 @@ def message_of(members: dict[str, Any]) -> Any:
     return SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **members}, by_name=False))
 
 
-ACCEPTED = 202
-"""The HTTP status of messages without an answer."""
+ACCEPTED = 202  # the HTTP status of messages without an answer
 
 _WITHOUT: dict[str, dict[str, Any]] = {
     "ping": {},
@@ -101,10 +98,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 class ReplayTransport:
     """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
 
-    Args:
-        cassette, wire: The cassette, and the connection's wire.
-        server, session: The recordings of the server, and the index of the session.
-        live: Passes requests that are not recorded on to the server, or None.
+    `live` passes requests that are not recorded on to the server.
     """
 
     def __init__(
@@ -405,76 +399,62 @@ _HANDSHAKE = ("server/discover", "initialize", "notifications/initialized", "log
 
 
 class LiveFallback:
-    """The lazy session with the real server behind a replayed session.
-
-    Args:
-        make: Makes the transport.
-        cassette: Records the messages.
-        spec, place: The connection.
-    """
+    """The session with the real server behind a replayed session, opened by the first request for it."""
 
     def __init__(self, make: Callable[[], Any], cassette: Cassette, spec: Spec, place: Place) -> None:
         self._make = make
         self._cassette = cassette
         self._spec = spec
         self._place = place
-        self._shaken: list[tuple[Any, dict[str, Any]]] = []
+        self._handshake: list[tuple[Any, dict[str, Any]]] = []
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._quiet: set[str] = set()
         self._owner: asyncio.Task[None] | None = None
-        self._ready: asyncio.Future[Any] | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._recorder: SessionRecorder | None = None
         self.deliver: Callable[[Any], None] = lambda item: None
 
     def remember(self, item: Any, message: dict[str, Any]) -> None:
         """Keep the messages of the handshake, to send them to the server later."""
-        if self._owner is None and message.get("method") in _HANDSHAKE:
-            self._shaken.append((item, message))
+        if self._opening is None and message.get("method") in _HANDSHAKE:
+            self._handshake.append((item, message))
 
     async def send(self, item: Any, message: dict[str, Any]) -> None:
         """Pass on a notification or an answer, if the server is connected."""
-        if self._recorder is not None and self._ready is not None and self._ready.done():
+        if self._opening is not None and self._opening.done() and self._recorder is not None:
             await self._pass(item, message)
 
     async def ask(self, item: Any, message: dict[str, Any]) -> None:
-        """Pass on a request; return when its answer was delivered to the client.
-
-        Raises:
-            CassetteError: The server cannot be connected.
-        """
-        if self._owner is None:
-            await self._open()
-        assert self._ready is not None
-        await asyncio.shield(self._ready)
+        """Pass on a request; return when its answer was delivered to the client."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        await asyncio.shield(self._opening)
         await self._asked(item, message)
 
     async def close(self) -> None:
         """End the session with the server."""
-        if self._owner is not None and not self._owner.done():
-            self._owner.cancel()
-            await asyncio.wait({self._owner}, timeout=10.0)
+        tasks = {task for task in (self._opening, self._owner) if task is not None and not task.done()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=10.0)
 
     async def _open(self) -> None:
         loop = asyncio.get_running_loop()
         connected: asyncio.Future[Any] = loop.create_future()
-        self._ready = loop.create_future()
         self._owner = loop.create_task(self._own(connected), name=f"mcp_magic cassette {self._place.name}")
-        problem: Exception | None = None
         try:
             self._write = await connected
             self._recorder = SessionRecorder(self._cassette, self._place.name, self._spec, self._place.wire, added=True)
-            for item, message in self._shaken:
+            for item, message in self._handshake:
                 if "id" in message:
                     self._quiet.add(str(message["id"]))
                     await self._asked(item, message)
                 else:
                     await self._pass(item, message)
-            self._ready.set_result(None)
         except Exception as error:
             problem = connect_error(error, self._place)
-        if problem is not None:
-            failed = CassetteError(f"it is not in the cassette, and the server cannot be asked: {problem}")
-            self._ready.set_exception(failed)
+            raise CassetteError(f"it is not in the cassette, and the server cannot be asked: {problem}") from None
 
     async def _own(self, connected: asyncio.Future[Any]) -> None:
         """Hold the transport in its own task, because the task that enters it must leave it."""
@@ -521,18 +501,15 @@ class LiveFallback:
 
 
 async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExitStack) -> Transport:
-    """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the cassette's mode says.
-
-    Raises:
-        CassetteError: The cassette is replay-only and does not have the server.
-    """
+    """Prepare the transport to a server (see `Opener`): recorded, replayed, or neither, as the mode says."""
     name = wire.recorder.server
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         return await open_transport(spec, wire, stack)
-    if cassette.replays and cassette.has(name) and examining.get() is None:
+    if cassette.replays and name in cassette.content.servers and examining.get() is None:
         return await _replayed(cassette, spec, wire, stack)
     if cassette.records:
-        recording = stack.enter_context(_Recording(cassette, spec, wire))
+        recording = _Recording(cassette, spec, wire)
+        stack.callback(recording.stop)
         transport = await open_transport(spec, wire, stack)
         stack.push(recording.left)
         return Transport(lambda: recording.transport(transport), transport.prepare)
@@ -541,7 +518,7 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
 
 
 class _Recording:
-    """Records the sessions over a wire, each separately, while its context is active."""
+    """Records the sessions over a wire, each separately, until `stop`."""
 
     def __init__(self, cassette: Cassette, spec: Spec, wire: Wire) -> None:
         self._cassette = cassette
@@ -551,10 +528,8 @@ class _Recording:
         self._marks = {"doctor": number} if number is not None else {}
         self._session: SessionRecorder | None = None
 
-    def __enter__(self) -> _Recording:
-        return self
-
-    def __exit__(self, *details: object) -> None:
+    def stop(self) -> None:
+        """End the record of the session."""
         if self._session is not None:
             self._wire.recorder.remove(self._session)
 
@@ -564,7 +539,7 @@ class _Recording:
         return transport.make()
 
     def _begin(self) -> SessionRecorder:
-        self.__exit__()
+        self.stop()
         recorder = self._wire.recorder
         self._session = SessionRecorder(
             self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
@@ -588,31 +563,29 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
     wire.replays(errlog)
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
-    make: Callable[[], Any] | None = None
-    if cassette.records:
-        make = _real(spec, (await open_transport(spec, wire, stack)).make)
+    real = await open_transport(spec, wire, stack) if cassette.records else None
 
     def replayed() -> Any:
-        server, session = cassette.session_of(wire.recorder.server, in_process=isinstance(spec, InProcessSpec))
+        server = cassette.content.servers[wire.recorder.server]
+        session = server.begin(in_process=isinstance(spec, InProcessSpec))
         recorded = server.sessions[session]
         if recorded.failed is not None:
             cassette.played += 1
             retell(recorded, wire.recorder, wire.errlog)
             raise recorded_error(recorded.failed, spec.masked(wire.errlog.tail()) if wire.errlog else "")
         wire.exited = recorded.exited
-        live = LiveFallback(make, cassette, spec, Place(server.name, spec, wire)) if make is not None else None
+        live = None
+        if real is not None:
+            live = LiveFallback(lambda: _real(spec, real), cassette, spec, Place(server.name, spec, wire))
         return Watched(ReplayTransport(cassette, server, session, wire, live), wire)
 
     return Transport(replayed)
 
 
-def _real(spec: Spec, make: Callable[[], Any]) -> Callable[[], Any]:
+def _real(spec: Spec, transport: Transport) -> Any:
+    """Return the real server's transport, without what watches it."""
     if not isinstance(spec, InProcessSpec):
-        return lambda: make().transport
+        return transport.make().transport
+    from mcp.client._memory import InMemoryTransport
 
-    def in_memory() -> Any:
-        from mcp.client._memory import InMemoryTransport
-
-        return InMemoryTransport(spec.server)
-
-    return in_memory
+    return InMemoryTransport(spec.server)

@@ -7,37 +7,19 @@ import html
 import json
 import re
 from bisect import bisect_left
+from collections import deque
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "KEPT_BYTES",
-    "Concealed",
-    "Cut",
-    "Masker",
-    "argument_secrets",
-    "header_secrets",
-    "long_enough",
-    "mask_arguments",
-    "mask_text",
-    "mask_url",
-    "named_secrets",
-    "stable_arguments",
-    "to_json",
-    "url_secrets",
-    "variable_secrets",
-    "with_names",
-]
-
-SHORTEST = 4
-"""Characters of the shortest secret that is masked: masking each "1" would make a message unreadable."""
+SHORTEST = 4  # characters of the shortest secret that is masked: masking each "1" would make a message unreadable
 
 _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{16,}")
 """Text that looks like a token, whatever its name: long, with letters and digits, no path and no host name."""
@@ -46,10 +28,8 @@ _PLAIN = re.compile(r"[\w+=~-]+")
 _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
 _ESCAPE = re.compile(r"(?:%[0-9A-F]{2})+")
 _URL_SAFE = str.maketrans("+/", "-_")
-_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")
-"""The start of `--name=value`, `NAME=value` or `Name: value`."""
-_OFTEN = 300
-"""Characters of the longest URL whose masked form is cached, because logs may repeat it."""
+_NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
+_OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
@@ -81,19 +61,13 @@ def _masked_url(url: str) -> str:
 
 
 def mask_text(text: str) -> str:
-    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters.
-
-    >>> mask_text("postgresql://me:p/w@db.example:5432/threads?password=x")
-    'postgresql://***@db.example:5432/threads?password=***'
-    >>> mask_text("host=db.example password='p w' dbname=threads"), mask_text("openai:gpt-5")
-    ('host=db.example password=*** dbname=threads', 'openai:gpt-5')
-    """
+    """Return text with secrets masked in its URLs and `name=value` pairs, even if they contain special characters."""
     text = _URL.sub(lambda found: mask_url(_without_user(found[0])), text)
     return _PAIR.sub(lambda found: f"{found[1]}={MASK}" if is_declared_secret(found[1]) else found[0], text)
 
 
 def _without_user(url: str) -> str:
-    scheme, _, rest = url.partition("://")
+    scheme, _, rest = url.partition("://")  # a pattern would take quadratic time on "http://http://http://..."
     user, at, place = rest.rpartition("@")
     return f"{scheme}://{MASK}@{place}" if user and at else url
 
@@ -115,13 +89,7 @@ class Concealed(str):
 
 
 def mask_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return command line arguments with the values of secret-looking options, variables and headers masked.
-
-    >>> mask_arguments(("--api-key", "abc", "--token=xyz", "--port", "1"))
-    ('--api-key', '***', '--token=***', '--port', '1')
-    >>> mask_arguments(("-e", "GITHUB_TOKEN=abc", "--header", "Authorization: Bearer abc"))
-    ('-e', 'GITHUB_TOKEN=***', '--header', 'Authorization: ***')
-    """
+    """Return command line arguments with the values of secret-looking options, variables and headers masked."""
     return tuple(shown for shown, _ in _masked_arguments(args))
 
 
@@ -260,11 +228,7 @@ def long_enough(values: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def spellings(secret: str) -> frozenset[str]:
-    r"""Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML.
-
-    >>> sorted(spellings("a/b c"))
-    ['a%2Fb%20c', 'a%2Fb+c', 'a%2fb%20c', 'a%2fb+c', 'a/b c', 'a/b%20c', 'a\\/b c', 'a\\/b%20c']
-    """
+    """Return the forms in which a secret may appear: unchanged, in a URL, in JSON, in HTML."""
     in_query = in_path = quote(secret, "", errors="replace")  # UTF-8 cannot encode a lone surrogate
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)
@@ -293,8 +257,7 @@ def _in_base64(secret: str) -> frozenset[str]:
     return frozenset(found)
 
 
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")
-"""What every text with base64 of a secret has."""
+_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{8}")  # what every text with base64 of a secret has
 
 
 def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
@@ -303,38 +266,34 @@ def _longest_first(forms: Iterable[frozenset[str]]) -> tuple[str, ...]:
 
 # Cuts for messages that are too long to keep.
 
-KEPT_BYTES = 20_000
-"""Most bytes of a message that is kept whole; a longer one is cut to about this size."""
+KEPT_BYTES = 20_000  # most bytes of a message that is kept whole
 
-KEPT_NODES = 400
-"""Most values that are kept of a cut message."""
+CUT_BYTES = 5_000  # about how many bytes are kept of a longer message in the trace
 
-VALUE_BYTES = 100
-"""Bytes that a value counts besides its characters."""
+ESTIMATED_NODES, SAMPLE = 2000, 32
+"""Most values of a message, and about how many of one container, from which the size of a long message is estimated."""
 
-LONGEST = 2000
-"""Most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer."""
+KEPT_NODES = 400  # most values that are kept of a cut message
 
-DEEPEST = 40
-"""Most levels of a message that are kept, because of Python's stack."""
+VALUE_BYTES = 100  # bytes that a value counts besides its characters
+
+LONGEST = 2000  # most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer
+
+DEEPEST = 40  # most levels of a message that are kept, because of Python's stack
 
 
 class Cut:
-    """The beginning of a message, within limits for values and characters.
+    """The beginning of a message, within limits for values and characters."""
 
-    Args:
-        hide: Masks the known secrets in a text.
-    """
-
-    def __init__(self, hide: Callable[[str], str]) -> None:
+    def __init__(self, hide: Callable[[str], str], characters: int = KEPT_BYTES) -> None:
         self._hide = hide
         self._nodes = KEPT_NODES
-        self._characters = KEPT_BYTES
+        self._characters = self._most = characters
 
     @property
     def size(self) -> int:
         """The approximate size in bytes of what was kept."""
-        return KEPT_BYTES - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
+        return self._most - max(self._characters, 0) + VALUE_BYTES * (KEPT_NODES - self._nodes)
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return a value, or its beginning."""
@@ -346,14 +305,9 @@ class Cut:
         if depth >= DEEPEST or self._nodes <= 0:
             return f"… ({len(value):,} more)"
         if isinstance(value, dict):
-            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in self._some(value.items())}
-        return [self.value(inner, depth + 1) for inner in self._some(value)]
-
-    def _some(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            if self._nodes <= 0:
-                return
-            yield value
+            items = takewhile(lambda _: self._nodes > 0, value.items())
+            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in items}
+        return [self.value(inner, depth + 1) for inner in takewhile(lambda _: self._nodes > 0, value)]
 
     def _text(self, text: str) -> str:
         limit = max(self._characters, 0)
@@ -368,8 +322,7 @@ class Cut:
 # searched for words that mark secrets, and only a message with such a word is walked. A message that is too long is cut
 # and checked in the same way.
 
-LEARNED = 64
-"""Most remembered values of secret-looking names; they are masked wherever they appear again."""
+LEARNED = 64  # most remembered values of secret-looking names; they are masked wherever they appear again
 
 _WORDS = (*STEMS, "://")
 """Words of which the JSON text has at least one if the code below finds an unknown secret in it."""
@@ -418,12 +371,56 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
-class Masker:
-    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens.
+def _is_long(value: dict[str, Any]) -> bool:
+    """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on every message; looks at 10,000 values."""
+    left = KEPT_BYTES
+    containers: list[Any] = [value]
+    for container in containers:  # it grows meanwhile
+        for inner in container.values() if type(container) is dict else container:
+            kind = type(inner)
+            if kind is str:
+                left -= len(inner)
+            elif kind is dict or kind is list:
+                left -= 2 * len(inner)
+                if left < 0:
+                    return True
+                containers.append(inner)
+    return left < 0
 
-    Args:
-        secrets: The secrets known from the start.
+
+def estimated_size(value: Any) -> int:
+    """Return about how many bytes a value has as JSON, from the beginning of a text and some items of a container.
+
+    >>> estimated_size({"text": "é" * 1_000_000})
+    2000011
+    >>> rows = [{"number": number, "name": "x" * 50} for number in range(100_000)]
+    >>> 0.99 < estimated_size({"rows": rows}) / len(to_json({"rows": rows})) < 1.01
+    True
     """
+    size = 0.0
+    values = deque([(value, 1.0)])
+    for _ in range(ESTIMATED_NODES):
+        if not values:
+            break
+        value, weight = values.popleft()
+        if isinstance(value, str):
+            begin = value[:CUT_BYTES]
+            size += weight * ((len(to_json(begin)) - 2) * len(value) / max(1, len(begin)) + 2)
+        elif isinstance(value, dict | list | tuple):
+            size += weight * (len(value) + 1)
+            chosen = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
+            weight *= len(value) / max(1, len(chosen))
+            if isinstance(value, dict):
+                size += weight * sum(len(str(name)) + 3 for name in chosen)
+                chosen = [value[name] for name in chosen]
+            values.extend((inner, weight) for inner in chosen)
+        else:
+            size += weight * len(str(value))
+    return round(size)
+
+
+class Masker:
+    """Masks the messages of one connection: known secrets, values of secret-looking names, bearer tokens."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.known = frozenset(secrets)
@@ -444,40 +441,42 @@ class Masker:
             self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
         return self._encoded
 
-    def harmless(self, message: dict[str, Any]) -> bytes:
-        """Return a message as JSON text, or b"" if `keep` must process it: it may hold a secret or is too long."""
-        try:
-            text = self._dump(message)
-        except ValueError:  # a value that is not JSON
-            return b""
-        return b"" if len(text) > KEPT_BYTES or self._suspicious(text) else text
+    def keep(self, message: dict[str, Any], schemas: Callable[[], bool] = lambda: False) -> tuple[bytes, int, bool]:
+        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
+
+        A long message is cut before it is written as JSON, and its size is estimated.
+        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        """
+        if _is_long(message):
+            size = max(estimated_size(message), KEPT_BYTES + 1)
+        else:
+            try:
+                text = self._dump(message)
+            except ValueError:  # a value that is not JSON
+                text = to_json(message)
+            size = len(text)
+            if 0 < size <= KEPT_BYTES:
+                if not self._suspicious(text):
+                    return text, size, True
+                kept = to_json(self.whole(message, schemas=schemas()))
+                return kept, size, kept == text
+        message = Cut(self.hide, CUT_BYTES).value(message)
+        text = to_json(message)
+        if self._suspicious(text):
+            text = to_json(self.whole(message, schemas=schemas()))
+        return text, size, False
 
     def _suspicious(self, text: bytes) -> bool:
+        """Whether JSON text may hold a secret."""
         shown = text.decode("utf-8", "replace")
         if self._entered and '"accept"' in shown:
             return True
-        if _has_word(shown.lower()):
+        # Bytes become lower case ten times faster than a str; other letters than ASCII may become some of ASCII.
+        if _has_word(text.lower().decode() if shown.isascii() else shown.lower()):
             return True
         if not self._forms:
             return False
         return any(form in shown for form in self._forms) or any(form in shown for form in self._encoded_forms())
-
-    def keep(self, message: dict[str, Any], *, schemas: bool = False) -> tuple[bytes, int, bool]:
-        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
-
-        Args:
-            message: A JSON-RPC message.
-            schemas: Whether it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
-        """
-        text = to_json(message)
-        size, whole = len(text), True
-        if not 0 < size <= KEPT_BYTES:
-            message, whole = Cut(self.hide).value(message), False
-            text = to_json(message)
-        if not self._suspicious(text):
-            return text, size, whole
-        kept = to_json(self.whole(message, schemas=schemas))
-        return kept, size, whole and kept == text
 
     def whole(self, value: Any, *, schemas: bool = False) -> Any:
         """Return a value masked, without a cut."""
@@ -543,16 +542,12 @@ class Masker:
                 self._learn(secret)
 
     def _learn(self, secret: str) -> None:
-        if self._new(secret):
+        is_new = secret not in self._learned and secret not in self.known
+        if is_new and SHORTEST <= len(secret) <= LONGEST and secret.lower() not in _NO_SECRETS:
             if len(self._learned) >= LEARNED:
                 del self._learned[next(iter(self._learned))]
             self._learned[secret] = None
             self._find_forms()
-
-    def _new(self, value: str) -> bool:
-        if value.lower() in _NO_SECRETS or not long_enough([value]) or len(value) > LONGEST:
-            return False
-        return value not in self._learned and value not in self.known
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""

@@ -25,38 +25,6 @@ from mcp_magic.errors import ConfigError, TargetError
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
 
-__all__ = [
-    "LARGEST",
-    "LARGEST_DATA",
-    "PROTOCOLS",
-    "SAMPLING_MODES",
-    "FieldError",
-    "MissingHereError",
-    "Variables",
-    "as_text",
-    "check_name",
-    "choice",
-    "find_line",
-    "flag",
-    "kind_of",
-    "name_of_command",
-    "name_of_url",
-    "parse_json",
-    "parse_toml",
-    "path_of",
-    "read_bytes",
-    "read_env_file",
-    "read_text",
-    "referenced",
-    "reject_unknown",
-    "seconds",
-    "slug",
-    "text",
-    "texts",
-    "unique_name",
-    "write_text",
-]
-
 
 # Fields of tables. No message repeats a value that may be a secret, because server tables hold tokens.
 
@@ -69,11 +37,9 @@ PROTOCOLS = ("auto", "handshake", "2026-07-28")
 
 
 class FieldError(ValueError):
-    """A key or its value is wrong. Never leaves the package: the code that catches it adds the file and the line.
+    """A key or its value is wrong; `path` are the keys that lead to it from the checked table.
 
-    Attributes:
-        message: The problem.
-        path: The keys that lead from the checked table to the value.
+    Never leaves the package: the code that catches it adds the file and the line.
     """
 
     def __init__(self, message: str, *path: str | int) -> None:
@@ -196,11 +162,7 @@ _LAUNCHERS = frozenset({*_WITH_VALUE, "node", "deno", "bun", "pnpm", "yarn", "ja
 
 
 def slug(text: str, default: str = "server") -> str:
-    """Turn any text into a valid server name.
-
-    >>> slug("My Custom Tools"), slug("10.0.0.5"), slug("é")
-    ('My_Custom_Tools', 'server_10_0_0_5', 'server')
-    """
+    """Turn any text into a valid server name."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_-")
     if not name:
         return default
@@ -208,22 +170,14 @@ def slug(text: str, default: str = "server") -> str:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it is a valid server name.
-
-    Raises:
-        TargetError: The name is invalid. The message suggests a valid one.
-    """
+    """Return `name` if it is a valid server name. Raises TargetError if the name is invalid."""
     if _NAME.fullmatch(name):
         return name
     raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, with a number if it is taken.
-
-    >>> unique_name("math", {"math", "math_2"})
-    'math_3'
-    """
+    """Return `name`, with a number if it is taken."""
     if name not in taken:
         return name
     number = 2
@@ -233,11 +187,7 @@ def unique_name(name: str, taken: Container[str]) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """Return the name of a server at a URL: its host, and on this machine also its port.
-
-    >>> name_of_url("https://mcp.example.com/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
-    ('mcp_example_com', 'localhost_8000')
-    """
+    """Return the name of a server at a URL: its host, and on this machine also its port."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     try:
@@ -249,15 +199,7 @@ def name_of_url(url: str) -> str:
 
 
 def name_of_command(command: str, args: Sequence[str] = ()) -> str:
-    """Return the name of a server with a command: that of its script, module or package.
-
-    >>> name_of_command("npx", ["-y", "@modelcontextprotocol/server-everything", "stdio"])
-    'everything'
-    >>> name_of_command("uvx", ["mcp-server-git@latest"]), name_of_command("python", ["-m", "mcp_server_time"])
-    ('git', 'time')
-    >>> name_of_command("python3", ["servers/math_server.py"]), name_of_command("/opt/bin/weather-mcp")
-    ('math', 'weather')
-    """
+    """Return the name of a server with a command: that of its script, module or package."""
     program = _SCRIPT.sub("", _last_part(command))
     if _PYTHON.match(program):
         return _short(_python_program(args) or program)
@@ -309,11 +251,9 @@ def _short(program: str) -> str:
 # JSON with comments and trailing commas (VS Code's "JSON with Comments"). Spaces replace them character by character,
 # so that the errors of the standard parser have the positions of the file.
 
-LARGEST = 1_000_000
-"""Bytes of the largest configuration file that is read, because a stranger's file may have any size."""
+LARGEST = 1_000_000  # bytes of the largest configuration file that is read, because a stranger's file may have any size
 
-LARGEST_DATA = 64_000_000
-"""Bytes of the largest data file that is read: answers, schemas, snapshots."""
+LARGEST_DATA = 64_000_000  # bytes of the largest data file that is read: answers, schemas, snapshots
 
 # Unterminated strings and comments match too. Otherwise each later quote would start a new search to the end.
 _STRING = r'"(?:\\.|[^"\\\n])*+"?'
@@ -347,11 +287,7 @@ def plain_json(text: str) -> str:
 
 
 def parse_json(text: str, *, source: str) -> Any:
-    """Parse JSON with comments and trailing commas.
-
-    Raises:
-        ConfigError: The text is not JSON. The message has `file:line:column` of the first mistake.
-    """
+    """Parse JSON with comments and trailing commas. Raises ConfigError if the text is not JSON."""
     try:
         return json.loads(plain_json(text))
     except json.JSONDecodeError as error:
@@ -366,8 +302,8 @@ def parse_json(text: str, *, source: str) -> Any:
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
     """Read a file of limited size.
 
-    Raises:
-        OSError: The file cannot be read, is no regular file (a pipe may never end), or has more bytes than `largest`.
+    Raises OSError if the file cannot be read, is no regular file (a pipe may never end), or has more bytes than
+    `largest`.
     """
     with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # noqa: PTH123
         status = os.fstat(file.fileno())
@@ -381,11 +317,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
-    """Read a UTF-8 file, with or without a byte order mark.
-
-    Raises:
-        ConfigError: The file does not exist, cannot be read, is too large, or is not UTF-8.
-    """
+    """Read a UTF-8 file, with or without a byte order mark."""
     try:
         return read_bytes(path, largest).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
@@ -396,11 +328,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 file in any locale. A lone surrogate, which UTF-8 cannot encode, becomes its escape sequence.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
+    """Write a UTF-8 file in any locale. A lone surrogate, which UTF-8 cannot encode, becomes its escape sequence."""
     try:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
         return
@@ -430,11 +358,7 @@ class MissingHereError(FieldError):
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Return the variables that a `.env` file sets.
-
-    Raises:
-        MissingHereError: The file cannot be read.
-    """
+    """Return the variables that a `.env` file sets. Raises MissingHereError if the file cannot be read."""
     from dotenv import dotenv_values
 
     try:
@@ -464,21 +388,6 @@ def _is_bomb(values: Mapping[str, str | None]) -> bool:
     return False
 
 
-def referenced(value: Any) -> tuple[str, ...]:
-    """Return the environment variables that the strings in a value refer to, without duplicates.
-
-    >>> referenced({"url": "https://a.example/${TOKEN}", "args": ["${env:HOST}", "${PORT:-80}", "${workspaceFolder}"]})
-    ('TOKEN', 'HOST', 'PORT')
-    """
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return tuple(dict.fromkeys(name for inner in value for name in referenced(inner)))
-    if not isinstance(value, str):
-        return ()
-    return tuple(dict.fromkeys(match["name"] for match in _references(value)))
-
-
 def _references(text: str) -> list[re.Match[str]]:
     found = [match for match in _REFERENCE.finditer(text) if match["kind"] in (None, "env")]
     ours = [match for match in found if match["kind"] or match["default"] or match["name"] not in _EDITOR]
@@ -487,22 +396,16 @@ def _references(text: str) -> list[re.Match[str]]:
 
 @dataclass(frozen=True, repr=False)  # the environment holds secrets
 class Variables:
-    """The values of `${...}` in one file.
+    """The values of `${...}` in one file."""
 
-    Attributes:
-        environ: The environment; it wins over the `.env` file.
-        base: The folder that the file configures (`${workspaceFolder}`), which may hold a `.env`.
-    """
-
-    environ: Mapping[str, str]
-    base: Path | None = None
+    environ: Mapping[str, str]  # wins over the `.env` file
+    base: Path | None = None  # the folder that the file configures (`${workspaceFolder}`), which may hold a `.env`
 
     def expand(self, value: Any) -> Any:
         """Return `value` with all its strings expanded; keys stay.
 
-        Raises:
-            MissingHereError: Neither the environment nor `.env` sets a variable, which the message names.
-            FieldError: Only an editor can expand a reference, such as `${input:...}`.
+        Raises MissingHereError if neither the environment nor `.env` sets a variable, which the message names;
+        FieldError if only an editor can expand a reference, such as `${input:...}`.
 
         >>> Variables({"PORT": "80"}).expand(["${PORT}", {"a": "${HOST:-localhost}:${env:PORT}"}])
         ['80', {'a': 'localhost:80'}]
@@ -517,10 +420,6 @@ class Variables:
 
     def values(self, value: Any) -> dict[str, str]:
         """Return, by name, the values (or defaults) of the variables that the strings in `value` refer to.
-
-        Raises:
-            MissingHereError: As for `expand`.
-            FieldError: As for `expand`.
 
         >>> Variables({"PORT": "80"}).values({"url": "http://${HOST:-localhost}:${PORT}/${workspaceFolder}"})
         {'HOST': 'localhost', 'PORT': '80'}
@@ -576,22 +475,16 @@ class Variables:
 
 KeyPath = tuple[str | int, ...]
 
-MAX_TRIED = 2_000_000
-"""Characters that are parsed to find a line. Past them, messages have no line."""
+MAX_TRIED = 2_000_000  # characters that are parsed to find a line. Past them, messages have no line.
 
-MAX_PARTS = 32
-"""Parts of a dotted key. The time of `tomllib` grows with the square of their number."""
+MAX_PARTS = 32  # parts of a dotted key. The time of `tomllib` grows with the square of their number.
 
 _PART = r"""(?:[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*+"""
 _LONG_NAME = re.compile(rf"(?<![\w-]){_PART}(?:\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse TOML.
-
-    Raises:
-        tomllib.TOMLDecodeError: The text is not TOML, or would take too long to parse.
-    """
+    """Parse TOML. Raises tomllib.TOMLDecodeError if the text is not TOML, or would take too long to parse."""
     if (found := _LONG_NAME.search(text)) is not None:
         line = text.count("\n", 0, found.start()) + 1
         raise tomllib.TOMLDecodeError(f"A name has more than {MAX_PARTS} parts (at line {line}, column 1)")
@@ -607,35 +500,25 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def find_line(text: str, path: KeyPath) -> int | None:
-    r"""Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found.
-
-    >>> find_line("[a]\nx = 1\n[[b]]\n[[b]]\ny.z = 2", ("b", 1, "y", "z"))
-    5
-    >>> find_line("[a]\nx = 1", ("a", "missing"))
-    1
-    """
+    """Return the number of the line that sets `path`, or of the nearest table around it; None if neither is found."""
     whole = parse_toml(text)
     while path and not _has(whole, path):
         path = path[:-1]
     lines = text.replace("\r\n", "\n").split("\n")
-    without, within, last = 0, len(lines), len(lines)  # the statement is behind the first, and ends with the last
-    tried = 0
-    while path and within - without > 1:
-        middle = end = (without + within) // 2
-        value = None
-        while value is None and end < within:
-            tried += sum(map(len, lines[:end]))
-            if tried > MAX_TRIED:
-                return None
-            try:
-                value = parse_toml("\n".join(lines[:end]))
-            except tomllib.TOMLDecodeError:  # within a statement of several lines
-                end += 1
-        if value is None or _has(value, path):
-            within, last = middle, last if value is None else end
-        else:
-            without = end
-    return without + 1 + _offset(lines[without:last], path[-1]) if path else None
+    start, tried = 0, 0  # of the statement, and the characters that were parsed
+    for end in range(1, len(lines) + 1) if path else ():
+        begin = "\n".join(lines[:end])
+        tried += len(begin)
+        if tried > MAX_TRIED:
+            break
+        try:
+            value = parse_toml(begin)
+        except tomllib.TOMLDecodeError:  # within a statement of several lines
+            continue
+        if _has(value, path):
+            return start + 1 + _offset(lines[start:end], path[-1])
+        start = end
+    return None
 
 
 def _has(value: Any, path: KeyPath) -> bool:

@@ -37,24 +37,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = [
-    "Declaration",
-    "Step",
-    "check_agent",
-    "check_consent",
-    "check_setting",
-    "find_declaration",
-    "is_trusted",
-    "load_declaration",
-    "loosened",
-    "parse_declaration",
-    "plan",
-    "runs",
-    "trust",
-    "trust_line",
-    "written",
-]
-
 
 # Tables of a declaration other than servers: consent rules, agents, settings.
 
@@ -106,11 +88,7 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def is_a(value: Any, wanted: type) -> bool:
-    """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float.
-
-    >>> is_a(True, int), is_a(1, float), is_a(1, int)
-    (False, True, True)
-    """
+    """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float."""
     if isinstance(value, bool):
         return wanted is bool
     return isinstance(value, (int, float) if wanted is float else wanted)
@@ -123,11 +101,6 @@ def check_consent(rule: Any, number: int) -> None:
     if len(decisions) != 1:
         got = " and ".join(decisions) or "none"
         raise FieldError(f"needs exactly one of allow, deny, ask; it has {got}.", "consent", number)
-
-
-def check_agent(agent: Any, name: str) -> None:
-    """Raise FieldError unless an agent's table is valid."""
-    _check(agent, _AGENT_KEYS, "agents", name)
 
 
 def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> None:
@@ -168,23 +141,14 @@ _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re
 
 @dataclass(frozen=True)
 class Declaration:
-    """A parsed declaration.
-
-    Attributes:
-        servers: Servers by name, in the order of the document.
-        consent: Rules, each with one of `allow`, `deny` and `ask`, and optional keys such as `arguments` and `reason`.
-        agents: Tables of agents by name.
-        settings: Values of settings by name.
-        source: The file, for messages.
-        digest: The hash of the content.
-    """
+    """A parsed declaration."""
 
     servers: dict[str, ServerEntry] = field(default_factory=dict)
-    consent: tuple[dict[str, Any], ...] = ()
+    consent: tuple[dict[str, Any], ...] = ()  # rules, each with one of `allow`, `deny` and `ask`
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
-    digest: str = ""
+    source: str = ""  # the file, for messages
+    digest: str = ""  # the hash of the content
 
     @property
     def started(self) -> list[ServerEntry]:
@@ -202,15 +166,14 @@ def parse_declaration(
 ) -> Declaration:
     """Parse a declaration: TOML, or the JSON of other hosts, which has servers only.
 
+    Raises ConfigError if the declaration has a mistake.
+
     Args:
         text: The document. If `source` is a pyproject.toml, its table `tool.mcp_magic` is read.
         source: The file, or a name for a cell.
         environ: The values of `${VAR}`; by default this process's environment.
         base: The declaration's folder, for relative paths, and the working directory of its commands.
         settings: The valid settings and their types; None allows any.
-
-    Raises:
-        ConfigError: The declaration has a mistake. The message has file, line and what is valid.
     """
     environ = os.environ if environ is None else environ
     if text.lstrip().startswith("{"):
@@ -268,7 +231,7 @@ def _declaration(
         check_consent(rule, number)
     agents = _section(table, "agents")
     for name, agent in agents.items():
-        check_agent(agent, name)
+        _check(agent, _AGENT_KEYS, "agents", name)
     settings = _section(table, "settings")
     for name, value in settings.items():
         check_setting(name, value, known)
@@ -283,11 +246,7 @@ def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
-    """Return the entry of one server; if this machine lacks something for it, an entry with a problem.
-
-    Raises:
-        FieldError: The table has a mistake, at the full path.
-    """
+    """Return the entry of one server; if this machine lacks something for it, an entry with a problem."""
     try:
         check_name(name)
         if not isinstance(fields, dict):
@@ -320,11 +279,7 @@ def _of_entries(entries: list[ServerEntry], source: str, document: Any) -> Decla
 def load_declaration(
     path: Path, *, environ: Mapping[str, str] | None = None, settings: Mapping[str, type] | None = None
 ) -> Declaration:
-    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host.
-
-    Raises:
-        ConfigError: As for `parse_declaration`, or the file cannot be read.
-    """
+    """Read a declaration from a file: TOML, pyproject.toml, or the JSON of another host."""
     path = path.expanduser().absolute()
     if path.suffix == ".json":
         document = parse_json(read_text(path), source=str(path))
@@ -333,11 +288,7 @@ def load_declaration(
 
 
 def find_declaration(directory: Path) -> Path:
-    """Return the path of a folder's declaration: `mcp_magic.toml`, else another file that can serve as one.
-
-    Raises:
-        ConfigError: The folder has none. The message lists the file names.
-    """
+    """Return the path of a folder's declaration: `mcp_magic.toml`, else another file that can serve as one."""
     for name in _FILES:
         path = directory / name
         if path.is_file() and (name != "pyproject.toml" or _declares(path)):
@@ -370,37 +321,24 @@ class Step:
 
 
 def plan(declared: Mapping[str, Spec], open_: Mapping[str, Spec], *, prune: bool) -> list[Step]:
-    """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values.
-
-    Args:
-        declared: Specs of the declared servers by name.
-        open_: Specs of the open sessions by name.
-        prune: Whether to disconnect sessions that are not declared.
-
-    Returns:
-        One step for each server: the declared servers in their order, then the others.
-    """
-    steps = [_step(name, spec, open_.get(name)) for name, spec in declared.items()]
+    """Plan the steps from the open sessions to the declared servers; reasons name fields, never their values."""
+    steps = []
+    for name, spec in declared.items():
+        current = open_.get(name)
+        if current is None:
+            steps.append(Step(name, "connect", "not connected"))
+        elif changed := _changes(current, spec):
+            steps.append(Step(name, "reconnect", f"changed: {changed}"))
+        else:
+            steps.append(Step(name, "keep", "as declared"))
     for name in open_:
         if name not in declared:
             steps.append(Step(name, "disconnect" if prune else "leave", "not declared"))
     return steps
 
 
-def _step(name: str, spec: Spec, current: Spec | None) -> Step:
-    if current is None:
-        return Step(name, "connect", "not connected")
-    changed = _changes(current, spec)
-    return Step(name, "reconnect", f"changed: {changed}") if changed else Step(name, "keep", "as declared")
-
-
 def _changes(old: Spec, new: Spec) -> str:
-    """Return the names of the fields that differ, or "".
-
-    >>> from mcp_magic.config.specs import StdioSpec
-    >>> _changes(StdioSpec(command="a", env={"K": "1"}), StdioSpec(command="b", env={"K": "2"}))
-    'command, env'
-    """
+    """Return the names of the fields that differ, or ""."""
     if type(old) is not type(new):
         return f"transport ({old.transport} to {new.transport})"
     differ = [f.name for f in fields(new) if f.compare and getattr(old, f.name) != getattr(new, f.name)]
@@ -420,17 +358,11 @@ _HARMLESS = frozenset(
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""
 
-_POLICIES = ("deny", "ask", "readonly", "auto")
-"""Values of the setting `approval`, the strictest first."""
+_POLICIES = ("deny", "ask", "readonly", "auto")  # values of the setting `approval`, the strictest first
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:
-    """Return what a declaration loosens, in words; empty if it needs no trust.
-
-    Args:
-        declaration: The declaration.
-        current: The current settings by name; an unchanged setting loosens nothing.
-    """
+    """Return what a declaration loosens, in words; empty if it needs no trust."""
     found = []
     for name, value in declaration.settings.items():
         before = current.get(name)
@@ -504,8 +436,7 @@ def is_trusted(declaration: Declaration) -> bool:
 def trust(declaration: Declaration) -> None:
     """Record that the user trusts a declaration.
 
-    Raises:
-        OSError: The file of trusted declarations cannot be written.
+    Raises OSError if the file of trusted declarations cannot be written.
     """
     path = trust_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -29,7 +29,6 @@ from mcp_magic.config.parsing import (
     path_of,
     read_env_file,
     read_text,
-    referenced,
     reject_unknown,
     seconds,
     slug,
@@ -52,22 +51,6 @@ from mcp_magic.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ENVIRONMENT_SOURCE",
-    "SPEC_TYPES",
-    "ServerEntry",
-    "discover_servers",
-    "find_configs",
-    "find_server",
-    "is_personal",
-    "load_config",
-    "make_spec",
-    "parse_servers",
-    "ready_entry",
-    "spec_type",
-    "url_spec",
-]
-
 
 # From the table of one server to its spec.
 
@@ -85,31 +68,18 @@ SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
 @dataclass(frozen=True)
 class ServerEntry:
-    """A configured server, not started.
+    """A configured server, not started."""
 
-    Attributes:
-        name: The name in the file; empty if `problem` concerns the whole file.
-        source: The file's path, or "MCP_SERVERS".
-        spec: How to reach the server; None if `problem` says why that is unknown.
-        disabled: Whether the file disables the server.
-        problem: The error in its configuration.
-        shadowed_by: The source whose server with the same name is used instead.
-        variables: The names of the variables that its `${VAR}` pass to it.
-        written: The whole command line or URL as in the file: `${VAR}` not expanded, secrets masked.
-        sets: The names of the variables and headers that the file sets.
-        digest: The hash of the server's table and of the variables from its `env_file`.
-    """
-
-    name: str
-    source: str
-    spec: Spec | None = None
+    name: str  # as in the file; empty if `problem` concerns the whole file
+    source: str  # the file's path, or "MCP_SERVERS"
+    spec: Spec | None = None  # None if `problem` says why it is unknown
     disabled: bool = False
     problem: ConfigError | None = None
-    shadowed_by: str | None = None
-    variables: tuple[str, ...] = ()
-    written: str = ""
-    sets: tuple[str, ...] = ()
-    digest: str = ""
+    shadowed_by: str | None = None  # the source whose server of this name is used instead
+    variables: tuple[str, ...] = ()  # the names of those that its `${VAR}` pass to it
+    written: str = ""  # the command line or URL as in the file: `${VAR}` not expanded, secrets masked
+    sets: tuple[str, ...] = ()  # the names of the variables and headers that the file sets
+    digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
 
 def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
@@ -124,15 +94,12 @@ def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapp
         from_file = {name: value for name, value in spec.env.items() if name not in texts(fields, "env")}
     digest = sha256(json.dumps([fields, from_file], sort_keys=True, default=repr).encode()).hexdigest()
     return ServerEntry(
-        name, source, spec, disabled, variables=referenced(fields), written=written, sets=sets, digest=digest
+        name, source, spec, disabled, variables=tuple(spec.variables), written=written, sets=sets, digest=digest
     )
 
 
 def spec_type(transport: Any) -> type[Spec]:
-    """Return the spec class of a transport.
-
-    Raises:
-        FieldError: The transport is unknown. The message lists the valid ones.
+    """Return the spec class of a transport. Raises FieldError if the transport is unknown.
 
     >>> spec_type("streamableHttp").__name__
     'HttpSpec'
@@ -146,11 +113,7 @@ def spec_type(transport: Any) -> type[Spec]:
 
 
 def url_spec(url: str, transport: str | None = None, **rest: Any) -> UrlSpec:
-    """Return the spec of a server with a URL; without a transport, the scheme of the URL decides.
-
-    Raises:
-        FieldError: The URL is invalid, or its scheme does not fit the transport.
-    """
+    """Return the spec of a server with a URL; without a transport, the scheme of the URL decides."""
     scheme = _checked_scheme(url)
     if "auth" in rest and (transport is None and scheme in ("ws", "wss")):
         raise FieldError("is for HTTP servers; a WebSocket server takes headers.", "auth")
@@ -183,24 +146,16 @@ def _checked_scheme(url: str) -> str:
 def make_spec(
     fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
 ) -> Spec:
-    """Return the spec of one server, from its table in a config file.
-
-    Args:
-        fields: Keys of `SERVER_KEYS`, or `type` and `envFile`.
-        variables: The values of `${...}`; its `base` is the folder for relative paths.
-        cwd: Working directory of a command whose table has none.
-        strict: Whether an unknown key is a mistake. Files of other hosts have keys of their own.
-
-    Raises:
-        FieldError: The table has a mistake. The message names the key, but no value that may be a secret.
-    """
+    """Return the spec of one server, from its table in a config file. Raises FieldError if the table has a mistake."""
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
     known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
     table = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
     has_command = _checked_kind(table)
-    if strict:
-        _reject_other_kind(table, has_command)
+    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
+    if strict and wrong:
+        which = "with a url, not a command" if has_command else "with a command, not a url"
+        raise FieldError(f"is for servers {which}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
@@ -228,13 +183,6 @@ def _checked_kind(table: Mapping[str, Any]) -> bool:
     if "command" in table and "transport" in table and not wants_command:
         raise FieldError(f"the transport {table['transport']!r} needs a url, not a command.")
     return "command" in table
-
-
-def _reject_other_kind(table: Mapping[str, Any], has_command: bool) -> None:
-    wrong = [key for key in (_URL_KEYS if has_command else _COMMAND_KEYS) if key in table]
-    if wrong:
-        which = "with a url, not a command" if has_command else "with a command, not a url"
-        raise FieldError(f"is for servers {which}.", wrong[0])
 
 
 def _stdio(table: Mapping[str, Any], base: Path | None, cwd: Path | None, rest: Mapping[str, Any]) -> StdioSpec:
@@ -274,18 +222,7 @@ _KEYS = ("mcpServers", "servers", "mcp_servers")
 def parse_servers(
     data: Any, *, source: str, environ: Mapping[str, str], base: Path | None, cwd: Path | None = None
 ) -> list[ServerEntry]:
-    """Return the servers of one parsed configuration, in its order.
-
-    Args:
-        data: The parsed JSON.
-        source: The file, for messages.
-        environ: The values of `${VAR}`, which win over the `.env` in `base`.
-        base: The folder for relative paths and `${workspaceFolder}`.
-        cwd: Working directory of commands that do not set one.
-
-    Raises:
-        ConfigError: The configuration has no table of servers.
-    """
+    """Return the servers of one parsed configuration, in its order."""
     variables = Variables(environ, base)
     return [_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
 
@@ -308,16 +245,12 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
             yield name if isinstance(name, str) and name else f"server {number}", fields
     elif isinstance(servers, Mapping):
         for name, fields in servers.items():
-            yield name, _as_vs_code_means(fields) if key == "servers" else fields
+            if key == "servers" and isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
+                # VS Code means streamable HTTP *or* SSE, like a URL without a type
+                fields = {name: value for name, value in fields.items() if name != "type"}
+            yield name, fields
     else:
         raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
-
-
-def _as_vs_code_means(fields: Any) -> Any:
-    """Drop VS Code's type "http", because it means streamable HTTP *or* SSE, like a URL without a type."""
-    if isinstance(fields, Mapping) and fields.get("type") == "http" and "url" in fields:
-        return {key: value for key, value in fields.items() if key != "type"}
-    return fields
 
 
 def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path | None) -> ServerEntry:
@@ -345,24 +278,11 @@ _CLAUDE_DESKTOP = "claude_desktop_config.json"
 
 
 def load_config(
-    path: Path,
-    *,
-    environ: Mapping[str, str] | None = None,
-    home: Path | None = None,
-    directory: Path | None = None,
+    path: Path, *, environ: Mapping[str, str] | None = None, home: Path | None = None, directory: Path | None = None
 ) -> list[ServerEntry]:
     """Return the servers of one file.
 
     Commands in a project's file run in the project's folder, as in the other hosts.
-
-    Args:
-        path: The file.
-        environ: The environment; by default this process's.
-        home: The user's home folder, whose files belong to no project.
-        directory: The folder whose projects in Claude Code's file are read; by default the current one.
-
-    Raises:
-        ConfigError: The file cannot be read or parsed (with line and column), or has no servers.
     """
     environ = os.environ if environ is None else environ
     path = path.expanduser().absolute()
@@ -402,7 +322,9 @@ def find_configs(directory: Path, *, home: Path, environ: Mapping[str, str]) -> 
     `directory` is in neither, searches only `directory`, because a file such as `/tmp/mcp.json` may be anyone's.
     """
     candidates = [folder / name for folder in _project_folders(directory.absolute(), home) for name in _PROJECT_FILES]
-    return [path for path in dict.fromkeys([*candidates, *_personal_files(home, environ)]) if _is_file(path)]
+    candidates += _personal_files(home, environ)
+    # `Path.is_file` would raise where a folder is not accessible
+    return [path for path in dict.fromkeys(candidates) if os.path.isfile(path)]  # noqa: PTH113
 
 
 def _personal_files(home: Path, environ: Mapping[str, str]) -> list[Path]:
@@ -440,13 +362,6 @@ def _project_folders(directory: Path, home: Path) -> list[Path]:
 
 def _jupyter(environ: Mapping[str, str], home: Path) -> Path:
     return Path(environ.get("JUPYTER_CONFIG_DIR") or home / ".jupyter")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # the folder is not accessible, so it has no configuration to read
-        return False
 
 
 def _home(environ: Mapping[str, str]) -> Path:
@@ -494,17 +409,9 @@ def _shadowed(entries: Iterable[ServerEntry]) -> list[ServerEntry]:
 
 
 def find_server(
-    name: str,
-    directory: Path | None = None,
-    *,
-    home: Path | None = None,
-    environ: Mapping[str, str] | None = None,
+    name: str, directory: Path | None = None, *, home: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> ServerEntry:
-    """Return the configured server with this name, or with a name whose `slug` is this name.
-
-    Raises:
-        ConfigError: There is no such server. The message has the closest name and the files that could not be read.
-    """
+    """Return the configured server with this name, or with a name whose `slug` is this name."""
     entries = discover_servers(directory, home=home, environ=environ)
     usable = [entry for entry in entries if entry.name and not entry.shadowed_by]
     for spelling in (str, slug):

@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -34,20 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = [
-    "DEFAULT_TIMEOUT",
-    "AuthOptions",
-    "HttpSpec",
-    "InProcessSpec",
-    "Spec",
-    "SseSpec",
-    "StdioSpec",
-    "WebSocketSpec",
-    "foreign_auth",
-    "make_auth",
-    "tls_context",
-]
-
 
 # Log-in: the `auth` of a declaration, and `--auth` and related options of a line.
 
@@ -63,38 +50,22 @@ _WORDS = {"client-credentials": {"grant": "client_credentials"}, "jwt-bearer": {
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AuthOptions:
-    """How to get an access token.
+    """How to get an access token."""
 
-    Attributes:
-        mode: `"auto"` (log in if the server asks for it and no Authorization header is given), `"oauth"` (log in
-            whenever the server answers 401), `"none"` (never log in).
-        grant: `"authorization_code"` (the user logs in), `"client_credentials"` (this program has credentials of its
-            own at the authorization server), or `"jwt_bearer"` (exchanges `assertion` for a token, RFC 7523).
-        client_id: The id registered with the authorization server; None to register, or to use `client_metadata_url`.
-        client_secret: The client's password.
-        scopes: Scopes to request; empty for those that the server names.
-        redirect_port: Loopback port of the redirect URI, if it was registered with one.
-        client_metadata_url: An https URL whose document describes this client (client-id metadata document).
-        private_key: PEM text of the key that signs client assertions (`private_key_jwt`).
-        assertion: A JWT signed elsewhere, used instead of `private_key` or for the grant `jwt_bearer`.
-        token_endpoint_auth_method: How the client authenticates; None for the method that the authorization server
-            wants.
-        issuer: The authorization server of the client's credentials, which are sent to no other.
-        dpop: Whether to bind tokens to a key of this kernel (RFC 9449); None to do so if the server asks for it.
-    """
-
+    # "auto": log in if the server asks for it and no Authorization header is given; "oauth": at each 401; "none": never
     mode: Literal["auto", "none", "oauth"] = "auto"
+    # the user logs in; this program has credentials of its own; or `assertion` is exchanged for a token (RFC 7523)
     grant: Literal["authorization_code", "client_credentials", "jwt_bearer"] = "authorization_code"
-    client_id: str | None = None
+    client_id: str | None = None  # None to register, or to use `client_metadata_url`
     client_secret: str | None = None
-    scopes: tuple[str, ...] = ()
-    redirect_port: int | None = None
-    client_metadata_url: str | None = None
-    private_key: str | None = None
-    assertion: str | None = None
-    token_endpoint_auth_method: str | None = None
-    issuer: str | None = None
-    dpop: bool | None = None
+    scopes: tuple[str, ...] = ()  # empty for those that the server names
+    redirect_port: int | None = None  # loopback port of the redirect URI, if it was registered with one
+    client_metadata_url: str | None = None  # an https URL whose document describes this client
+    private_key: str | None = None  # PEM text of the key that signs client assertions (`private_key_jwt`)
+    assertion: str | None = None  # a JWT signed elsewhere, instead of `private_key` or for the grant `jwt_bearer`
+    token_endpoint_auth_method: str | None = None  # None for the one that the authorization server wants
+    issuer: str | None = None  # the authorization server of the credentials, which are sent to no other
+    dpop: bool | None = None  # whether to bind tokens to a key of this kernel (RFC 9449); None: if the server asks
 
     def __repr__(self) -> str:
         given = [f for f in fields(self) if getattr(self, f.name) != f.default]
@@ -113,19 +84,10 @@ class AuthOptions:
 
 
 def make_auth(value: Any, base: Path | None = None, onto: AuthOptions | None = None) -> AuthOptions:
-    """Return the log-in options of a declaration or a line.
+    """Return the log-in options of a declaration or a line, on top of those of `onto`.
 
-    Args:
-        value: `"none"`, `"oauth"`, `"client-credentials"`, or a table with the attributes of `AuthOptions`, where
-            `private_key` may be the path of a PEM file.
-        base: The folder for that path, if it is relative.
-        onto: Values of the options that `value` does not set.
-
-    Raises:
-        FieldError: The options have a mistake. The message names the key, but repeats no value that may be a secret.
-
-    >>> make_auth({"client_id": "abc", "client_secret": "sesame"})
-    AuthOptions(mode='oauth', client_id='abc', client_secret=***)
+    `value` is `"none"`, `"oauth"`, `"client-credentials"`, or a table with the attributes of `AuthOptions`, where
+    `private_key` may be the path of a PEM file, relative to `base`.
     """
     onto = onto or AuthOptions()
     if isinstance(value, AuthOptions):
@@ -194,19 +156,13 @@ def _read_text(name: str, text: str, base: Path | None) -> str:
         if urlsplit(text).scheme not in ("http", "https"):
             problem = "expected the http(s) URL of the authorization server."
     elif name == "private_key" and "-----BEGIN" not in text:
-        text = _read_pem(path_of(text, base))
+        with suppress(OSError, ValueError):
+            text = read_bytes(path_of(text, base)).decode("ascii")
         if "PRIVATE KEY-----" not in text:
             problem = "expected a private key in PEM form, or the path of a file that holds one."
     if problem:
         raise FieldError(problem, "auth", name)
     return text
-
-
-def _read_pem(path: Path) -> str:
-    try:
-        return read_bytes(path).decode("ascii")
-    except (OSError, ValueError):
-        return ""
 
 
 def _check(options: AuthOptions) -> None:
@@ -238,8 +194,7 @@ def _short(word: str) -> str:
     return word.removeprefix(here) if len(here) > 1 else word
 
 
-MAX_WHERE = 160
-"""Characters of a command line that a message shows; `python -c` may hold a whole program."""
+MAX_WHERE = 160  # characters of a command line that a message shows; `python -c` may hold a whole program
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,12 +221,8 @@ class Spec(ABC):
     variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{f.name}={self._shown(f.name)}" for f in fields(self) if f.repr and self._said(f))
-        return f"{type(self).__name__}({shown})"
-
-    def _said(self, f: Any) -> bool:
-        value = getattr(self, f.name)
-        return bool(value is not None and value != f.default and value not in ({}, ()))
+        given = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
+        return f"{type(self).__name__}({', '.join(f'{name}={self._shown(name)}' for name in given)})"
 
     def _shown(self, name: str) -> str:
         value = getattr(self, name)

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from functools import partial
@@ -25,50 +26,18 @@ from mcp_magic.config.parsing import (
     name_of_url,
     seconds,
     slug,
-    unique_name,
 )
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
 from mcp_magic.errors import ConfigError, TargetError
 from mcp_magic.schema.commandline import as_command
 
-__all__ = [
-    "Overrides",
-    "is_path",
-    "is_server",
-    "is_server_file",
-    "means_server",
-    "parse_env",
-    "parse_header",
-    "resolve_target",
-    "spec_of_file",
-    "unique_name",
-    "url_meant",
-]
-
-
 # Options of a `connect` line.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Options that add to a spec or replace parts of it; None and empty values change nothing.
-
-    Attributes:
-        transport: "stdio", "http", "sse" or "ws"; replaces the transport of a URL.
-        headers: Further headers of every request.
-        env: Further variables for a command.
-        cwd: Working directory of a command.
-        timeout: Deadline of the handshake in seconds.
-        trust: Whether to trust the server's annotation hints.
-        verify: False to accept any TLS certificate, or the path of a CA bundle.
-        cert: A client certificate.
-        client_factory: Creates the HTTP client.
-        auth: How to log in: "none", "oauth", "client-credentials", or a table (`config.specs.AuthOptions`).
-        sampling: Whether the server may request sampling: "off", "ask" or "auto".
-        reconnect: Whether a lost session is reopened automatically.
-        protocol: How to open the session: "auto", "handshake" or "2026-07-28".
-    """
+    """Options that add to a spec or replace parts of it; None and empty values change nothing."""
 
     transport: str | None = None
     headers: Mapping[str, str] | None = field(default=None, repr=False)
@@ -85,11 +54,7 @@ class Overrides:
     protocol: str | None = None
 
     def applied(self, spec: Spec, directory: Path | None = None) -> Spec:
-        """Return `spec` with these options.
-
-        Raises:
-            TargetError: This kind of server does not have one of the options.
-        """
+        """Return `spec` with these options."""
         try:
             spec = self._with_transport(spec)
             self._check(spec)
@@ -112,18 +77,9 @@ class Overrides:
         return spec
 
     def _check(self, spec: Spec) -> None:
-        allowed: set[str] = set()
-        if isinstance(spec, StdioSpec):
-            allowed = {"env", "cwd"}
-        elif isinstance(spec, UrlSpec):
-            allowed = {"headers", "verify", "cert"}
-            if isinstance(spec, HttpSpec | SseSpec):
-                allowed |= {"client_factory", "auth"}
-        kind = "in this kernel"
-        if allowed:
-            kind = "with a URL" if "cert" in allowed else "with a command"
-        for name in sorted((self._given().keys() & _OWNERS.keys()) - allowed):
-            raise FieldError(f"a server {kind} has no {name}; {_OWNERS[name]} have.")
+        kinds = {StdioSpec: "with a command", InProcessSpec: "in this kernel"}
+        for name in sorted(self._given().keys() - {f.name for f in fields(spec)}):
+            raise FieldError(f"a server {kinds.get(type(spec), 'with a URL')} has no {name}; {_OWNERS[name]} have.")
 
     def _given(self) -> dict[str, Any]:
         """Return the options that change something."""
@@ -142,7 +98,9 @@ class Overrides:
         if "cwd" in changes:
             changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
         if "headers" in changes and isinstance(spec, UrlSpec):
-            changes["headers"] = _merged(spec.headers, changes["headers"])
+            replaced = {name.lower() for name in changes["headers"]}
+            kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
+            changes["headers"] = {**kept, **changes["headers"]}
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
@@ -155,21 +113,8 @@ _OWNERS = {
 }
 
 
-def _merged(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers, whose names ignore case; those in `more` win."""
-    replaced = {name.lower() for name in more}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
-
-
 def parse_header(text: str) -> tuple[str, str]:
-    """Parse a header as `curl -H` takes it.
-
-    Raises:
-        TargetError: The header has no colon or no valid name. The message does not repeat it.
-
-    >>> parse_header("Authorization: Bearer abc")
-    ('Authorization', 'Bearer abc')
-    """
+    """Parse a header as `curl -H` takes it. Raises TargetError if the header has no colon or no valid name."""
     name, colon, value = text.partition(":")
     name = name.strip()
     if not colon or not name or any(c in name for c in ' "=') or any(c in text for c in "\r\n\0"):
@@ -180,11 +125,7 @@ def parse_header(text: str) -> tuple[str, str]:
 def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Parse `NAME=value`, or `NAME` alone for its value in this environment.
 
-    Raises:
-        TargetError: The text has no valid name, or the variable is not set.
-
-    >>> parse_env("PORT=80"), parse_env("HOME", {"HOME": "/root"})
-    (('PORT', '80'), ('HOME', '/root'))
+    Raises TargetError if the text has no valid name, or the variable is not set.
     """
     name, equals, value = text.partition("=")
     if not name.isidentifier():
@@ -203,11 +144,7 @@ NODE_SUFFIXES = (".js", ".mjs", ".cjs")
 
 
 def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
-    """Return the spec and name of a server file, which runs with this kernel's Python or with node.
-
-    Raises:
-        TargetError: The file does not exist or is no server file. The message has its absolute path.
-    """
+    """Return the spec and name of a server file, which runs with this kernel's Python or with node."""
     path = ((directory or Path.cwd()) / path.expanduser()).absolute()
     if not path.is_file():
         raise TargetError(
@@ -295,8 +232,7 @@ TARGETS = (
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SERVER_CLASSES = (("mcp.server.mcpserver.server", "MCPServer"), ("mcp.server.lowlevel.server", "Server"))
 
-Named = tuple[Spec, str]
-"""A spec, and the default name of its session."""
+Named = tuple[Spec, str]  # A spec, and the default name of its session
 
 
 def resolve_target(
@@ -311,6 +247,8 @@ def resolve_target(
 ) -> tuple[Spec, str]:
     """Return the spec of a target, and the name for its session (not yet unique).
 
+    Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a problem.
+
     Args:
         target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
             server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
@@ -320,37 +258,25 @@ def resolve_target(
         directory: The folder for relative paths; by default the current one.
         known: Names of variables to suggest when the target is unknown.
         **options: See `Overrides`.
-
-    Raises:
-        TargetError: The target is unknown or incomplete. The message says what a target can be.
-        ConfigError: The configured server has a problem.
     """
     overrides = Overrides(**options)
+    spec: Spec
     if command:
-        spec, name = _from_command(target, command)
+        if target not in (None, ""):
+            raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
+        spec, name = StdioSpec(command=command[0], args=tuple(command[1:])), name_of_command(command[0], command[1:])
     elif isinstance(target, str):
-        names = _Names(lookup, find_entry or partial(find_server, directory=directory), tuple(known), directory)
-        spec, name = names.resolve(target.strip())
+        find_entry = find_entry or partial(find_server, directory=directory)
+        spec, name = _from_name(target.strip(), lookup, find_entry, known, directory)
     else:
         spec, name = _from_value(target, directory)
     return overrides.applied(spec, directory), name
 
 
 def is_server(value: Any) -> bool:
-    """Return whether `value` is a server object of the MCP SDK, without importing the SDK.
-
-    >>> is_server("weather")
-    False
-    """
+    """Return whether `value` is a server object of the MCP SDK, without importing the SDK."""
     classes = (getattr(sys.modules.get(module), name, None) for module, name in _SERVER_CLASSES)
     return any(isinstance(value, found) for found in classes if isinstance(found, type))
-
-
-def _from_command(target: Any, command: Sequence[str]) -> Named:
-    if target not in (None, ""):
-        raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
-    program, *args = command
-    return StdioSpec(command=program, args=tuple(args)), name_of_command(program, args)
 
 
 def _from_value(value: Any, directory: Path | None) -> Named:
@@ -393,74 +319,56 @@ def _name_of_spec(spec: Spec) -> str:
     return slug(str(getattr(getattr(spec, "server", None), "name", None) or ""))
 
 
-class _Names:
-    """Resolves a text, tried in this order: a URL, a file, a variable, a configured server."""
-
-    def __init__(
-        self,
-        lookup: Callable[[str], Any] | None,
-        find_entry: Callable[[str], ServerEntry],
-        known: tuple[str, ...],
-        directory: Path | None,
-    ) -> None:
-        self._lookup = lookup
-        self._find_entry = find_entry
-        self._known = known
-        self._directory = directory
-
-    def resolve(self, text: str) -> Named:
-        if not text:
-            raise TargetError(f"no target given. {TARGETS}")
-        if _URL.match(text):
-            return self._url(text)
-        if address := url_meant(text, self._directory):
-            address = mask_url(address)
-            raise TargetError(
-                f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
-            )
-        if is_path(text) and not self._is_command(text):
-            return spec_of_file(Path(text), self._directory)
-        value = self._variable(text)
-        if means_server(value):
-            return _from_value(value, self._directory)[0], text
-        try:
-            entry = self._find_entry(text)
-        except ConfigError as error:
-            not_configured = str(error)
-        else:
-            return _from_entry(entry)
-        raise TargetError(self._unknown(text, value, not_configured))
-
-    def _is_command(self, text: str) -> bool:
-        program, *arguments = text.split()
-        there = (self._directory or Path.cwd()) / Path(text).expanduser()
-        return bool(arguments) and not there.exists() and shutil.which(program) is not None
-
-    def _url(self, text: str) -> Named:
+def _from_name(
+    text: str,
+    lookup: Callable[[str], Any] | None,
+    find_entry: Callable[[str], ServerEntry],
+    known: Iterable[str],
+    directory: Path | None,
+) -> Named:
+    """Resolve a text, tried in this order: a URL, a file, a variable, a configured server."""
+    if not text:
+        raise TargetError(f"no target given. {TARGETS}")
+    if _URL.match(text):
         try:
             return url_spec(text), name_of_url(text)
         except FieldError as error:
             problem = str(error)
         raise TargetError(problem)
+    if address := url_meant(text, directory):
+        address = mask_url(address)
+        raise TargetError(
+            f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
+        )
+    program, *arguments = text.split()
+    there = (directory or Path.cwd()) / Path(text).expanduser()
+    if is_path(text) and not (arguments and not there.exists() and shutil.which(program)):
+        return spec_of_file(Path(text), directory)
+    value = None
+    if lookup is not None and text.isidentifier():
+        with suppress(LookupError, NameError):
+            value = lookup(text)
+    if means_server(value):
+        return _from_value(value, directory)[0], text
+    try:
+        entry = find_entry(text)
+    except ConfigError as error:
+        not_configured = str(error)
+    else:
+        return _from_entry(entry)
+    raise TargetError(f"{_unknown(text, value, known)} {TARGETS}\n{not_configured}")
 
-    def _variable(self, text: str) -> Any:
-        if self._lookup is None or not text.isidentifier():
-            return None
-        try:
-            return self._lookup(text)
-        except (LookupError, NameError):
-            return None
 
-    def _unknown(self, text: str, value: Any, not_configured: str) -> str:
-        hint = did_you_mean(text, [name for name in self._known if name != text])
-        words = mask_arguments(tuple(text.split()))
-        text = " ".join(words)
-        first = f"{text!r} is not a target.{hint}"
-        if value is not None:
-            first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
-        if len(words) > 1 or shutil.which(words[0]):
-            first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
-        return f"{first} {TARGETS}\n{not_configured}"
+def _unknown(text: str, value: Any, known: Iterable[str]) -> str:
+    hint = did_you_mean(text, [name for name in known if name != text])
+    words = mask_arguments(tuple(text.split()))
+    text = " ".join(words)
+    first = f"{text!r} is not a target.{hint}"
+    if value is not None:
+        first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
+    if len(words) > 1 or shutil.which(words[0]):
+        first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
+    return first
 
 
 def means_server(value: Any) -> bool:

@@ -32,31 +32,10 @@ if TYPE_CHECKING:
 
     from mcp_magic.consent.definitions import Change
 
-__all__ = [
-    "PERSON",
-    "POLICIES",
-    "Approver",
-    "Audit",
-    "Consent",
-    "Decision",
-    "Record",
-    "Request",
-    "another_server",
-    "as_it_is",
-    "because_changed",
-    "covers",
-    "masked",
-    "outgrown",
-    "record_of",
-    "ruling",
-    "summary_of",
-]
-
 
 # Request and decision: the values passed between the caller, the approver and `Consent`.
 
-PERSON = "person"
-"""The asker of calls that the user types or submits: they need no approval unless a rule says so."""
+PERSON = "person"  # the asker of calls that the user types or submits: they need no approval unless a rule says so
 
 
 @dataclass(frozen=True)
@@ -137,11 +116,9 @@ Approver = Callable[[Request], Awaitable[Decision]]
 
 # The audit: a record of every decision.
 
-MAX_RECORDS = 10_000
-"""Records kept in memory; the file, if set, keeps all of them."""
+MAX_RECORDS = 10_000  # records kept in memory; the file, if set, keeps all of them
 
-MAX_TEXT = 2000
-"""Characters kept of one text in the arguments: a record identifies the call, it does not copy it."""
+MAX_TEXT = 2000  # characters kept of one text in the arguments: a record identifies the call, it does not copy it
 
 
 @dataclass(frozen=True)
@@ -176,12 +153,7 @@ class Record:
 
 
 class Audit:
-    """Keeps records, and appends them to a JSON Lines file if one is set.
-
-    Attributes:
-        records: The latest records, oldest first.
-        file: The JSON Lines file, or None.
-    """
+    """Keeps the latest records, oldest first, and appends all to a JSON Lines file if one is set."""
 
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=MAX_RECORDS)
@@ -194,29 +166,18 @@ class Audit:
             ConfigError: The file cannot be written. The caller must not make the call then.
         """
         if self.file is not None:
-            self._write(record, self.file)
-        self.records.append(record)
-
-    def _write(self, record: Record, path: Path) -> None:
-        problem = ""
-        try:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
-            with path.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            problem = f"the audit file {str(path)!r} cannot be written: {error.strerror}; nothing was called"
-        if problem:
-            raise ConfigError(problem)
+            try:
+                with self.file.expanduser().open("a", encoding="utf-8", errors="backslashreplace") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                problem = f"the audit file {str(self.file)!r} cannot be written: {error.strerror}; nothing was called"
+                raise ConfigError(problem) from None
+        self.records.append(record)
 
 
 def masked(arguments: Mapping[str, Any], definition: Tool | None = None) -> dict[str, Any]:
-    """Return a copy of arguments for a record: secrets masked, by name and by the tool's schema.
-
-    Long texts lose their middle.
-
-    >>> masked({"user": "me", "login": {"password": "pw"}, "text": "x" * 3000})["login"]
-    {'password': '***'}
-    """
+    """Return a copy of arguments for a record: secrets masked, long texts without their middle."""
     shown: dict[str, Any] = _cut(hidden_arguments(arguments, definition))
     return shown
 
@@ -280,13 +241,7 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
 
 
 def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that a rule was given for another server of this name; "" if it was not.
-
-    Args:
-        rule: A rule with the action `"allow"`.
-        server: The server's name.
-        definitions: The servers seen so far.
-    """
+    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
     if _is_same_server(rule, server, definitions):
         return ""
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
@@ -317,19 +272,12 @@ def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
 
 POLICIES = ("ask", "auto", "readonly", "deny")
 
-VARIABLE = "MCP_MAGIC_APPROVAL"
-"""The environment variable that sets the policy, in programs as in notebooks."""
-
-ASK_SECONDS = 300.0
-"""Seconds the user has to decide; after that the user counts as absent."""
+VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
+ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
 
 
 def policy_of_environment() -> str:
-    """Return the policy set in the environment, else `"ask"`.
-
-    Raises:
-        ConfigError: The value is no policy.
-    """
+    """Return the policy set in the environment, else `"ask"`."""
     policy = os.environ.get(VARIABLE) or "ask"
     if policy not in POLICIES:
         raise ConfigError(f"{VARIABLE}: {policy!r} does not fit; valid are {listed(POLICIES)}")
@@ -539,12 +487,12 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        made = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
-        if not decision.approved or made is None:
+        lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        if not decision.approved or lasting is None:
             return
-        made, asked = replace(made, since=since), self.rule_for(request)
-        at = self.rules.index(asked) if asked else len(self.rules)
-        self.rules[at:] = [made, *(rule for rule in self.rules[at:] if rule != made)]
+        lasting, asking = replace(lasting, since=since), self.rule_for(request)
+        at = self.rules.index(asking) if asking else len(self.rules)
+        self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
 
 
 SUMMARISED = 5

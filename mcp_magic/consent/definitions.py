@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["Change", "Definitions", "Replacement", "definition_of", "digest"]
-
-KEPT = 20
-"""Definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept."""
+KEPT = 20  # definitions of one tool that are kept whole, besides the first; of older ones only the digest is kept
 
 GONE_BYTES = 20_000_000
 """Bytes of whole definitions kept of tools that are no longer listed; beyond that only digests are kept."""
@@ -68,25 +65,14 @@ class Server(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Another server has taken over a name.
-
-    Attributes:
-        before: The command line or URL of the former server.
-        now: The command line or URL of the present server.
-    """
+    """Another server has taken over a name: the command lines or URLs of both."""
 
     before: str
     now: str
 
 
 class Change(NamedTuple):
-    """A change of a tool's definition.
-
-    Attributes:
-        before: The former definition.
-        after: The present definition.
-        time: When the present definition was first seen (`time.time()`).
-    """
+    """A change of a tool's definition; `time` is when the present one was first seen (`time.time()`)."""
 
     before: Tool
     after: Tool
@@ -131,15 +117,15 @@ class Definitions:
     """The definitions of all tools that a host has seen, by `"server:tool"`, and their servers.
 
     Attributes:
-        count: How many definitions and servers were seen. It serves as a clock: a rule keeps it as `since`.
+        count: How often servers and their listings were seen. It serves as a clock: a rule keeps it as `since`.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self._servers: dict[str, list[Server]] = {}
-        self._versions: dict[str, list[Version]] = {}
+        self._versions: dict[str, dict[str, list[Version]]] = {}  # by server, then by tool
         self._looked: dict[str, tuple[Tool, ...]] = {}
-        self._gone: dict[str, int] = {}
+        self._gone: dict[tuple[str, str], int] = {}
 
     def meet(self, name: str, spec: Spec) -> None:
         """Note the server that has a name from now on."""
@@ -156,12 +142,7 @@ class Definitions:
         return (servers[-1] if since is None else _at(servers, since)).identity
 
     def replacement(self, server: str, since: int = 0) -> Replacement | None:
-        """Return how the server of a name was replaced since a time; None if it is the same server.
-
-        Args:
-            server: The server's name.
-            since: The `count` at that time, as for `change`.
-        """
+        """Return how the server of a name was replaced since a `count`; None if it is the same server."""
         servers = self._servers.get(server)
         if not servers:
             return None
@@ -174,63 +155,55 @@ class Definitions:
         if before is not tools:
             self._looked[server] = tools
             self.saw(server, tools)
-            self._part(server, before, tools)
+            if before or self._gone:
+                self._part(server, before, tools)
 
     def _part(self, server: str, before: Iterable[Tool], now: Iterable[Tool]) -> None:
         """Reduce tools that are long gone to digests: a server may list new tools again and again."""
-        names = {f"{server}:{tool.name}" for tool in now}
-        for name in names & self._gone.keys():
-            del self._gone[name]
+        names = {tool.name for tool in now}
+        self._gone = {key: size for key, size in self._gone.items() if key[0] != server or key[1] not in names}
         for tool in before:
-            if (name := f"{server}:{tool.name}") not in names:
-                self._gone[name] = len(str(definition_of(tool)))
-        size = sum(self._gone.values())
-        while size > GONE_BYTES:
-            name = next(iter(self._gone))
-            size -= self._gone.pop(name)
-            self._sign(self._versions[name])
-            self._versions[name] = [version._replace(tool=None) for version in self._versions[name]]
+            if tool.name not in names:
+                self._gone[server, tool.name] = len(str(definition_of(tool)))
+        total = sum(self._gone.values())
+        while total > GONE_BYTES:
+            key = next(iter(self._gone))
+            total -= self._gone.pop(key)
+            versions = self._versions[key[0]][key[1]]
+            _sign(versions)
+            versions[:] = [Version(number, seen, digest, None) for number, seen, digest, _ in versions]
 
     def saw(self, server: str, tools: Iterable[Tool]) -> None:
         """Note tools as a server lists them."""
-        for tool in tools:
-            self._saw(f"{server}:{tool.name}", tool)
-
-    def _saw(self, name: str, tool: Tool) -> None:
-        versions = self._versions.get(name)
-        if versions is None:
-            self._versions[name] = [self._version(tool, "")]  # most tools never change: compute the digest later
-            return
-        if versions[-1].tool is tool:
-            return
-        self._sign(versions)
-        seen = digest(tool)
-        if versions[-1].digest == seen:
-            versions[-1] = versions[-1]._replace(tool=tool)
-            return
-        versions.append(self._version(tool, seen))
-        if len(versions) > KEPT + 1:
-            versions[-KEPT - 1] = versions[-KEPT - 1]._replace(tool=None)
-
-    def _sign(self, versions: list[Version]) -> None:
-        if not versions[0].digest and versions[0].tool is not None:
-            versions[0] = versions[0]._replace(digest=digest(versions[0].tool))
-
-    def _version(self, tool: Tool, of: str) -> Version:
+        known = self._versions.setdefault(server, {})
+        now = time.time()
         self.count += 1
-        return Version(self.count, time.time(), of, tool)
+        for tool in tools:
+            versions = known.get(tool.name)
+            if versions is None:
+                known[tool.name] = [Version(self.count, now, "", tool)]  # most never change: the digest comes later
+            elif versions[-1].tool is not tool:
+                last = versions[-1]
+                if last.tool is not None and last.tool.__dict__ == tool.__dict__:  # as nearly always
+                    versions[-1] = Version(last.number, last.time, last.digest, tool)
+                else:
+                    _add(versions, Version(self.count, now, digest(tool), tool))
+
+    def _of(self, name: str) -> list[Version]:
+        server, _, tool = name.partition(":")
+        return self._versions.get(server, {}).get(tool, [])
 
     def latest(self, name: str) -> Tool | None:
         """Return the latest definition of a tool, or None."""
-        versions = self._versions.get(name)
+        versions = self._of(name)
         return versions[-1].tool if versions else None
 
     def digest(self, name: str, since: int | None = None) -> str:
         """Return the digest of a tool, now or at `since` (as for `change`); "" if the tool was never seen."""
-        versions = self._versions.get(name)
+        versions = self._of(name)
         if not versions:
             return ""
-        self._sign(versions)
+        _sign(versions)
         return (versions[-1] if since is None else _at(versions, since)).digest
 
     def seal(self, name: str) -> str:
@@ -239,14 +212,12 @@ class Definitions:
         return found and f"{found} {self.identity(name.partition(':')[0])}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
-        """Return how a tool has changed since a time; None if it has not.
+        """Return how a tool (`"server:tool"`) has changed since a `count`; None if it has not.
 
-        Args:
-            name: `"server:tool"`.
-            since: The `count` at that time; 0, or a count before the tool was first seen, means when it was first seen.
+        A count before the tool was first seen means when it was first seen.
         """
-        versions = self._versions.get(name)
-        if versions is None or len(versions) == 1:
+        versions = self._of(name)
+        if len(versions) < 2:
             return None
         now, then = versions[-1], _at(versions, since)
         if then.digest == now.digest or now.tool is None:
@@ -254,7 +225,27 @@ class Definitions:
         return Change(then.tool or versions[0].tool or now.tool, now.tool, now.time)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._versions)
+        return (f"{server}:{name}" for server, known in self._versions.items() for name in known)
+
+
+def _sign(versions: list[Version]) -> None:
+    """Compute the digest of the first version, if it has none yet."""
+    number, seen, signed, tool = versions[0]
+    if not signed and tool is not None:
+        versions[0] = Version(number, seen, digest(tool), tool)
+
+
+def _add(versions: list[Version], latest: Version) -> None:
+    """Add a version, or put it in the place of the last one if only the object is another."""
+    _sign(versions)
+    last = versions[-1]
+    if last.digest == latest.digest:
+        versions[-1] = Version(last.number, last.time, last.digest, latest.tool)
+        return
+    versions.append(latest)
+    if len(versions) > KEPT + 1:
+        number, seen, signed, _ = versions[-KEPT - 1]
+        versions[-KEPT - 1] = Version(number, seen, signed, None)
 
 
 _Seen = TypeVar("_Seen", Version, Server)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,21 +23,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.consent.definitions import Definitions
 
-__all__ = [
-    "ACTIONS",
-    "Rule",
-    "all_fit",
-    "any_fits",
-    "exactly",
-    "flat",
-    "lasting_rule",
-    "parse_rules",
-    "pattern_covers",
-    "rule_of",
-    "unreached",
-    "write_rules",
-]
-
 
 # How a rule matches arguments.
 #
@@ -46,26 +30,14 @@ __all__ = [
 # `opts`; a path may also be given as a list of paths. Which reading the server uses is unknown. So a rule that denies
 # or asks matches if any reading fits, and a rule that allows only if all do.
 
-MAX_NUMBER = 400
-"""Characters of a pattern that may be a number; the largest double has 309 digits."""
+MAX_NUMBER = 400  # characters of a pattern that may be a number; the largest double has 309 digits
 
 
-class _Absent:
-    pass
-
-
-_ABSENT = _Absent()
+_ABSENT: Any = object()
 
 
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return patterns with nested objects flattened to dotted paths.
-
-    Raises:
-        ConfigError: Two patterns have the same path.
-
-    >>> flat({"opts": {"path": "/etc/*", "depth": 1}, "n": 2})
-    {'opts.path': '/etc/*', 'opts.depth': 1, 'n': 2}
-    """
+    """Return patterns with nested objects flattened to dotted paths."""
     found: dict[str, Any] = {}
     for path, wanted in _leaves(arguments):
         if path in found and not json_equal(found[path], wanted):
@@ -84,24 +56,12 @@ def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str
 
 
 def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether any reading of a call has the wanted value at a path.
-
-    >>> any_fits({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/etc/*")
-    True
-    >>> any_fits({"path": ["/tmp/x", "/etc/passwd"]}, "path", "/etc/*"), any_fits({"n": 1.0}, "n", 1)
-    (True, True)
-    """
+    """Whether any reading of a call has the wanted value at a path."""
     return any(_fits(value, wanted, any) for value in _readings(arguments, path))
 
 
 def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
-    """Whether every reading of a call has the wanted value at a path.
-
-    >>> all_fit({"opts": {"path": "/etc/passwd"}, "opts.path": "/tmp/x"}, "opts.path", "/tmp/*")
-    False
-    >>> all_fit({"path": ["/tmp/x", "/tmp/y"]}, "path", "/tmp/*"), all_fit({}, "path", "*")
-    (True, False)
-    """
+    """Whether every reading of a call has the wanted value at a path."""
     found = list(_readings(arguments, path))
     return bool(found) and all(_fits(value, wanted, all) for value in found)
 
@@ -130,18 +90,14 @@ def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
 
 
 def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
-    """Whether a value is the wanted one, as a whole or item by item.
-
-    Args:
-        value: A value in the call.
-        wanted: A value, or a pattern.
-        how_many: `any` or `all`: how many of the readings have to fit.
-    """
+    """Whether a value is the wanted one, as a whole or item by item; `how_many` (`any`, `all`) readings have to fit."""
     if value is _ABSENT:
         return False
     if isinstance(value, list) and json_equal(value, wanted):
         return True
-    whole = _is_like(value, wanted) or (how_many is any and _is_written(value, wanted))
+    whole = _is_like(value, wanted)
+    if how_many is any and isinstance(value, str) and not isinstance(wanted, str):
+        whole = whole or value == _text(wanted)  # a server may convert the text
     inside = [_fits(item, wanted, how_many) for item in _items(value)]
     if isinstance(value, list) and inside and how_many is all:
         return all(inside)  # the text of a list may have anything in it
@@ -164,11 +120,6 @@ def _is_like(value: Any, wanted: Any) -> bool:
         return json_equal(value, wanted)
     number = _number(wanted) if isinstance(value, int | float) and not isinstance(value, bool) else None
     return fnmatchcase(_text(value), wanted) or (number is not None and number == value)
-
-
-def _is_written(value: Any, wanted: Any) -> bool:
-    """Whether a text spells the wanted value: a server may convert it."""
-    return isinstance(value, str) and not isinstance(wanted, str) and value == _text(wanted)
 
 
 def _text(value: Any) -> str:
@@ -230,22 +181,12 @@ class Rule:
     identities: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Flatten nested patterns to dotted paths.
-
-        Raises:
-            ConfigError: Two patterns are for the same argument.
-        """
+        """Flatten nested patterns to dotted paths; two patterns for the same argument are a ConfigError."""
         if not self.exact:
             object.__setattr__(self, "arguments", flat(self.arguments))
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
-        """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any.
-
-        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {"location": "NYC"})
-        True
-        >>> Rule("allow", "weather:*", {"location": "N*"}).matches("weather:get", {})
-        False
-        """
+        """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any."""
         if self.run is not None and self.run != run:
             return False
         if not self.names(name):
@@ -268,17 +209,12 @@ class Rule:
 
     @property
     def shown_arguments(self) -> dict[str, Any]:
-        """The rule's arguments, secrets masked.
-
-        >>> Rule("allow", "fs:login", {"user": "me", "password": "pw"}).shown_arguments
-        {'user': 'me', 'password': '***'}
-        """
+        """The rule's arguments, secrets masked; a pattern for any value reveals nothing."""
         from mcp_magic.display.arguments import hidden_arguments
 
         shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
-        return {
-            name: self.arguments[name] if _is_wild(self.arguments[name]) else value for name, value in shown.items()
-        }
+        anything = {name: wanted for name, wanted in self.arguments.items() if set(str(wanted)) <= {"*", "?"}}
+        return shown | anything
 
     @property
     def holds_secret(self) -> bool:
@@ -296,11 +232,6 @@ class Rule:
         return f"{line} (this run only)" if self.run else line
 
 
-def _is_wild(wanted: Any) -> bool:
-    """Whether a pattern accepts any value, and so reveals nothing."""
-    return isinstance(wanted, str) and set(wanted) <= {"*", "?"}
-
-
 def _is_exactly(value: Any, wanted: Any) -> bool:
     """Whether a value is the approved one; null equals the text `null`, because TOML has no null."""
     if not isinstance(wanted, str):
@@ -311,11 +242,7 @@ def _is_exactly(value: Any, wanted: Any) -> bool:
 def lasting_rule(
     always: str, name: str, arguments: Mapping[str, Any], definition: Tool | None, run: str | None
 ) -> Rule | None:
-    """Return the rule for an approval with `always`; None if the approval is for this call only.
-
-    >>> print(lasting_rule("arguments", "fs:read", {"path": "/tmp/*"}, None, None))
-    allow fs:read 'path=/tmp/[*]' (exactly)
-    """
+    """Return the rule for an approval with `always`; None if the approval is for this call only."""
     if always == "tool":
         return Rule("allow", exactly(name))
     if always == "run":
@@ -357,41 +284,22 @@ def rule_of(table: Mapping[str, Any], *, source: str = "") -> Rule:
 
 
 def parse_rules(text: str, *, source: str) -> list[Rule]:
-    """Read the `[[consent]]` tables of a TOML text.
-
-    Raises:
-        ConfigError: The text is no TOML, or a table is no rule.
-    """
-    problem = ""
-    rules: list[Rule] = []
+    """Read the `[[consent]]` tables of a TOML text; ConfigError if it is no TOML, or a table is no rule."""
     try:
         tables = parse_toml(text).get("consent", [])
         if not isinstance(tables, list):
             raise FieldError(f"expected [[consent]] rules, got {kind_of(tables)}.", "consent")
         for number, table in enumerate(tables, 1):
             check_consent(table, number)
-            rules.append(rule_of(table, source=source))
-    except tomllib.TOMLDecodeError as error:
-        problem = f"{source}: {error}"
-    except FieldError as error:
-        problem = f"{source}: {error}"
-    if problem:
-        raise ConfigError(problem)
-    return rules
+    except (tomllib.TOMLDecodeError, FieldError) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    return [rule_of(table, source=source) for table in tables]
 
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
     """Return rules as TOML for `parse_rules`, without rules of one run and rules with secrets.
 
-    Args:
-        rules: The rules.
-        definitions: The tools seen: a rule that allows a single tool is saved with its present definition.
-
-    >>> print(write_rules([Rule("allow", "fs:read_*", {"path": "/tmp/*"})]))
-    [[consent]]
-    allow = "fs:read_*"
-    arguments = { path = "/tmp/*" }
-    <BLANKLINE>
+    With `definitions`, a rule that allows a single tool is saved with its present definition.
     """
     kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
     return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
@@ -414,21 +322,17 @@ def _identities(rule: Rule, definitions: Definitions | None) -> Mapping[str, str
 
 
 def _table(rule: Rule, definition: str, identities: Mapping[str, str]) -> str:
-    lines = ["[[consent]]", f"{rule.action} = {_toml(rule.tool)}"]
-    if rule.arguments:
-        pairs = ", ".join(f"{_key(name)} = {_toml(value)}" for name, value in rule.arguments.items())
-        lines.append(f"arguments = {{ {pairs} }}")
-    if rule.exact:
-        lines.append("exact = true")
-    if rule.servers is not None:
-        lines.append(f"servers = {_toml(list(rule.servers))}")
-    if identities:
-        lines.append(f"identities = {_toml(dict(identities))}")
-    if definition:
-        lines.append(f"definition = {_toml(definition)}")
-    if rule.reason:
-        lines.append(f"reason = {_toml(rule.reason)}")
-    return "\n".join(lines) + "\n"
+    members = {
+        rule.action: rule.tool,
+        "arguments": dict(rule.arguments),
+        "exact": rule.exact,
+        "servers": None if rule.servers is None else list(rule.servers),
+        "identities": dict(identities),
+        "definition": definition,
+        "reason": rule.reason,
+    }
+    lines = [f"{name} = {_toml(value)}" for name, value in members.items() if value or value == []]
+    return "\n".join(["[[consent]]", *lines]) + "\n"
 
 
 def _key(name: str) -> str:
@@ -447,18 +351,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-# Rules that never decide, because an earlier rule matches all their calls.
-#
-# Only certain cases are reported: a rule that several others cover together is not found.
-
-MAX_LENGTH = 2_000
-"""Largest total length of two patterns to compare: the cost is the product of their lengths."""
-
-_TOKENS = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
-"""The tokens of a pattern, as `fnmatch` reads it: a `[` that is never closed stands for itself."""
-
-_NUMBER = re.compile(r"\s*(?:[-+.\deE]+|NaN|-?Infinity)\s*")
-"""A pattern that is a number matches every spelling of it (`10`, `1e1`)."""
+# Rules that never decide, because an earlier rule matches all their calls. Only plain cases are reported.
 
 
 def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]:
@@ -472,19 +365,21 @@ def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]
 
 
 def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether a rule decides about every call that a later rule matches."""
-    if earlier.run not in (None, later.run) or not pattern_covers(earlier.tool, later.tool):
+    """Whether an earlier rule matches every call that a later one matches."""
+    if earlier.run not in (None, later.run) or earlier.servers not in (None, later.servers):
         return False
-    if not _servers_cover(earlier, later) or not _arguments_cover(earlier, later):
+    if not pattern_covers(earlier.tool, later.tool):
         return False
+    if earlier.arguments or earlier.exact:
+        # an allowing rule needs every reading of a call to fit; for a denying one, one reading is enough
+        stricter = earlier.action == "allow" and later.action != "allow" and not earlier.exact
+        if stricter or earlier.exact != later.exact or _written(earlier) != _written(later):
+            return False
     return not (earlier.action == later.action == "allow") or _allows_the_same(earlier, later, definitions)
 
 
-def _servers_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether the `servers` of a rule include those of a later rule."""
-    if earlier.servers is None:
-        return True
-    return set(later.servers or [later.tool.partition(":")[0]]) <= set(earlier.servers)
+def _written(rule: Rule) -> str:
+    return json.dumps(dict(rule.arguments), sort_keys=True)
 
 
 def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
@@ -498,82 +393,6 @@ def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bo
     )
 
 
-def _arguments_cover(earlier: Rule, later: Rule) -> bool:
-    """Whether every call whose arguments match a later rule also matches an earlier one."""
-    if earlier.exact:
-        same = later.exact and earlier.arguments.keys() == later.arguments.keys()
-        return same and all(_exact_covers(earlier.arguments[name], later.arguments[name]) for name in later.arguments)
-    # an allowing rule needs every reading to fit; for a denying or exact rule one reading is enough
-    strict = earlier.action == "allow" and (later.action != "allow" or later.exact)
-    return all(
-        path in later.arguments
-        and (_takes_all(path, wanted) if strict else _reading_covers(wanted, later.arguments[path]))
-        for path, wanted in earlier.arguments.items()
-    )
-
-
-def _takes_all(path: str, wanted: Any) -> bool:
-    """Whether an argument only has to be present; a dotted path does not qualify, because one reading may lack it."""
-    return "." not in path and _is_star(wanted)
-
-
-def _is_star(wanted: Any) -> bool:
-    return isinstance(wanted, str) and set(wanted) == {"*"}
-
-
-def _exact_covers(wide: Any, narrow: Any) -> bool:
-    """Whether one pattern or value of an `exact` rule covers that of another."""
-    if isinstance(wide, str):
-        return pattern_covers(wide, narrow) if isinstance(narrow, str) else narrow is None and fnmatchcase("null", wide)
-    return not isinstance(narrow, str) and json.dumps(wide) == json.dumps(narrow)
-
-
-def _reading_covers(wide: Any, narrow: Any) -> bool:
-    """Whether a pattern or value, matched reading by reading, covers another; numbers have many spellings."""
-    if _is_star(wide) or (type(wide) is type(narrow) and json.dumps(wide) == json.dumps(narrow)):
-        return True
-    if isinstance(wide, str) and isinstance(narrow, str):
-        return not _NUMBER.fullmatch(narrow) and pattern_covers(wide, narrow)
-    return isinstance(wide, str) and isinstance(narrow, int | None) and fnmatchcase(json.dumps(narrow), wide)
-
-
 def pattern_covers(wide: str, narrow: str) -> bool:
-    """Whether one pattern matches every text that another matches; False if that is not certain.
-
-    >>> pattern_covers("math:*", "math:multiply"), pattern_covers("*", "math:*"), pattern_covers("fs:r*", "fs:*d")
-    (True, True, False)
-    """
-    if len(wide) + len(narrow) > MAX_LENGTH:
-        return wide in ("*", narrow)
-    tokens = [_plain(token) for token in _TOKENS.findall(narrow)]
-    if all((len(token) == 1 and token not in "*?") or token in _LITERAL for token in tokens):
-        return fnmatchcase("".join(_LITERAL.get(token, token) for token in tokens), wide)
-    # columns: how many tokens of `narrow` the tokens of `wide` read so far can match
-    reached = [True] + [False] * len(tokens)
-    for symbol in (_plain(token) for token in _TOKENS.findall(wide)):
-        after = [symbol == "*" and reached[0]]
-        for at, token in enumerate(tokens):
-            if symbol == "*":
-                after.append(reached[at + 1] or after[at])
-            else:
-                after.append(reached[at] and _one_covers(symbol, token))
-        reached = after
-    return reached[-1]
-
-
-_LITERAL = {"[*]": "*", "[?]": "?", "[[]": "["}
-"""How `Rule` writes characters that would otherwise be wildcards."""
-
-
-def _plain(token: str) -> str:
-    return token[1] if len(token) == 3 and token[1] not in "*?[!" else token
-
-
-def _one_covers(wide: str, narrow: str) -> bool:
-    """Whether a one-character token matches everything that another token matches."""
-    if narrow == "*":
-        return False
-    if wide in ("?", narrow):
-        return True
-    literal = _LITERAL.get(narrow, narrow)
-    return len(literal) == 1 and narrow != "?" and fnmatchcase(literal, wide)
+    """Whether one pattern surely matches every text that another matches; never sure with `?` or `[` in the first."""
+    return wide == narrow or (not set("?[") & set(wide) and "[" not in narrow and fnmatchcase(narrow, wide))

@@ -7,62 +7,40 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic import schema
-from mcp_magic._text import counted
+from mcp_magic._text import counted, listed
 from mcp_magic.display.document import Markup, facts, joined, page, preformatted, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import escaped_json, in_line, is_long, outline, visible
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.fields import kept_root
 from mcp_magic.schema.secrets import MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcp_types import Tool
 
     from mcp_magic.schema.fields import Field
-
-__all__ = [
-    "MAX_NAME",
-    "MAX_VALUE",
-    "Hidden",
-    "argument_cell",
-    "argument_rows",
-    "call_line",
-    "changes",
-    "hidden_arguments",
-    "hidden_note",
-    "hidden_parts",
-    "hidden_values",
-    "long_arguments",
-    "page_html",
-    "page_text",
-    "pages",
-    "read_arguments",
-    "restored",
-    "sized",
-    "written",
-    "written_arguments",
-]
-
 
 # A call on one line, and argument by argument.
 #
 # Names and values come from servers and models, so invisible characters are written out, markup is escaped and secrets
 # are masked. A long value shows its beginning and its end.
 
-MAX_VALUE = 1000
-"""Most characters shown of one argument's value."""
-
-MAX_NAME = 80
-"""Most characters shown of an argument's name."""
-
-MAX_IN_LINE = 60
-"""Most characters of one argument's value in a line."""
-
-MAX_LINE = 200
-"""Most characters of all arguments in a line."""
+MAX_VALUE = 1000  # most characters shown of one argument's value
+MAX_NAME = 80  # most characters shown of an argument's name
+MAX_IN_LINE = 60  # most characters of one argument's value in a line
+MAX_LINE = 200  # most characters of all arguments in a line
 
 _PLAIN = re.compile(r"[\w.:/@+*-]+")
+
+
+class Hidden(NamedTuple):
+    """A masked value, its path (`login.password`), and whether the tool's schema or only its name marks it so."""
+
+    path: str
+    value: Any
+    by_server: bool
 
 
 def hidden_arguments(
@@ -73,25 +51,40 @@ def hidden_arguments(
     >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
     {'user': 'me', 'login': {'password': '***'}}
     """
-    field = schema.root_field(definition.input_schema) if definition is not None else None
-    shown: dict[str, Any] = _inside(dict(arguments), field, mask)
-    return shown
+    return _masked(arguments, definition, mask)[0]
 
 
-def _hidden(value: Any, field: Field | None, name: str, mask: Callable[[Any], str]) -> Any:
-    if value is not None and schema.is_secret(name, field):
-        return mask(value)
-    return _inside(value, field, mask)
+def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
+    """Return the values that `hidden_arguments` masks, each with its path and the reason.
+
+    >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
+    [Hidden(path='login[0].password', value='pw', by_server=False)]
+    """
+    return _masked(arguments, definition, lambda _: MASK)[1]
 
 
-def _inside(value: Any, field: Field | None, mask: Callable[[Any], str]) -> Any:
-    if isinstance(value, dict):
+def _masked(
+    arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str]
+) -> tuple[dict[str, Any], list[Hidden]]:
+    hidden: list[Hidden] = []
+
+    def masked(value: Any, field: Field | None, name: str, path: str) -> Any:
+        if value is not None and schema.is_secret(name, field):
+            hidden.append(Hidden(path, value, schema.is_secret("", field)))
+            return mask(value)
+        if isinstance(value, dict):
+            return members(value, field, f"{path}.")
+        if isinstance(value, list):
+            item = field.item if field else None
+            return [masked(inner, item, "", f"{path}[{index}]") for index, inner in enumerate(value)]
+        return value
+
+    def members(value: Mapping[str, Any], field: Field | None, prefix: str) -> dict[str, Any]:
         known = {child.name: child for child in field.children} if field else {}
-        return {name: _hidden(inner, known.get(name), str(name), mask) for name, inner in value.items()}
-    if isinstance(value, list):
-        item = field.item if field else None
-        return [_hidden(inner, item, "", mask) for inner in value]
-    return value
+        return {name: masked(inner, known.get(name), str(name), f"{prefix}{name}") for name, inner in value.items()}
+
+    root = kept_root(definition.input_schema) if definition is not None else None
+    return members(arguments, root, ""), hidden
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
@@ -183,59 +176,8 @@ def argument_cell(value: str, mark: str) -> Markup:
 # The server's schema and the names that a model chooses decide what is masked. So the user who approves the call must
 # see that values are masked, and can look at them in full, a page at a time.
 
-MAX_NAMED = 5
-"""Most masked values that a note names."""
-
-PAGE = 100_000
-"""Characters of full values on one page."""
-
-
-class Hidden(NamedTuple):
-    """A masked value.
-
-    Attributes:
-        path: Its path in the arguments, such as `login.password`.
-        value: The value itself.
-        by_server: Whether the tool's schema marks it as a secret; if not, its name does.
-    """
-
-    path: str
-    value: Any
-    by_server: bool
-
-
-def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
-    """Return the values that `hidden_arguments` masks, each with its path and the reason.
-
-    >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
-    [Hidden(path='login[0].password', value='pw', by_server=False)]
-    """
-    field = schema.root_field(definition.input_schema) if definition is not None else None
-    return list(_hidden_inside(dict(arguments), field, ""))
-
-
-def hidden_values(arguments: Mapping[str, Any], definition: Tool | None) -> list[Any]:
-    """Return the values that `hidden_arguments` masks.
-
-    >>> hidden_values({"user": "me", "login": {"password": "pw"}}, None)
-    ['pw']
-    """
-    return [part.value for part in hidden_parts(arguments, definition)]
-
-
-def _hidden_inside(value: Any, field: Field | None, path: str) -> Iterator[Hidden]:
-    inner: Iterable[tuple[Any, Field | None, str, str]] = ()
-    if isinstance(value, dict):
-        known = {child.name: child for child in field.children} if field else {}
-        inner = ((v, known.get(name), str(name), f"{path}.{name}" if path else str(name)) for name, v in value.items())
-    elif isinstance(value, list):
-        item = field.item if field else None
-        inner = ((v, item, "", f"{path}[{index}]") for index, v in enumerate(value))
-    for each, its_field, name, its_path in inner:
-        if each is not None and schema.is_secret(name, its_field):
-            yield Hidden(its_path, each, schema.is_secret("", its_field))
-        else:
-            yield from _hidden_inside(each, its_field, its_path)
+MAX_NAMED = 5  # most masked values that a note names
+PAGE = 100_000  # characters of full values on one page
 
 
 def sized(mask: str, value: Any) -> str:
@@ -254,9 +196,8 @@ def hidden_note(parts: Iterable[Hidden]) -> str:
     'hidden: context (the server calls it a secret), api_key (the name of a secret)'
     """
     why = {True: "the server calls it a secret", False: "the name of a secret"}
-    said = [f"{one_line(part.path, 60)} ({why[part.by_server]})" for part in parts]
-    more = [f"and {len(said) - MAX_NAMED} more"] if len(said) > MAX_NAMED else []
-    return f"hidden: {', '.join([*said[:MAX_NAMED], *more])}" if said else ""
+    notes = [f"{one_line(part.path, 40)} ({why[part.by_server]})" for part in parts]
+    return f"hidden: {listed(notes, MAX_NAMED)}" if notes else ""
 
 
 def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
@@ -265,21 +206,21 @@ def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
     >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
     [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
     """
-    found: list[list[tuple[str, str]]] = [[]]
+    chunks: list[list[tuple[str, str]]] = [[]]
     room = PAGE
     for name, value in values:
         text = written(value, indent=2)
         at, shown = 0, in_line(name, PAGE)
         while at == 0 or at < len(text):
             if room <= 0:
-                found.append([])
+                chunks.append([])
                 room = PAGE
             part = text[at : at + room]
             where = f"{shown}, characters {at + 1:,} to {at + len(part):,}" if len(part) < len(text) else shown
-            found[-1].append((where, part))
+            chunks[-1].append((where, part))
             room -= max(len(part), 1)
             at += max(len(part), 1)
-    return found
+    return chunks
 
 
 def page_html(rows: Iterable[tuple[str, str]]) -> str:

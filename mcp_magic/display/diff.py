@@ -14,14 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Line", "diff_html", "diff_part", "diff_text", "json_diff", "shown", "text_diff"]
 
-MAX_LINES = 40
-"""Most lines of a difference that are shown."""
-
-MAX_LINE = 300
-"""Most characters of a line that are shown; a longer line is shown where it differs."""
-
-AROUND = 60
-"""Characters shown before and after the difference in a long line."""
+MAX_LINES = 40  # most lines of a difference that are shown
+MAX_LINE = 300  # most characters of a line that are shown; a longer line is shown where it differs
+AROUND = 60  # characters shown before and after the difference in a long line
 
 COMPARED = 400
 """Most lines that are compared, apart from the common beginning and end; the time grows with their square."""
@@ -50,7 +45,14 @@ def text_diff(before: str, after: str) -> list[Line]:
         lines.append(Line("@", f"{len(middle[0]):,} lines became {len(middle[1]):,}; the first of them:"))
     old_middle, new_middle = middle[0][:COMPARED], middle[1][:COMPARED]
     for kind, a, b, c, d in difflib.SequenceMatcher(None, old_middle, new_middle, autojunk=False).get_opcodes():
-        lines += _around(old_middle[a:b]) if kind == "equal" else _replaced(old_middle[a:b], new_middle[c:d])
+        if kind != "equal":
+            lines += _replaced(old_middle[a:b], new_middle[c:d])
+            continue
+        lines.append(Line(" ", _cut(old_middle[a])))
+        if b - a > 2:
+            lines.append(Line("@", "…"))
+        if b - a > 1:
+            lines.append(Line(" ", _cut(old_middle[b - 1])))
     return lines + [Line(" ", _cut(text)) for text in old[len(old) - end :][:1]]
 
 
@@ -60,15 +62,6 @@ def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     start = next((i for i in range(limit) if old[i] != new[i]), limit)
     end = next((i for i in range(limit - start) if old[-1 - i] != new[-1 - i]), limit - start)
     return start, end
-
-
-def _around(same: Sequence[str]) -> Iterator[Line]:
-    """Yield the first and last line between two differences, with a gap for the lines between."""
-    yield Line(" ", _cut(same[0]))
-    if len(same) > 2:
-        yield Line("@", "…")
-    if len(same) > 1:
-        yield Line(" ", _cut(same[-1]))
 
 
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
@@ -92,12 +85,10 @@ def _where_they_differ(a: str, b: str) -> tuple[str, str]:
         return a, b
     start, end = _common(a, b)
     begin = max(start - AROUND, 0)
-    return tuple(_window(text, begin, len(text) - max(end - AROUND, 0)) for text in (a, b))  # type: ignore[return-value]
-
-
-def _window(text: str, begin: int, end: int) -> str:
-    shown = _cut(text[begin:end])
-    return f"{'…' if begin else ''}{shown}{'…' if end < len(text) else ''}"
+    after = max(end - AROUND, 0)
+    windows = (_cut(text[begin : len(text) - after]) for text in (a, b))
+    first, second = (f"{'…' if begin else ''}{window}{'…' if after else ''}" for window in windows)
+    return first, second
 
 
 def _cut(text: str) -> str:
@@ -146,8 +137,7 @@ def shown(lines: Sequence[Line]) -> list[Line]:
 
 def diff_text(lines: Sequence[Line], indent: str = "") -> str:
     """Return lines as plain text."""
-    signs = {"@": ""}
-    return "\n".join(f"{indent}{signs.get(sign, sign + ' ')}{clean(text)}" for sign, text in shown(lines))
+    return "\n".join(f"{indent}{'' if sign == '@' else f'{sign} '}{clean(text)}" for sign, text in shown(lines))
 
 
 def diff_html(lines: Sequence[Line]) -> Markup:

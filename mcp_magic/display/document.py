@@ -21,44 +21,6 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool, ToolAnnotations
 
-__all__ = [
-    "NO_HINTS",
-    "STYLE",
-    "Badge",
-    "Bold",
-    "Budget",
-    "Code",
-    "Display",
-    "Markup",
-    "Part",
-    "Verbatim",
-    "aligned",
-    "app_only",
-    "bundle",
-    "columns_that_fit",
-    "counted",
-    "details",
-    "display",
-    "error_label",
-    "escape",
-    "facts",
-    "fitting",
-    "mimebundle",
-    "note",
-    "only",
-    "page",
-    "parts_text",
-    "preformatted",
-    "show_parts",
-    "size_text",
-    "table",
-    "tag",
-    "terminal_width",
-    "tool_badges",
-    "width",
-]
-
-
 # The style sheet. Each output carries it, because an output may be alone on a page.
 #
 # JupyterLab's variables follow its theme; elsewhere the fallback colours are readable on white and on black.
@@ -113,6 +75,7 @@ _RULES = (
     ("summary", "cursor:pointer;display:list-item"),
     (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
     (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
+    ("td .mcp-note", "color:inherit"),  # that grey is too weak on the grey of every second row
     (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
     (".mcp-badges", "white-space:nowrap"),
     (
@@ -282,19 +245,12 @@ def page(parts: Iterable[Markup]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A block of an output: a line, facts, a table, text that opens, or several of them.
-
-    Attributes:
-        plain: Text for terminals.
-        html: Markup for pages.
-        native: A richer form by its own MIME type, used when this is the only part.
-        media: Whether it is media, which count against their own limit.
-    """
+    """A block of an output, as text and as markup."""
 
     plain: str
     html: Markup
-    native: Mapping[str, Any] | None = None
-    media: bool = False
+    native: Mapping[str, Any] | None = None  # a richer form by its own MIME type, used when this is the only part
+    media: bool = False  # whether it is media, which count against their own limit
 
     @classmethod
     def line(cls, *pieces: object) -> Part:
@@ -356,21 +312,16 @@ def bundle(
 ) -> dict[str, Any]:
     """Return the mimebundle of parts, one below the other.
 
-    A native form replaces the HTML: frontends prefer HTML and would never show the native form, and media in both
-    would double the size of the notebook.
+    A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
     """
-    # The parts are clean, except for names and titles; cleaning twice changes nothing.
-    plain = clean("\n\n".join(part.plain for part in parts if part.plain))
+    plain = _text(parts)
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
     return only({"text/plain": plain, "text/html": page(part.html for part in parts)}, include, exclude)
 
 
 class Displayed(Protocol):
-    """A value that is displayed by its parts.
-
-    Its class takes `_repr_mimebundle_ = show_parts` and `__str__ = parts_text`.
-    """
+    """A value that is displayed by its parts: `_repr_mimebundle_ = show_parts` and `__str__ = parts_text`."""
 
     def parts(self) -> Sequence[Part]:
         """Return the parts to display."""
@@ -385,7 +336,12 @@ def show_parts(
 
 def parts_text(value: Displayed) -> str:
     """Return the text of a value's parts."""
-    return clean("\n\n".join(part.plain for part in value.parts() if part.plain))
+    return _text(value.parts())
+
+
+def _text(parts: Sequence[Part]) -> str:
+    # The parts are clean, except for names and titles; cleaning twice changes nothing.
+    return clean("\n\n".join(part.plain for part in parts if part.plain))
 
 
 def mimebundle(
@@ -397,10 +353,7 @@ def mimebundle(
 
 
 def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: Budget, how: str) -> list[Part]:
-    """Return the parts of the items that fit into the budget, and a line that says that `how` has the rest.
-
-    The items that do not fit are not processed.
-    """
+    """Return the parts of the items that fit into the budget, and a line that says that `how` has the rest."""
     parts: list[Part] = []
     for number, item in enumerate(items):
         if budget.spent:
@@ -411,10 +364,7 @@ def fitting(items: Sequence[Any], show: Callable[[Any, Budget], Part], budget: B
 
 
 def counted(part: Part, budget: Budget) -> Part:
-    """Subtract the size of `part` from the budget and return the part; media have already been subtracted.
-
-    The larger of text and HTML counts: the text may be longer, because the HTML has strings cut.
-    """
+    """Subtract the size of `part`, the larger of text and HTML, from the budget; media have already been subtracted."""
     budget.blocks -= 1
     if not part.media:
         budget.bytes -= min(max(_saved(part.html), _saved(part.plain)), budget.bytes)
@@ -432,20 +382,11 @@ def _saved(text: str) -> int:
 
 # Tables as aligned text that fits the terminal.
 
-_ENOUGH = 20
-"""Characters that the other columns leave to the last column, which wraps."""
-
-_MOST_LINES = 3
-"""Most lines of one row."""
-
-_NARROWEST = 6
-"""Characters of the narrowest column that is still useful."""
-
-_READABLE = 12
-"""Characters that each column gets before the table shows another column."""
-
-_LONGEST_NAME = 500
-"""Most characters of a name: a server may send anything."""
+_ENOUGH = 20  # characters that the other columns leave to the last column, which wraps
+_MOST_LINES = 3  # most lines of one row
+_NARROWEST = 6  # characters of the narrowest column that is still useful
+_READABLE = 12  # characters that each column gets before the table shows another column
+_LONGEST_NAME = 500  # most characters of a name: a server may send anything
 
 
 class Verbatim(str):
@@ -494,11 +435,8 @@ def cell_text(value: object, limit: int) -> str:
     return one_line(str(value), limit)
 
 
-_CELL = 300
-"""Most characters of a cell in HTML: the first sentences of a description."""
-
-_LOG_LINE = 1000
-"""Most characters of a log line in HTML: such lines hold whole messages and paths."""
+_CELL = 300  # most characters of a cell in HTML: the first sentences of a description
+_LOG_LINE = 1000  # most characters of a log line in HTML: such lines hold whole messages and paths
 
 
 def _html_cell(value: Any) -> Any:
@@ -604,13 +542,7 @@ Kind = Literal["safe", "danger", "neutral"]
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """A labelled mark with an explanation.
-
-    Attributes:
-        text: The label; a coloured badge also has a sign in front, so that colour is not the only difference.
-        kind: The colour of the badge.
-        explanation: One sentence, shown as a tooltip.
-    """
+    """A mark with a colour, an explanation as tooltip, and a sign, so that colour is not the only difference."""
 
     text: str
     kind: Kind = "neutral"
@@ -691,8 +623,7 @@ def _notable(hints: ToolAnnotations) -> Iterator[tuple[str, Kind, str]]:
 # Outputs are saved in the notebook, sent to every browser that opens it and kept in its history. So a display is cut
 # before it is rendered; the values themselves are never cut.
 
-_UTF8_OF_ESCAPED = 5
-"""Most characters that one character becomes in HTML (`&` is `&amp;`)."""
+_UTF8_OF_ESCAPED = 5  # most characters that one character becomes in HTML (`&` is `&amp;`)
 
 
 @dataclass(slots=True)
@@ -700,44 +631,27 @@ class Display:
     """The limits of one display; the extension's settings change the module's `display`.
 
     Attributes:
-        rows: Rows of a table in a result.
-        columns: Columns of a table in a result.
-        cell: Characters of one cell.
-        characters: Characters of text.
-        bytes: Bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB.
-        json_nodes: Nodes of a JSON tree.
-        media: Bytes of all images, audio and documents together, before base64.
         parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
-        listing_rows: Rows of a listing.
-        blocks: Content blocks of one result.
     """
 
-    rows: int = 20
-    columns: int = 20
-    cell: int = 100
-    characters: int = 10_000
-    bytes: int = 95_000
-    json_nodes: int = 400
-    media: int = 2_000_000
+    rows: int = 20  # rows of a table in a result
+    columns: int = 20  # columns of a table in a result
+    cell: int = 100  # characters of one cell
+    characters: int = 10_000  # characters of text
+    bytes: int = 95_000  # bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB
+    json_nodes: int = 400  # nodes of a JSON tree
+    media: int = 2_000_000  # bytes of all images, audio and documents together, before base64
     parse: int = 1_500_000
-    listing_rows: int = 200
-    blocks: int = 50
+    listing_rows: int = 200  # rows of a listing
+    blocks: int = 50  # content blocks of one result
 
 
-display = Display()
-"""The current limits."""
+display = Display()  # the current limits
 
 
 @dataclass(slots=True)
 class Budget:
-    """The remaining limits while one output is built.
-
-    Attributes:
-        bytes: Bytes of HTML, and as many of text.
-        media: Bytes of media.
-        blocks: Content blocks.
-        parse: Characters that may be parsed as JSON or a table.
-    """
+    """What is left for one output: bytes of HTML (and as many of text), bytes of media, blocks, characters to parse."""
 
     bytes: int
     media: int
@@ -759,18 +673,12 @@ class Budget:
         """Whether nothing more should be shown."""
         return self.blocks <= 0 or self.bytes < 500
 
-    def take_parse(self, length: int) -> bool:
-        """Return whether `length` characters may still be parsed, and subtract them if so."""
-        if length > self.parse:
+    def take(self, limit: Literal["parse", "media"], size: int) -> bool:
+        """Return whether `size` still fits into a limit, and subtract it if so."""
+        left: int = getattr(self, limit)
+        if size > left:
             return False
-        self.parse -= length
-        return True
-
-    def take_media(self, size: int) -> bool:
-        """Return whether `size` bytes of media still fit, and subtract them if so."""
-        if size > self.media:
-            return False
-        self.media -= size
+        setattr(self, limit, left - size)
         return True
 
 

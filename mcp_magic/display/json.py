@@ -18,14 +18,10 @@ from mcp_magic.display.text import cut, shorten
 __all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
 
 _OPEN_DEPTH = 2
-_DEEPEST = 20
-"""Most levels shown: real answers have fewer than ten, and Python's stack has to hold them."""
+_DEEPEST = 20  # most levels shown: real answers have fewer than ten, and Python's stack has to hold them
 _WRITABLE_BITS = 10_000
-_STRING = 300
-"""Most characters of a string in the tree."""
-
-NOT_JSON = object()
-"""The result of `loads` for text that is not JSON; None would be a JSON value."""
+_STRING = 300  # most characters of a string in the tree
+NOT_JSON = object()  # the result of `loads` for text that is not JSON; None would be a JSON value
 
 
 def _no_constant(name: str) -> Any:
@@ -115,41 +111,32 @@ def brief(value: Any, limit: int) -> str:
     return text if whole else text[: limit - 1] + "…"
 
 
-class _Tree:
-    """Builds one tree and counts down its limits."""
+def tree(value: Any, size: int) -> Markup:
+    """Return a value as a collapsible tree of at most about `size` bytes."""
+    nodes = document.display.json_nodes
 
-    def __init__(self, nodes: int, size: int) -> None:
-        self.nodes = nodes
-        self.size = size
+    def node(label: Markup, value: Any, depth: int) -> Markup:
+        nonlocal nodes, size
+        nodes -= 1
+        is_branch = isinstance(value, (dict, list)) and len(value) > 0
+        if is_branch:
+            count = f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"
+            markup = Markup(f"{label}<small>{count}</small>")
+        else:
+            text = f'"{brief(value, _STRING)}"' if isinstance(value, str) else brief(value, _STRING)
+            markup = Markup(f"{label}{tag('code', text)}")
+        size -= len(markup.encode())
+        return branch(markup, value, depth) if is_branch else markup
 
-    def node(self, label: Markup, value: Any, depth: int) -> Markup:
-        """Return the markup of a value and its label."""
-        self.nodes -= 1
-        if isinstance(value, dict) and value:
-            return self._branch(label, value, f"{{{len(value)}}}", depth)
-        if isinstance(value, list) and value:
-            return self._branch(label, value, f"[{len(value)}]", depth)
-        text = brief(value, _STRING) if not isinstance(value, str) else f'"{brief(value, _STRING)}"'
-        return self._counted(Markup(f"{label}{tag('code', text)}"))
-
-    def _counted(self, markup: Markup) -> Markup:
-        self.size -= len(markup.encode())
-        return markup
-
-    def _branch(self, label: Markup, value: dict[str, Any] | list[Any], count: str, depth: int) -> Markup:
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        summary = self._counted(Markup(f"{label}<small>{count}</small>"))
+    def branch(summary: Markup, value: dict[str, Any] | list[Any], depth: int) -> Markup:
         lines: list[str] = []
-        for shown, (key, child) in enumerate(items):
-            if self.nodes <= 0 or self.size <= 0 or depth >= _DEEPEST:
+        for shown, (key, child) in enumerate(value.items() if isinstance(value, dict) else enumerate(value)):
+            if nodes <= 0 or size <= 0 or depth >= _DEEPEST:
                 lines.append(tag("li", f"… {len(value) - shown:,} more: .data has them"))
                 break
             name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
-            lines.append(f"<li>{self.node(name, child, depth + 1)}</li>")
+            lines.append(f"<li>{node(name, child, depth + 1)}</li>")
         opened = depth < _OPEN_DEPTH and len(value) <= 50
         return details(summary, Markup(f"<ul>{''.join(lines)}</ul>"), opened=opened)
 
-
-def tree(value: Any, size: int) -> Markup:
-    """Return a value as a collapsible tree of at most about `size` bytes."""
-    return _Tree(document.display.json_nodes, size).node(escape(""), value, 0)
+    return node(escape(""), value, 0)

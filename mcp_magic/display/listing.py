@@ -10,18 +10,36 @@ from mcp_magic.display.document import Badge, Markup, Part, joined, parts_text, 
 from mcp_magic.display.text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pandas as pd
 
-__all__ = ["Listing", "Text"]
+
+_COUNTED = 10  # rows that can be counted at a glance; for more rows, the heading has the number
+_NOTHING: tuple[object, ...] = (None, "", [])  # empty cells; a column that has only these is not displayed
 
 
-_COUNTED = 10
-"""Rows that can be counted at a glance; for more rows, the heading has the number."""
+class LazyRows(Sequence[Mapping[str, Any]]):
+    """Rows that are made when they are first read: of ten thousand tools a listing displays two hundred."""
 
-_NOTHING: tuple[object, ...] = (None, "", [])
-"""Empty cells; a column that has only these is not displayed."""
+    def __init__(self, makers: Sequence[Callable[[], Mapping[str, Any]]]) -> None:
+        self._makers = makers
+        self._made: dict[int, Mapping[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(len(self))[index]]
+        number = range(len(self))[index]
+        if number not in self._made:
+            self._made[number] = self._makers[number]()
+        return self._made[number]
 
 
 class Listing(Sequence[Mapping[str, Any]]):
@@ -45,11 +63,9 @@ class Listing(Sequence[Mapping[str, Any]]):
         note: str = "",
         kind: str = "",
     ) -> None:
-        self._rows = list(rows)
+        self._rows = rows if isinstance(rows, LazyRows) else list(rows)
         self.title = title
-        self.columns = (
-            list(columns) if columns is not None else list(dict.fromkeys(k for row in self._rows for k in row))
-        )
+        self.columns = list(columns) if columns is not None else list(dict.fromkeys(k for row in rows for k in row))
         self.empty = empty
         self.note = note
         self.kind = kind
@@ -64,7 +80,11 @@ class Listing(Sequence[Mapping[str, Any]]):
         """All rows as a DataFrame; badges become text."""
         import pandas as pd
 
-        values = [{name: _plain_value(row.get(name)) for name in self.columns} for row in self._rows]
+        def plain(value: Any) -> Any:
+            badges = isinstance(value, list) and any(isinstance(part, Badge) for part in value)
+            return " ".join(map(str, value)) if badges else value
+
+        values = [{name: plain(row.get(name)) for name in self.columns} for row in self._rows]
         return pd.DataFrame(values, columns=self.columns)
 
     def __len__(self) -> int:
@@ -91,13 +111,14 @@ class Listing(Sequence[Mapping[str, Any]]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Listing):
             return NotImplemented
-        return (self._rows, self.columns) == (other.rows, other.columns)
+        return (self.rows, self.columns) == (other.rows, other.columns)
 
     __hash__ = None  # type: ignore[assignment]
 
     def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
         """Return a listing of other rows with the same title, columns and texts."""
-        return Listing(rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind)
+        texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
+        return type(self)(rows, columns=self.columns, **texts)
 
     def __repr__(self) -> str:
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"
@@ -119,12 +140,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, list) and any(isinstance(part, Badge) for part in value):
-        return " ".join(str(part) for part in value)
-    return value
 
 
 class Text:

@@ -28,8 +28,7 @@ _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 MAX_CELLS = 50_000
 """Most columns times lines for which tables are rendered: every row gets all columns, however few cells it has."""
 
-_BELOW = 3
-"""Levels by which headings are lowered: a cell's output must not look like a chapter of the page."""
+_BELOW = 3  # levels by which headings are lowered: a cell's output must not look like a chapter of the page
 
 
 def markdown(text: str) -> Markup:
@@ -42,10 +41,10 @@ def markdown(text: str) -> Markup:
     """
     text = clean(text)
     columns = max((line.count("|") for line in text.split("\n")), default=0)
-    made: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
+    html: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
     # These tags are never of the text, whose HTML is escaped.
-    made = made.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
-    return Markup(made)
+    html = html.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
+    return Markup(html)
 
 
 @functools.cache

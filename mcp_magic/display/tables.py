@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import counted, listed
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
@@ -27,39 +27,12 @@ if TYPE_CHECKING:
     from mcp_magic.display.document import Budget
     from mcp_magic.schema import Field
 
-__all__ = [
-    "MAX_PYTHON",
-    "Columns",
-    "Records",
-    "Rows",
-    "check_shape",
-    "data_part",
-    "declared",
-    "delimited",
-    "describe",
-    "find_rows",
-    "find_tables",
-    "is_long_python",
-    "is_wrapper",
-    "json_in_text",
-    "markdown_part",
-    "meant",
-    "members_line",
-    "passages",
-    "rows_part",
-    "text_part",
-    "typed",
-    "verbatim_part",
-]
-
-
 # Tables in a JSON value: one rule for `.df`, `.frames` and the display.
 #
 # A `Rows` refers to rows and their layout without copying them: a display reads only the first rows, and pandas makes a
 # DataFrame in one pass over the server's data.
 
-MAX_COLUMNS = 5_000
-"""Most columns of a DataFrame; pandas takes seconds to name more."""
+MAX_COLUMNS = 5_000  # most columns of a DataFrame; pandas takes seconds to name more
 
 MAX_CELLS = 1_000_000
 """Most cells of a mostly empty DataFrame: each row gets the columns of all rows, so a megabyte can make billions."""
@@ -71,19 +44,13 @@ _NAME = ("name", "id", "key", "field", "label", "title", "column_name")
 _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
 """Members that usually hold the requested data."""
-_ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])
-"""Members with remarks about the answer."""
+_ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # members with remarks about the answer
 _COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
 """Parts of a count's name that are removed to find the list it counts (`cityCount` counts `cities`)."""
 
-_DEEPEST = 6
-"""Levels of nested objects that are searched."""
-
-_MOST = 50
-"""Most tables of one value."""
-
-_NAMED = 5
-"""Most members of an object that a message names."""
+_DEEPEST = 6  # levels of nested objects that are searched
+_MOST = 50  # most tables of one value
+_NAMED = 5  # most members of an object that a message names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,20 +58,15 @@ class Rows(ABC):
     """A table found in a value.
 
     Attributes:
-        values: What holds the rows; each subclass has a layout of its own.
-        names: The names of the columns, if they stand beside the values.
-        path: Names of the members that lead from the value to the rows; () if the value itself holds them.
         single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
-        keyed: Whether the rows are members of an object, whose names are the first column.
-        weak: Whether a list of objects beside these rows is preferred as the table.
     """
 
-    values: Any
-    names: list[str] | None = None
-    path: tuple[str, ...] = ()
+    values: Any  # what holds the rows; each subclass has a layout of its own
+    names: list[str] | None = None  # the names of the columns, if they stand beside the values
+    path: tuple[str, ...] = ()  # names of the members that lead from the value to the rows
     single: bool = False
-    keyed: bool = False
-    weak: bool = False
+    keyed: bool = False  # whether the rows are members of an object, whose names are the first column
+    weak: bool = False  # whether a list of objects beside these rows is preferred as the table
 
     def count(self) -> int | None:
         """Return the number of rows, or None if counting is too slow for display."""
@@ -129,8 +91,6 @@ class Rows(ABC):
 class Records(Rows):
     """A list of objects."""
 
-    __slots__ = ()
-
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
         first = self.values[:limit]
@@ -146,8 +106,6 @@ class Records(Rows):
 class Columns(Rows):
     """An object of equally long lists, one per column."""
 
-    __slots__ = ()
-
     def count(self) -> int:
         """Return the number of rows."""
         return len(next(iter(self.values.values())))
@@ -161,8 +119,6 @@ class Columns(Rows):
 class Matrix(Rows):
     """A list of equally long lists, with or without column names."""
 
-    __slots__ = ()
-
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
         first = [list(row) for row in self.values[:limit]]
@@ -170,11 +126,7 @@ class Matrix(Rows):
 
 
 def check_shape(rows: int, columns: int, sent: int) -> None:
-    """Refuse a DataFrame that would be too large.
-
-    Raises:
-        ValueError: It has too many columns, or too many cells that are mostly empty.
-    """
+    """Raise ValueError if a DataFrame would have too many columns, or too many cells that are mostly empty."""
     if columns > MAX_COLUMNS:
         raise ValueError(f"{columns:,} columns; a DataFrame gets at most {MAX_COLUMNS:,}. .data or .text has them")
     if rows * columns > max(MAX_CELLS, 4 * sent):
@@ -241,8 +193,8 @@ def find_rows(data: Any) -> Rows | None:
     >>> find_rows(42) is None
     True
     """
-    found = meant(find_tables(data))
-    return found[0] if len(found) == 1 else None
+    tables = meant(find_tables(data))
+    return tables[0] if len(tables) == 1 else None
 
 
 def _types(values: Iterable[Any]) -> set[type]:
@@ -255,19 +207,12 @@ def _in_list(values: list[Any]) -> Rows | None:
         return Records(values=values)
     if types <= _SCALARS:
         return Columns(values={"value": values})
-    if types <= {list, tuple} and len(set(map(len, values))) == 1:
-        return _matrix(values) if values[0] else None
-    return None
-
-
-def _matrix(values: list[list[Any]]) -> Matrix:
+    if not (types <= {list, tuple} and len(set(map(len, values))) == 1 and values[0]):
+        return None
     first = values[0]
-    is_header = (
-        len(values) > 1
-        and all(isinstance(name, str) and name for name in first)
-        and len(set(first)) == len(first)
-        and any(not isinstance(value, str) for value in values[1])
-    )
+    if len(values) == 1 or len(set(map(str, first))) < len(first) or not all(isinstance(n, str) and n for n in first):
+        return Matrix(values=values)
+    is_header = any(not isinstance(value, str) for value in values[1])
     return Matrix(values=values[1:], names=list(first)) if is_header else Matrix(values=values)
 
 
@@ -293,11 +238,15 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
 def _split(data: dict[str, Any]) -> Rows | None:
     """Return names and rows that stand side by side, as in pandas' orient="split", SQL services and spreadsheets."""
     described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
-    found = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
-    names = [_column_name(column) for column in described or ()]
-    if not names or len(found) != 1 or "" in names or len(set(names)) != len(names):
+    members = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
+    names: list[str] = []
+    for column in described or ():
+        if isinstance(column, dict):
+            column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
+        names.append(column if isinstance(column, str) else "")
+    if not names or len(members) != 1 or "" in names or len(set(names)) != len(names):
         return None
-    member, values = found[0]
+    member, values = members[0]
     types = _types(values)
     if values and types == {dict}:
         return Records(values=values, path=(member,))
@@ -306,12 +255,6 @@ def _split(data: dict[str, Any]) -> Rows | None:
         return None
     unnamed = [f"Unnamed: {index}" for index in range(len(names), max(lengths, default=0))]
     return Matrix(values=values, names=[*names, *unnamed], path=(member,))
-
-
-def _column_name(column: Any) -> str:
-    if isinstance(column, dict):
-        column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
-    return column if isinstance(column, str) else ""
 
 
 def _columns(data: dict[str, Any], depth: int) -> Rows | None:
@@ -385,11 +328,9 @@ def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
     return counts
 
 
-def _is_counted(name: str, counted: Iterable[str]) -> bool:
+def _is_counted(name: str, nouns: Iterable[str]) -> bool:
     lower = name.lower()
-    return any(
-        what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in counted
-    )
+    return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
 
 
 def _one_row(data: dict[str, Any]) -> list[Rows]:
@@ -427,8 +368,7 @@ def describe(data: Any) -> str:
 
 _FORMATS = {"date-time", "date", "duration"}
 _INT64 = 2**63
-_EXACT = 2**53
-"""All integers below have an exact float (IEEE 754)."""
+_EXACT = 2**53  # all integers below have an exact float (IEEE 754)
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
@@ -483,24 +423,13 @@ def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFram
 
     if frame.empty and not len(frame.columns) and kinds:
         frame = pd.DataFrame(columns=list(kinds))
-    for name, kind in kinds.items():
-        if kind and name in frame.columns:
-            try:
-                frame[name] = _converted(frame[name], rows, kind)
-            except (TypeError, ValueError, OverflowError):
-                continue
-    for name in frame.columns.difference([name for name, kind in kinds.items() if kind], sort=False):
-        if _lost_digits(frame[name], rows):
-            frame[name] = _integers(frame[name], rows)
+    for name in frame.columns:
+        column = frame[name]
+        with suppress(TypeError, ValueError, OverflowError):
+            converted = _converted(column, rows, kinds.get(name, ""))
+            if converted is not column:
+                frame[name] = converted
     return frame
-
-
-def _lost_digits(column: pd.Series[Any], rows: Rows) -> bool:
-    """Whether integers became floats because one is missing, and the floats cannot hold all their digits."""
-    if column.dtype.kind != "f" or not (column.abs() >= _EXACT).any():
-        return False
-    values = _values(column, rows) or ()
-    return bool(values) and all(value is None or type(value) is int for value in values)
 
 
 def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
@@ -517,7 +446,13 @@ def _converted(column: pd.Series[Any], rows: Rows, kind: str) -> Any:
             return pd.to_datetime(column, utc=True, format="ISO8601")
         case "date":
             return pd.to_datetime(column, format="ISO8601")
-    return pd.to_timedelta(column)
+        case "duration":
+            return pd.to_timedelta(column)
+    if column.dtype.kind == "f" and (column.abs() >= _EXACT).any():
+        # Integers became floats because one is missing, and the floats cannot hold all their digits.
+        values = _values(column, rows) or [""]
+        return _integers(column, rows) if all(v is None or type(v) is int for v in values) else column
+    return column
 
 
 def _integers(column: pd.Series[Any], rows: Rows) -> Any:
@@ -545,10 +480,8 @@ def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
 # Delimited text: CSV and similar formats (RFC 4180).
 
 DELIMITERS = ("\t", ",", ";", "|")
-SAMPLE = 65_536
-"""Characters of a text that are read to judge its format."""
-_COUNTED = 1_000_000
-"""Longest text, in characters, whose rows are counted for display."""
+SAMPLE = 65_536  # characters of a text that are read to judge its format
+_COUNTED = 1_000_000  # longest text, in characters, whose rows are counted for display
 
 _VALUE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?\s*%?|true|false|\d{4}-\d\d-\d\d.*|", re.IGNORECASE)
 
@@ -589,8 +522,7 @@ class Delimited(Rows):
         """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
 
         Raises:
-            ValueError: pandas cannot read the text, or the table would be too large.
-            csv.Error: A cell is too long.
+            ValueError, csv.Error: pandas cannot read the text, the table would be too large, or a cell is too long.
         """
         import pandas as pd
 
@@ -610,8 +542,8 @@ class Delimited(Rows):
         import pandas as pd
 
         options |= {"sep": self.delimiter, "skipinitialspace": True, "index_col": False}
-        made: pd.DataFrame = pd.read_csv(io.StringIO(self.values), **options)
-        return made
+        frame: pd.DataFrame = pd.read_csv(io.StringIO(self.values), **options)
+        return frame
 
     def columns(self) -> tuple[int, int]:
         """Return the number of columns if all sampled rows have equally many (else 0), and that of the first row."""
@@ -627,16 +559,14 @@ class Delimited(Rows):
         header = rows[0]
         if len(set(header)) != len(header) or any(_is_value(name) or len(name) > 60 for name in header):
             return False
-        if any("\n" in name for name in header) or _ends_a_sentence(header):
+        # The first row of prose: "Two cities, the largest first:".
+        last = header[-1].rstrip()
+        is_prose = last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
+        if is_prose or any("\n" in name for name in header):
             return False
         # In prose, a space follows a delimiter.
         tight = re.search(rf"{re.escape(self.delimiter)}(?![\s\d]|\Z)", self.values[:SAMPLE]) is not None
         return tight or any(all(map(_is_value, column)) for column in zip(*rows[1:], strict=True))
-
-    def names_columns(self) -> bool:
-        """Whether the first row looks like names, not code; a table amid prose must pass this test too."""
-        rows = self._sampled()
-        return bool(rows) and not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows[0])
 
     def _reader(self, text: str) -> Any:
         start = 1 if text.startswith("\ufeff") else 0  # the byte order mark that Excel writes
@@ -667,12 +597,6 @@ def _is_value(cell: str) -> bool:
     return _VALUE.fullmatch(cell.strip()) is not None
 
 
-def _ends_a_sentence(header: list[str]) -> bool:
-    """Whether the first row is a line of prose: "Two cities, the largest first:"."""
-    last = header[-1].rstrip()
-    return last.endswith(":") or (last.endswith((".", "!")) and any(len(name.split()) > 2 for name in header))
-
-
 def _named(names: list[str], rows: list[list[str]]) -> list[str]:
     """Return the names, with numbered ones appended for further columns that are not empty."""
     width = max((index + 1 for row in rows for index, cell in enumerate(row) if cell), default=0)
@@ -688,8 +612,7 @@ MAX_PYTHON = 200_000
 """Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
 
 
-_TRIES = 20
-"""Most places in one text where JSON is tried: each try may read to the end of the text."""
+_TRIES = 20  # most places in one text where JSON is tried: each try may read to the end of the text
 
 _RULE = re.compile(r":?-+:?")
 _CELL = re.compile(r"(?<!\\)\|")
@@ -698,19 +621,12 @@ _FENCES = ("```", "~~~")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a text that holds tables.
+    """A part of a text that holds tables."""
 
-    Attributes:
-        start: Index of its first character.
-        end: Index after its last character.
-        tables: Its tables; only JSON can have several.
-        value: The value of the JSON, or `NOT_JSON`.
-    """
-
-    start: int
-    end: int
-    tables: Sequence[Rows]
-    value: Any = NOT_JSON
+    start: int  # index of its first character
+    end: int  # index after its last character
+    tables: Sequence[Rows]  # its tables; only JSON can have several
+    value: Any = NOT_JSON  # the value of the JSON, or `NOT_JSON`
 
 
 def passages(text: str) -> list[Passage]:
@@ -756,7 +672,7 @@ def _rows_of(text: str, size: int) -> Rows | None:
     if start == "{" and (rows := json_lines(text)) is not None:
         return rows
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in DELIMITERS if delimiter in text[:SAMPLE]]
-    return next((found for found in candidates if found.looks_like_rows()), None)
+    return next((rows for rows in candidates if rows.looks_like_rows()), None)
 
 
 def json_lines(text: str) -> Rows | None:
@@ -807,22 +723,22 @@ class _Scan:
         number = 0
         while number < len(self._lines):
             line = self._lines[number]
-            last, found = number + 1, None
+            last, passage = number + 1, None
             if not line:
                 pass
             elif line.lstrip().startswith(_FENCES):
-                last, found = self._fenced(number)
+                last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
                 last = self._line_after(number, end)
                 tables = [rows for rows in find_tables(value) if not rows.single]
-                found = self._passage(start, end, tables, value)
+                passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
-                last, found = self._markdown(number)
+                last, passage = self._markdown(number)
             elif line.strip():
-                last, found = self._paragraph(number)
-            if found is not None:
-                yield found
+                last, passage = self._paragraph(number)
+            if passage is not None:
+                yield passage
             number = last
 
     def values(self) -> Iterator[tuple[int, int, Any]]:
@@ -888,29 +804,31 @@ class _Scan:
     def _paragraph(self, number: int) -> tuple[int, Passage | None]:
         """Find delimited rows in a paragraph, from its first line or after one or two lines of prose."""
         last = number + 1
-        while last < len(self._lines) and not self._begins_anew(last):
+        while last < len(self._lines):
+            line = self._lines[last]
+            start = line.lstrip()
+            if not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(last):
+                break
             last += 1
         for first in range(number, min(number + 3, last - 1)):
             lines = self._lines[first:last]
             for delimiter in DELIMITERS:
                 count = _rows_alike(lines, delimiter) if delimiter in lines[0] else 0
                 rows = Delimited(values="\n".join(lines[:count]), delimiter=delimiter)
-                if count > 1 and rows.names_columns() and rows.looks_like_rows():
+                if count < 2 or not rows.looks_like_rows():
+                    continue
+                # amid prose, the first row must not look like code
+                if not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows.head(0)[0]):
                     return last, self._passage(self._starts[first], self._starts[first + count] - 1, [rows])
         return last, None
-
-    def _begins_anew(self, number: int) -> bool:
-        line = self._lines[number]
-        start = line.lstrip()
-        return not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(number)
 
 
 def _json_begins(line: str) -> int:
     """Return where JSON may begin in a line: at its beginning or after a colon; -1 if nowhere."""
     if line.lstrip()[:1] in ("{", "["):
         return len(line) - len(line.lstrip())
-    found = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
-    return min(found, default=-1)
+    places = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
+    return min(places, default=-1)
 
 
 def _rows_alike(lines: list[str], delimiter: str) -> int:
@@ -938,8 +856,7 @@ def _cells(line: str) -> list[str]:
 
 # Parts of data and text: a table if they hold rows, a tree for other JSON, else text.
 
-_BESIDE = 10
-"""Most other members of an object that are shown below its rows."""
+_BESIDE = 10  # most other members of an object that are shown below its rows
 
 
 def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
@@ -954,15 +871,15 @@ def verbatim_part(text: str, budget: Budget, how: str = ".text") -> Part:
 
 def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     """Return text as JSON, as a table or as text; text longer than the budget's `parse` is not parsed."""
-    if not budget.take_parse(len(text)):
+    if not budget.take("parse", len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
     if isinstance(value, (dict, list)):
         return data_part(value, budget)
-    found = passages(text) if value is NOT_JSON else []
-    tables = [rows for passage in found for rows in meant(passage.tables) if not rows.single]
-    if len(tables) == len(found) == 1:
-        return _among_prose(text, found[0], budget, how)
+    parts = passages(text) if value is NOT_JSON else []
+    tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
+    if len(tables) == len(parts) == 1:
+        return _among_prose(text, parts[0], budget, how)
     return _with_note(verbatim_part(text, budget, how), tables)
 
 
@@ -981,8 +898,10 @@ def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
     """Return a JSON value as a table if it holds one, as a tree if it has members, else as text."""
     tables = meant(find_tables(data))
-    if len(tables) == 1 and _worth_a_table(tables[0]):
-        return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
+    if len(tables) == 1 and not tables[0].single and tables[0].count() != 0:
+        names, first = tables[0].head(1)
+        if first and (len(names) > 1 or (names and isinstance(tables[0], Records))):  # a list of scalars is no table
+            return rows_part(tables[0], budget, rest=_beside(data, tables[0]))
     if isinstance(data, (dict, list)) and data:
         limit = budget.characters
         text, whole = pretty(data, limit)
@@ -998,14 +917,6 @@ def _with_note(part: Part, tables: Sequence[Rows]) -> Part:
     if len(tables) < 2:
         return part
     return Part.stack(part, Part.note(f"{len(tables)} tables: .frames has them"))
-
-
-def _worth_a_table(rows: Rows) -> bool:
-    """Whether rows are worth a table: not a single object, no rows, or a list of scalars."""
-    if rows.single or rows.count() == 0:
-        return False
-    names, first = rows.head(1)
-    return bool(first) and len(names) >= (1 if isinstance(rows, Records) else 2)
 
 
 def _beside(data: Any, rows: Rows) -> str:
@@ -1061,12 +972,10 @@ def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
     >>> _caption(100_000, 20, 30, 20)
     '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
     """
-    row_word = "row" if total == 1 else "rows"
-    column_word = "column" if columns == 1 else "columns"
     if total is not None and shown >= total and columns <= across:
-        return f"{total:,} {row_word} x {columns} {column_word}"
+        return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"
-    wide = f", {across} of {columns} columns" if columns > across else f" x {columns} {column_word}"
+    wide = f", {across} of {columns} columns" if columns > across else f" x {counted(columns, 'columns')}"
     return f"{count}{wide}: .df has all of them"
 
 

@@ -10,41 +10,19 @@ from urllib.parse import urlsplit
 from mcp_magic._text import clean
 from mcp_magic.errors import InvalidResponseError
 
-__all__ = [
-    "LOOPBACK",
-    "MAX_URL",
-    "clean",
-    "code_language",
-    "cut",
-    "data_url",
-    "decode",
-    "harmless",
-    "host_of",
-    "is_base64",
-    "mime",
-    "one_line",
-    "shorten",
-    "why_not_open",
-]
-
-
 # Plain text and data of servers.
 #
 # When shown, they must not control a terminal (escape sequences), reorder text (bidirectional controls: CVE-2021-42574,
 # "Trojan Source"), hide text, or break out of an HTML attribute.
 
-BINARY = "application/octet-stream"
-"""The MIME type for data whose MIME type is missing or invalid."""
+BINARY = "application/octet-stream"  # the MIME type for data whose MIME type is missing or invalid
 
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the first `limit` characters of `text`, cleaned.
-
-    Cuts before cleaning, so a long `text` costs no more time.
-    """
+    """Return the first `limit` characters of `text`, cleaned; a long `text` costs no more time."""
     return clean(text[:limit])[:limit]
 
 
@@ -91,22 +69,14 @@ def is_base64(data: str) -> bool:
 
 
 def data_url(mime_type: str, data: str) -> str:
-    """Return a `data:` URL (RFC 2397) for base64 data.
-
-    Raises:
-        InvalidResponseError: The data is not base64.
-    """
+    """Return a `data:` URL (RFC 2397), or raise InvalidResponseError if the data is not base64."""
     if not is_base64(data):
         raise InvalidResponseError(f"the server sent {mime(mime_type)} that is not base64")
     return f"data:{mime(mime_type)};base64,{''.join(data.split())}"
 
 
 def decode(data: str, what: str = "data") -> bytes:
-    """Return the bytes of base64 data.
-
-    Raises:
-        InvalidResponseError: The data is not base64.
-    """
+    """Return the bytes of base64 data, or raise InvalidResponseError if it is not base64."""
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
@@ -171,7 +141,7 @@ def harmless(text: str, *, links: bool = True) -> str:
     text = _COMMAND.sub(r"\\ ", text)
     barred = _DESTINATION if links else _ANY_DESTINATION
     text = barred.sub(r"]\\\1", _IMAGE.sub("[", text))
-    return _FENCE.sub(lambda found: found[1] + code_language(found[2]), text)
+    return _FENCE.sub(lambda fence: fence[1] + code_language(fence[2]), text)
 
 
 def code_language(info: str) -> str:
@@ -186,11 +156,8 @@ def code_language(info: str) -> str:
 
 # Addresses that a server asks the user to open.
 
-MAX_URL = 8_000
-"""Most characters of an address that the user may be asked to open."""
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Hosts that are this machine."""
+MAX_URL = 8_000  # most characters of an address that the user may be asked to open
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # hosts that are this machine
 
 
 def why_not_open(url: str) -> str:

@@ -24,20 +24,14 @@ LEGEND = (
     "Latin one, \\u202e and the like for a character that cannot be seen."
 )
 
-RUN = 8
-"""Length from which a run of white space is counted instead of shown."""
-
-COUNTED = 10
-"""Approximate length of a counted run, in characters."""
-
-SAVED = 30
-"""Fewest characters that are worth leaving out."""
+RUN = 8  # length from which a run of white space is counted instead of shown
+COUNTED = 10  # approximate length of a counted run, in characters
+SAVED = 30  # fewest characters that are worth leaving out
 
 _INDENTED = re.compile(r"\n{0,3}(?: {0,40}|\t{0,8})")
 """White space at the beginning of a line that is shown unchanged: it indents code and separates paragraphs."""
 
-_BLANKS = r"\s\u115f\u1160\u2800\u3164\uffa0"
-"""White space, and letters without a visible shape."""
+_BLANKS = r"\s\u115f\u1160\u2800\u3164\uffa0"  # white space, and letters without a visible shape
 
 _WHITE = re.compile(f"[{_BLANKS}]+")
 _RUN = re.compile(f"[{_BLANKS}]{{{RUN},}}")
@@ -77,18 +71,11 @@ _ACCENTED = re.compile("[\u0370-\u052f\u1f00-\u1fff]")
 
 _WORD = re.compile(r"\\[nrtbf]|([^\W_]+)")
 _LATIN = re.compile("[A-Za-z]")
-_AROUND = 2
-"""Number of words on each side that decide whether a word made of look-alikes is genuine."""
+_AROUND = 2  # number of words on each side that decide whether a word made of look-alikes is genuine
 
 
 class Mark(NamedTuple):
-    """A range of a text that is written out.
-
-    Attributes:
-        start: Index of its first character.
-        end: Index after its last character.
-        shown: The text shown in its place.
-    """
+    """A range of a text, and the text that is written out in its place."""
 
     start: int
     end: int
@@ -182,18 +169,18 @@ def _reach(text: str, room: int) -> int:
 
 
 def _marks(text: str) -> list[Mark]:
-    odd = [Mark(*found.span(), shown) for found in _ODD.finditer(text) if (shown := _named(found)) != found[0]]
+    odd = [Mark(*match.span(), shown) for match in _ODD.finditer(text) if (shown := _named(match)) != match[0]]
     return odd if text.isascii() else sorted([*odd, *_lookalikes(text)])
 
 
-def _named(found: re.Match[str]) -> str:
+def _named(match: re.Match[str]) -> str:
     """Return the text shown for a run of white space, a pile of marks or an invisible character."""
-    text = found[0]
+    text = match[0]
     if unicodedata.combining(text[0]):
         return f"⟨marks ×{len(text):,}⟩"
     if len(text) < RUN:
         return _code(text)
-    if _INDENTED.fullmatch(text) and (text[0] == "\n" or found.start() == 0):
+    if _INDENTED.fullmatch(text) and (text[0] == "\n" or match.start() == 0):
         return text
     runs = [f"{_NAMES.get(char) or _code(char)}×{len(list(same)):,}" for char, same in groupby(text)]
     return f"⟨{' '.join(runs)}⟩" if len(runs) <= 4 else f"⟨white space ×{len(text):,}⟩"

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import shutil
+import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -27,9 +28,9 @@ from mcp_magic.doctor.http import (
     look_at_connection,
     look_at_http,
     look_at_tls,
-    proxy_of,
+    why_hidden,
 )
-from mcp_magic.doctor.report import FAILED, DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.report import DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
     judge_call,
@@ -39,7 +40,7 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_closing, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
     from mcp_magic.doctor.stdio import Ending
     from mcp_magic.session.connection import Connection
 
-__all__ = ["STEPS", "examine"]
-
 
 # The step resolve: what a target means, and where that is written.
 
@@ -74,8 +73,8 @@ def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
     return resolve_target(None if command else target, command=command, **options)
 
 
-async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str] | None:
-    """Note what a target means; return its spec and a session name, or None if it cannot be used."""
+async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str]:
+    """Note what a target means; return its spec and a session name."""
     found: list[ServerEntry] = []
     find = options.get("find_entry") or find_server
 
@@ -88,11 +87,10 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
         spec, name = _meant(target, {**options, "find_entry": find_entry})
     except MCPMagicError as error:
         first, _, rest = str(error).partition(". ")
-        step.fail(first, " ".join(rest.split()))
-        return None
+        raise step.stop(first, " ".join(rest.split())) from None
     step.ok(_meaning(target, spec, found))
     if isinstance(spec, StdioSpec):
-        return (spec, name) if await _command(spec, step) else None
+        await _command(spec, step)
     if isinstance(spec, UrlSpec):
         host, port = host_and_port(spec)
         path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
@@ -113,41 +111,33 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
     return what
 
 
-async def _command(spec: StdioSpec, step: Step) -> bool:
+async def _command(spec: StdioSpec, step: Step) -> None:
     """Find the program, its folder and its version."""
     if IN_BROWSER:
-        step.fail(
-            "this Python runs in a browser and starts no programs", "connect to a URL or to a server in this kernel"
-        )
-        return False
+        what = "this Python runs in a browser and starts no programs"
+        raise step.stop(what, "connect to a URL or to a server in this kernel")
     program = shutil.which(spec.command, path=spec.env.get("PATH") or os.environ.get("PATH"))
     if program is None and spec.cwd is not None:
         program = shutil.which(str(Path(spec.cwd) / spec.command))
     if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
         refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        step.fail(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
-        return False
-    version = await _version(program)
+        raise step.stop(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
+    version = await asyncio.to_thread(_version, program)
     named = program if program == spec.command else f"{spec.command} is {program}"
     step.ok(f"{named}, {version}" if version else named)
-    return True
 
 
-async def _version(program: str) -> str:
+def _version(program: str) -> str:
     """Return the version that a known program prints, or "" if it is not known or prints nothing in time."""
     if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
         return ""
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = None
+    nothing = subprocess.DEVNULL
     try:
-        process = await asyncio.create_subprocess_exec(program, "--version", stdin=nothing, stdout=pipe, stderr=nothing)
-        async with asyncio.timeout(VERSION_SECONDS):
-            printed, _ = await process.communicate()
-    except (OSError, TimeoutError, NotImplementedError):
+        printed = subprocess.check_output(
+            [program, "--version"], stdin=nothing, stderr=nothing, timeout=VERSION_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
         return ""
-    finally:
-        if process is not None and process.returncode is None:
-            process.kill()
     return " ".join(printed.decode("utf-8", "replace").split())[:80]
 
 
@@ -159,6 +149,9 @@ STEPS = (
 )
 
 
+SLOW_CLOSE_SECONDS = 2.0  # a server should end when its client leaves
+
+
 class _Examination:
     """The examination of one server. `call` is the tool to call, "" to pick one, None for none."""
 
@@ -168,7 +161,7 @@ class _Examination:
         self.steps = {name: Step(name) for name in STEPS}
         self._host = host
         self._call = call
-        self._patient: ServerProcess | None = None
+        self._server: ServerProcess | None = None
         self._ending: Ending | None = None
         self._connection: Connection | None = None
         self._findings: Findings | None = None
@@ -208,8 +201,8 @@ class _Examination:
             await self._look(spec)
             await self._close()
         except Stop:
-            if self._patient is not None:
-                await self._patient.put_down()
+            if self._server is not None:
+                await self._server.put_down()
             raise
         finally:
             self._clear_up()
@@ -226,46 +219,42 @@ class _Examination:
         return spec
 
     async def _process(self, spec: StdioSpec) -> None:
-        self._patient = ServerProcess(spec)
+        self._server = ServerProcess(spec)
         with self.step("connect") as step:
-            begun = await begin_by_hand(self._patient, spec, step)
-        if begun is None:
-            self._host.note_failed(self.title, self._patient.stderr)
-            raise Stop
+            try:
+                begun = await begin_by_hand(self._server, spec, step)
+            except Stop:
+                self._host.note_failed(self.title, self._server.stderr)
+                raise
         with self.step("handshake") as step:
             step.seconds = sum(reply.seconds for reply in begun if reply is not None)
-            works = judge_eras(step, *begun)
-        if not works:
-            raise Stop
-        self._ending, self._patient = await self._patient.end(), None
+            judge_eras(step, *begun)
+        self._ending, self._server = await self._server.end(), None
 
     async def _url(self, spec: UrlSpec) -> UrlSpec:
         secure = spec.url.startswith(("https:", "wss:"))
-        proxy = proxy_of(spec)
+        hidden = why_hidden(spec)
         with self.step("connect") as step:
-            if proxy:
-                step.ok(f"it goes over the proxy {proxy}, so nothing of the way can be seen from here")
-            elif not await look_at_connection(spec, step):
-                raise Stop
+            if hidden:
+                step.skip(hidden)
+            else:
+                await look_at_connection(spec, step)
         with self.step("TLS") as step:
-            if not secure or proxy:
-                step.skip("not encrypted" if not secure else "seen by the proxy only")
-            elif not await look_at_tls(spec, step):
-                raise Stop
+            if hidden or not secure:
+                step.skip(hidden if secure else "not encrypted")
+            else:
+                await look_at_tls(spec, step)
         if not isinstance(spec, HttpSpec):
             self._skip("HTTP", why=f"the session itself tries it ({spec.transport})")
             return spec
-        entrance = LogInProbe(self._logins, self.title, spec)
-        self._masked = lambda text: entrance.hide(spec.masked(text))
+        log_in = LogInProbe(self._logins, self.title, spec)
+        self._masked = lambda text: log_in.hide(spec.masked(text))
         with self.step("HTTP") as step:
-            answers = await look_at_http(spec, HttpProbe(spec, spec.timeout, entrance), step)
-        if answers is None:  # the server has the old transport, which a session falls back to, or does not answer
-            if step.status == FAILED:
-                raise Stop
+            answers = await look_at_http(spec, HttpProbe(spec, spec.timeout, log_in), step)
+        if answers is None:
             return SseSpec(**{field.name: getattr(spec, field.name) for field in fields(SseSpec)})
         with self.step("handshake") as step:
-            if not judge_eras(step, *answers):
-                raise Stop
+            judge_eras(step, *answers)
         return spec
 
     async def _open(self, spec: Spec, name: str) -> None:
@@ -288,12 +277,14 @@ class _Examination:
                 judge_ending(self._ending, step)
             started = time.perf_counter()
             await self._connection.close()
-            judge_closing(time.perf_counter() - started, step)
+            seconds = time.perf_counter() - started
+            note = step.ok if seconds < SLOW_CLOSE_SECONDS else step.warn
+            note(f"the session ended in {duration(seconds)}")
 
     def _clear_up(self) -> None:
         """End what still runs, without waiting, so that an interrupt takes effect at once."""
-        if self._patient is not None:
-            self._patient.kill()
+        if self._server is not None:
+            self._server.kill()
         connection = self._connection
         if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
             closing = asyncio.ensure_future(connection.close())
@@ -310,10 +301,13 @@ class _Examination:
             since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at or time.time()))
             step.ok(f"open since {since}; {connection.calls:,} requests, {connection.failures:,} failed")
         with self.step("TLS") as step:
-            if isinstance(spec, UrlSpec) and spec.url.startswith(("https:", "wss:")) and not proxy_of(spec):
-                await look_at_tls(spec, step)
+            if not isinstance(spec, UrlSpec):
+                step.skip("no network between")
+            elif not spec.url.startswith(("https:", "wss:")) or why_hidden(spec):
+                step.skip("not encrypted" if spec.url.startswith(("http:", "ws:")) else why_hidden(spec))
             else:
-                step.skip("not encrypted" if isinstance(spec, UrlSpec) else "no network between")
+                with suppress(Stop):  # the session works all the same
+                    await look_at_tls(spec, step)
         self._skip("HTTP", why="the session is open" if isinstance(spec, UrlSpec) else "no network between")
         with self.step("handshake") as step:
             step.ok(f"done when it was opened, in {duration(connection.connect_seconds)}")
@@ -353,66 +347,27 @@ class _Examination:
 # Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
-class _Recording:
-    """One examination and its record on the inserted cassette; `titles` are possible titles of the report."""
+def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> Examined | None:
+    """Return the record of the same examination: the first one not used yet, else the last one."""
+    equal = [record for record in cassette.content.examined if record.report.get("call") == call]
+    same = [record for record in equal if record.report.get("title") == title]
+    same = same or [record for record in equal if record.report.get("target") == target]
+    found = next((record for record in same if not record.used), next(iter(same[-1:]), None))
+    if found is not None:
+        found.used += 1
+        cassette.played += 1
+    return found
 
-    def __init__(self, titles: list[str], target: str, call: str | None) -> None:
-        self._titles, self._target, self._call = titles, target, call
-        self._cassette = deck.cassette
-        self._known = self._found(self._cassette) if self._cassette is not None and self._cassette.replays else None
-        self._number: int | None = None
 
-    def _found(self, cassette: Cassette) -> Examined | None:
-        """Return the report of the same examination: the first one not used yet, else the last one."""
-        equal = [entry for entry in cassette.examined if entry.report.get("call") == self._call]
-        same = [entry for entry in equal if entry.report.get("title") in self._titles]
-        same = same or [entry for entry in equal if entry.report.get("target") == self._target]
-        found = next((entry for entry in same if not entry.used), next(iter(same[-1:]), None))
-        if found is not None:
-            found.used += 1
-            cassette.played += 1
-        return found
-
-    def replayed(self, host: Host) -> DoctorReport | None:
-        """Return the recorded report, and add the recorded messages to the trace; None to examine the server."""
-        cassette = self._cassette
-        if cassette is None or not cassette.replays:
-            return None
-        if self._known is None:
-            if cassette.records:
-                return None
-            known = listed(dict.fromkeys(str(entry.report.get("title")) for entry in cassette.examined))
-            has = f"it has those of {known}" if known else "it has none"
-            missing = f"a doctor's report of {self._titles[0]} is not in the cassette {cassette.path}; {has}"
-            raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-        for session in self._known.sessions:
-            recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
-            with ErrorLog() as errlog:
-                recorder.follow(errlog)
-                retell(session, recorder, errlog)
-                recorder.follow(None)
-        return _report(self._known.report)
-
-    @contextmanager
-    def examining(self) -> Iterator[None]:
-        """Record the sessions opened in this context as those of this examination."""
-        if self._cassette is not None and self._cassette.records and self._known is None:
-            self._number = self._cassette.next_examination()
-        token = examining.set(self._number)
-        try:
-            yield
-        finally:
-            examining.reset(token)
-
-    def keep(self, report: DoctorReport) -> DoctorReport:
-        """Write a report to the cassette, or return the recorded report in its place."""
-        if self._known is not None:
-            return _report(self._known.report)
-        cassette = self._cassette
-        if cassette is not None and self._number is not None and cassette.recording:
-            head = {"doctor": self._number, "title": report.target, "target": self._target, "call": self._call}
-            cassette.write(cassette.masker.whole({**head, **_plain(report)}))
-        return report
+def _replayed(recorded: Examined, host: Host) -> DoctorReport:
+    """Return a recorded report, and add the recorded messages to the trace."""
+    for session in recorded.sessions:
+        recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
+        with ErrorLog() as errlog:
+            recorder.follow(errlog)
+            retell(session, recorder, errlog)
+            recorder.follow(None)
+    return _report(recorded.report)
 
 
 def _plain(report: DoctorReport) -> dict[str, Any]:
@@ -452,32 +407,41 @@ async def examine(
 ) -> DoctorReport:
     """Examine a server: resolve, connect, TLS, HTTP, handshake, version, capabilities, lists, schemas, ping, close.
 
-    Args:
-        host: Provides the rules and the trace. An open session of that name is examined and left unchanged; for any
-            other target a session is opened, and closed afterwards.
-        target: Anything that `Host.connect` takes, or a `Connection`.
-        name: The session's name in the trace.
-        call: The tool to call, "" for a read-only one without required arguments, None for none.
-        login: Whether the user may be asked to log in; a stored token is used in any case.
-        **options: The options of `Host.connect`.
+    An open session of that name is examined and left unchanged; for any other target (see `Host.connect`, whose
+    options it takes) a session is opened, and closed afterwards. While a cassette is replayed, the recorded report is
+    returned, or a CassetteError raised if there is none. A failing server raises nothing.
 
-    Returns:
-        The report; a failing server raises nothing. While a cassette is replayed, the recorded report.
-
-    Raises:
-        CassetteError: The inserted cassette has no examination of this server.
+    `call` is the tool to call, "" for a read-only one without required arguments, None for none. `login`: whether the
+    user may be asked to log in; a stored token is used in any case.
     """
     quiet_sdk_logging()
     known = _session(host, target)
-    if deck.cassette is None:
+    cassette = deck.cassette
+    if cassette is None:
         return await _examine(host, known, target, name, call, login, options)
-    titles, live = _called_by(known, target, name, options)
-    recording = _Recording(titles, _called(target), call)
-    if not live and (kept := recording.replayed(host)) is not None:
-        return kept
-    with recording.examining():
+    (title, live), where = _called_by(known, target, name, options), _called(target)
+    recorded = _recorded(cassette, title, where, call) if cassette.replays else None
+    if recorded is not None and not live:
+        return _replayed(recorded, host)
+    if recorded is None and not (live or cassette.records):
+        titles = listed(dict.fromkeys(str(record.report.get("title")) for record in cassette.content.examined))
+        has = f"it has those of {titles}" if titles else "it has none"
+        missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
+        raise CassetteError(f"{missing}; {cassette.adds('it')}.")
+    number = None
+    if recorded is None and cassette.records:
+        number = cassette.content.examinations = cassette.content.examinations + 1
+    token = examining.set(number)
+    try:
         report = await _examine(host, known, target, name, call, login, options)
-    return recording.keep(report)
+    finally:
+        examining.reset(token)
+    if recorded is not None:
+        return _report(recorded.report)
+    if number is not None:
+        head = {"doctor": number, "title": report.target, "target": where, "call": call}
+        cassette.write(cassette.masker.whole({**head, **_plain(report)}))
+    return report
 
 
 async def _examine(
@@ -500,11 +464,9 @@ async def _examine(
         with examination.step("resolve") as step:
             if known is not None:
                 step.warn(f"the session {known.name!r} is {known.state}", f"%mcp reconnect {known.name}")
-            found = await _resolve(known.spec if known is not None else target, options, step)
-        if found is not None:
-            spec, default = found
-            examination.title = name or (known.name if known is not None else default)
-            await examination.of_spec(spec, examination.title)
+            spec, default = await _resolve(known.spec if known is not None else target, options, step)
+        examination.title = name or (known.name if known is not None else default)
+        await examination.of_spec(spec, examination.title)
     return examination.report()
 
 
@@ -514,18 +476,16 @@ def _session(host: Host, target: Any) -> Connection | None:
     return next((known for known in host.connections.values() if known is target), None)
 
 
-def _called_by(
-    known: Connection | None, target: Any, name: str | None, options: dict[str, Any]
-) -> tuple[list[str], bool]:
-    """Return the possible titles of a report, and whether the server is examined although a cassette is replayed."""
+def _called_by(known: Connection | None, target: Any, name: str | None, options: dict[str, Any]) -> tuple[str, bool]:
+    """Return the title of a report, and whether the server is examined although a cassette is replayed."""
     if known is not None and (known.state == "open" or not name):
-        return [name or known.name], known.state == "open"
+        return name or known.name, known.state == "open"
     try:
         spec, default = _meant(target, options)
     except MCPMagicError:
-        return [name or _called(target)], False
+        return name or _called(target), False
     assert deck.cassette is not None
-    return [name or default], isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
+    return name or default, isinstance(spec, InProcessSpec) and deck.cassette.in_process == "live"
 
 
 def _called(target: Any) -> str:

@@ -38,15 +38,10 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import HttpSpec, SseSpec, UrlSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = ["HttpProbe", "LogInProbe", "host_and_port", "look_at_connection", "look_at_http", "look_at_tls", "proxy_of"]
-
 
 # The way to a URL: name, connection, TLS.
 
-FEW_DAYS = 14
-"""A certificate that expires within so many days gets a warning."""
-
-_UNSEEN = "the browser makes the connection"
+FEW_DAYS = 14  # a certificate that expires within so many days gets a warning
 
 
 def host_and_port(spec: UrlSpec) -> tuple[str, int]:
@@ -55,27 +50,25 @@ def host_and_port(spec: UrlSpec) -> tuple[str, int]:
     return parts.hostname or "", parts.port or (443 if spec.url.startswith(("https:", "wss:")) else 80)
 
 
-def proxy_of(spec: UrlSpec) -> str:
-    """Return the proxy that the environment sets for a URL, without its credentials, or "" if there is none."""
+def why_hidden(spec: UrlSpec) -> str:
+    """Return why the way to a URL cannot be seen from here, or ""; the proxy is named without its credentials."""
+    if IN_BROWSER:
+        return "the browser makes the connection"
     parts = urlsplit(spec.url)
     scheme = {"wss": "https", "ws": "http"}.get(parts.scheme, parts.scheme)
-    found = getproxies().get(scheme) or getproxies().get("all")
-    return mask_url(found) if found and not proxy_bypass(parts.hostname or "") else ""
+    proxy = getproxies().get(scheme) or getproxies().get("all")
+    return f"it goes over the proxy {mask_url(proxy)}" if proxy and not proxy_bypass(parts.hostname or "") else ""
 
 
-async def look_at_connection(spec: UrlSpec, step: Step) -> bool:
-    """Look the name up and connect; return whether the server accepts connections."""
-    if IN_BROWSER:
-        step.skip(_UNSEEN)
-        return True
+async def look_at_connection(spec: UrlSpec, step: Step) -> None:
+    """Look the name up and connect."""
     host, port = host_and_port(spec)
     started = time.perf_counter()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        step.fail(*no_host(host))
-        return False
+        raise step.stop(*no_host(host)) from None
     looked_up = time.perf_counter()
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     if addresses != [host]:
@@ -84,39 +77,30 @@ async def look_at_connection(spec: UrlSpec, step: Step) -> bool:
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
-        step.fail(*unreachable(error, f"{host}:{port}"))
-        return False
+        raise step.stop(*unreachable(error, f"{host}:{port}")) from None
     writer.close()
     step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
-    return True
 
 
-async def look_at_tls(spec: UrlSpec, step: Step) -> bool:
-    """Read the certificate without verification, then verify it as a session does; return whether a session may go."""
-    if IN_BROWSER:
-        step.skip(_UNSEEN)
-        return True
-    host, port = host_and_port(spec)
+async def look_at_tls(spec: UrlSpec, step: Step) -> None:
+    """Read the certificate without verification, then verify it as a session does."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        version, der = await _handshake(context, host, port)
+        version, der = await _handshake(context, spec)
     except OSError as error:
         what, todo = tls_failure(error)
-        step.fail(f"no TLS handshake: {what}", todo)
-        return False
+        raise step.stop(f"no TLS handshake: {what}", todo) from None
     names = _read_certificate(der, version, step)
     if spec.verify is False:
         step.warn("the certificate is not checked (--insecure)", "--ca FILE names the authority to trust instead")
-        return True
+        return
     try:
-        await _handshake(tls_context(spec), host, port)
+        await _handshake(tls_context(spec), spec)
     except OSError as error:
         what, todo = tls_failure(error, names)
-        step.fail(f"it is not trusted: {what}", todo)
-        return False
+        raise step.stop(f"it is not trusted: {what}", todo) from None
     step.ok("it is trusted" + (f" by {spec.verify}" if isinstance(spec.verify, str) else ""))
-    return True
 
 
 def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
@@ -145,8 +129,9 @@ def _read_certificate(der: bytes, version: str, step: Step) -> list[str]:
     return names
 
 
-async def _handshake(context: Any, host: str, port: int) -> tuple[str, bytes]:
+async def _handshake(context: Any, spec: UrlSpec) -> tuple[str, bytes]:
     """Return the version of TLS and the certificate (DER) of a server."""
+    host, port = host_and_port(spec)
     async with asyncio.timeout(CONNECT_SECONDS):
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
     try:
@@ -168,24 +153,17 @@ def _is_local(spec: UrlSpec) -> bool:
 
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
 
-BODY_BYTES = 4 * 1024 * 1024
-"""Bytes of an answer that are read."""
+BODY_BYTES = 4 * 1024 * 1024  # bytes of an answer that are read
 
 MAX_REDIRECTS = 5
 
 
 class HttpProbe:
-    """A URL that the doctor queries without a session, each answer within some seconds.
+    """A URL that the doctor queries without a session, each answer within some seconds."""
 
-    Attributes:
-        entrance: Logs in if the server asks for it; None for never.
-        redirects: The targets of the redirects, in order.
-        session: The session id from a handshake, or "".
-    """
-
-    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, entrance: LogInProbe | None = None) -> None:
+    def __init__(self, spec: HttpSpec | SseSpec, seconds: float, log_in: LogInProbe | None = None) -> None:
         self._spec = spec
-        self.entrance = entrance
+        self.log_in = log_in
         self._seconds = seconds
         self._url = spec.url
         self.redirects: list[str] = []
@@ -225,17 +203,11 @@ class HttpProbe:
         return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
 
     async def get_at(self, path: str = "") -> Reply:
-        """Get the URL, or another path of the same server, as a client of the old HTTP+SSE transport does.
-
-        Reads only the beginning of a stream.
-        """
+        """Get the URL, or a path of its server, as a client of the HTTP+SSE transport: only the start of a stream."""
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
 
     async def document(self, url: str) -> Reply:
-        """Get a JSON document from another server, without this server's credentials.
-
-        Refuses addresses of this machine and its network if the MCP server is outside.
-        """
+        """Get a JSON document without this server's credentials; not from a local address for a remote server."""
         issuer = getattr(getattr(self._spec, "auth", None), "issuer", None)
         if address := await Reach(self._url, [issuer]).refused(url):
             reply = Reply()
@@ -267,8 +239,8 @@ class HttpProbe:
         asked = {"accept": ACCEPT, **headers}
         try:
             async with self._client(headers={} if foreign else None) as client:
-                if self.entrance is not None and not foreign:
-                    self.entrance.put_on(client)
+                if self.log_in is not None and not foreign:
+                    self.log_in.put_on(client)
                 content = {"json": message} if message is not None else {}
                 async with client.stream(method, url, headers=asked, **content) as response:
                     reply.status = response.status_code
@@ -312,14 +284,11 @@ def _event(data: bytes, number: int) -> dict[str, Any] | None:
 
 _PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
-MAX_DOCUMENTS = 6
-"""Most documents that are fetched; the specification has up to five places for them."""
+MAX_DOCUMENTS = 6  # most documents that are fetched; the specification has up to five places for them
 
 
-async def read_challenge(
-    reply: Reply, patient: HttpProbe, url: str, step: Step, *, sent: bool, last: bool = True
-) -> None:
-    """Note the log-in that a 401 asks for; the step fails if this is the last try."""
+async def read_challenge(reply: Reply, probe: HttpProbe, url: str, step: Step) -> bool:
+    """Note the log-in that a 401 asks for; return whether it says how to get a token."""
     from mcp.client.auth.utils import build_protected_resource_metadata_discovery_urls
 
     header = reply.headers.get("www-authenticate", "")
@@ -334,32 +303,24 @@ async def read_challenge(
     if known:
         step.ok("it says: " + ", ".join(f"{name} {parameters[name][:120]!r}" for name in known))
     places = build_protected_resource_metadata_discovery_urls(parameters.get("resource_metadata"), url)
-    resource = await _first_document(patient, places)
-    if resource is None and not last:
-        return
+    resource = await _first_document(probe, places)
     if resource is None:
-        how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
-        step.fail("HTTP 401: it wants credentials, and does not say how to get them (no OAuth metadata)", how)
-        return
+        return False
     issuers = [str(issuer)[:200] for issuer in resource.get("authorization_servers") or ()]
     scopes = resource.get("scopes_supported")
     asked_scopes = f" with the scopes {listed(map(str, scopes))}" if isinstance(scopes, list) and scopes else ""
     whose = listed(issuers) if issuers else "an authorization server that it does not name"
     step.ok(f"it wants an OAuth token of {whose}{asked_scopes}")
-    for issuer in issuers[:1]:
-        await _issuer(patient, issuer, url, step)
-    if last and sent:
-        todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
-        step.fail("HTTP 401: the token that was sent is refused", todo)
-    elif last:
-        step.fail("HTTP 401: you have to log in first", "`--login` logs in and goes on")
+    if issuers:
+        await _issuer(probe, issuers[0], url, step)
+    return True
 
 
-async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None:
+async def _issuer(probe: HttpProbe, issuer: str, url: str, step: Step) -> None:
     """Note the capabilities of an authorization server."""
     from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
-    found = await _first_document(patient, build_oauth_authorization_server_metadata_discovery_urls(issuer, url))
+    found = await _first_document(probe, build_oauth_authorization_server_metadata_discovery_urls(issuer, url))
     if found is None:
         step.warn(f"the metadata of {issuer} cannot be fetched", "is the authorization server running? (RFC 8414)")
         return
@@ -372,12 +333,12 @@ async def _issuer(patient: HttpProbe, issuer: str, url: str, step: Step) -> None
         step.warn(f"{issuer} does not say that it takes PKCE with S256", "the specification wants it announced")
 
 
-async def _first_document(patient: HttpProbe, urls: list[str]) -> dict[str, Any] | None:
+async def _first_document(probe: HttpProbe, urls: list[str]) -> dict[str, Any] | None:
     """Return the first JSON object at some URLs, fetched without the server's credentials; None if there is none."""
     for url in urls[:MAX_DOCUMENTS]:
         if urlsplit(url).scheme not in ("http", "https"):
             continue
-        reply = await patient.document(url)
+        reply = await probe.document(url)
         with suppress(ValueError, RecursionError):
             found = json.loads(reply.body) if reply.status == 200 else None
             if isinstance(found, dict):
@@ -389,67 +350,62 @@ async def _first_document(patient: HttpProbe, urls: list[str]) -> dict[str, Any]
 
 _ELSEWHERE = ("/mcp", "/mcp/", "/sse")
 _FOREIGN_PAGE = "http://a-page-somewhere.example"
-_FINAL = (401, 403, 407, 408, 413, 429)
-"""Statuses after which no other request is tried; statuses from 500 count too."""
+_FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request is tried; statuses from 500 count too
 
 
-async def look_at_http(spec: HttpSpec, patient: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
-    """Send both opening requests of a session; return their answers, or None if this is not an MCP endpoint."""
+async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
+    """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
     _judge_scheme(spec, step)
-    first = await patient.discover()
-    _judge_redirects(spec, patient, step)
+    first = await probe.discover()
+    _judge_redirects(spec, probe, step)
+    if first.status is None and "no answer" in first.failure:
+        todo = "look at the server's log; --timeout S waits longer"
+        raise step.stop(f"it takes the request, and gives {first.failure}", todo)
     if first.status is None:
-        _unanswered(spec, first, step)
-        return None
-    let_in = await _let_in(spec, patient, first, patient.discover, step)
-    if let_in is None or await _refused(spec, patient, let_in, step):
-        return None
-    first, second = let_in, await patient.initialize()
+        other = "https" if spec.url.startswith("http:") else "http"
+        raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {other}://")
+    first = await _let_in(spec, probe, first, probe.discover, step)
+    second = await probe.initialize()
     if second.status == 401:  # a handshake server may reject `server/discover` before it checks the token
-        let_in = await _let_in(spec, patient, second, patient.initialize, step)
-        if let_in is None or await _refused(spec, patient, let_in, step):
-            return None
-        first, second = await patient.discover(), let_in
+        second = await _let_in(spec, probe, second, probe.initialize, step)
+        first = await probe.discover()
     answers = sorted((reply for reply in (first, second) if reply.message is not None), key=lambda r: r.result is None)
-    spoken = answers[0] if answers else None
-    if spoken is None:
-        await _no_mcp(spec, patient, second if first.status == 404 else first, step)
+    if not answers:
+        await _no_mcp(spec, probe, second if first.status == 404 else first, step)
         return None
+    spoken = answers[0]
     kind = spoken.headers.get("content-type", "").partition(";")[0] or "no content type"
     software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
     step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
-    if patient.session:
+    if probe.session:
         step.ok("it keeps sessions (Mcp-Session-Id)")
-    await _judge_origin(spec, patient, step)
+    await _judge_origin(spec, probe, step)
     return first, second
 
 
 async def _let_in(
-    spec: HttpSpec, patient: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
-) -> Reply | None:
-    """Get past a 401, if that is possible; `again` repeats the request with a token, the first time after the log-in.
-
-    Returns:
-        The answer with the token; `reply` if there is no log-in to try, None if the log-in did not help.
-    """
-    entrance = patient.entrance
-    if reply.status != 401 or entrance is None or entrance.open or not await entrance.try_it():
+    spec: HttpSpec, probe: HttpProbe, reply: Reply, again: Callable[[], Awaitable[Reply]], step: Step
+) -> Reply:
+    """Return the answer, or the one with a token if it is a 401; `Stop` for a status that ends the step."""
+    log_in = probe.log_in
+    if reply.status != 401 or log_in is None or log_in.open or not await log_in.try_it():
+        await _check_status(spec, probe, reply, step)
         return reply
-    await read_challenge(reply, patient, spec.url, step, sent=False, last=False)
+    await read_challenge(reply, probe, spec.url, step)
     refused = True
     try:
         refused = (await again()).status == 401
     except AuthorizationError:
-        if entrance.asks:
+        if log_in.asks:
             raise
-    if not refused:
-        step.ok(entrance.how)
-        return await again()
-    if entrance.asks:
-        step.fail("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
-    else:
-        step.fail("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
-    return None
+    if refused and log_in.asks:
+        raise step.stop("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
+    if refused:
+        raise step.stop("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
+    step.ok(log_in.how)
+    reply = await again()
+    await _check_status(spec, probe, reply, step)
+    return reply
 
 
 def _judge_scheme(spec: HttpSpec, step: Step) -> None:
@@ -459,75 +415,70 @@ def _judge_scheme(spec: HttpSpec, step: Step) -> None:
     step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
 
 
-def _judge_redirects(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
-    if not patient.redirects:
+def _judge_redirects(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
+    if not probe.redirects:
         return
-    last = mask_url(patient.redirects[-1])
-    same = urlsplit(patient.redirects[-1])[:2] == urlsplit(spec.url)[:2]
+    last = mask_url(probe.redirects[-1])
+    same = urlsplit(probe.redirects[-1])[:2] == urlsplit(spec.url)[:2]
     says = "is followed" if same else "leads to another server, so it is not followed"
     step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
 
 
-def _unanswered(spec: HttpSpec, reply: Reply, step: Step) -> None:
-    if "no answer" in reply.failure:
-        step.fail(
-            f"it takes the request, and gives {reply.failure}", "look at the server's log; --timeout S waits longer"
-        )
-        return
-    other = "https" if spec.url.startswith("http:") else "http"
-    step.fail(f"it ends the connection: {reply.failure}", f"does it speak HTTP at all? try {other}://")
-
-
-async def _refused(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> bool:
-    """Note a status that ends the step and return True; not for a JSON-RPC error, because that is MCP."""
+async def _check_status(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) -> None:
+    """Raise `Stop` for a status that ends the step; not for a JSON-RPC error, because that is MCP."""
     status = reply.status or 0
     if status == 401:
         sent = any(name.lower() == "authorization" for name in spec.headers)
-        await read_challenge(reply, patient, spec.url, step, sent=sent)
-        return True
+        if not await read_challenge(reply, probe, spec.url, step):
+            how = "--header 'Authorization: Bearer TOKEN'" + (": the one that was sent is refused" if sent else "")
+            raise step.stop("HTTP 401: it wants credentials, and does not say how to get them (no OAuth metadata)", how)
+        if sent:
+            todo = "`%mcp connect URL` logs in; then `%mcp doctor NAME` looks at the session"
+            raise step.stop("HTTP 401: the token that was sent is refused", todo)
+        raise step.stop("HTTP 401: you have to log in first", "`--login` logs in and goes on")
     if reply.message is not None or not (status in _FINAL or status >= 500):
-        return False
+        return
     what, todo = refused_with(status)
     body = one_line(reply.body, 120)
     if body and "<" not in body:
         what += f": {spec.masked(body)!r}"
     if "retry-after" in reply.headers:
         what += f"; it says to try again in {one_line(reply.headers['retry-after'], 40)} s"
-    step.fail(what, todo)
-    return True
+    raise step.stop(what, todo)
 
 
-async def _no_mcp(spec: HttpSpec, patient: HttpProbe, reply: Reply, step: Step) -> None:
-    """Note what the URL has instead of an MCP endpoint, and look for an endpoint nearby."""
+async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) -> None:
+    """Note what the URL has instead of an MCP endpoint; `Stop` unless it is of the HTTP+SSE transport."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
     what = f"HTTP {reply.status} with {kind}, which is not MCP"
-    page = await patient.get_at()
+    page = await probe.get_at()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
-        note = step.warn if spec.fallback else step.fail
-        note(f"{what}; it is a server of the old HTTP+SSE transport", "--transport sse")
+        what += "; it is a server of the old HTTP+SSE transport"
+        if not spec.fallback:
+            raise step.stop(what, "--transport sse")
+        step.warn(what, "--transport sse")
         return
     path = urlsplit(spec.url).path
     for other in _ELSEWHERE:
-        if other.strip("/") != path.strip("/") and (await _speaks(patient, other)):
-            step.fail(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
-            return
+        if other.strip("/") != path.strip("/") and (await _speaks(probe, other)):
+            raise step.stop(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
     todo = "fix the path (it often ends in /mcp); is this an MCP server?"
-    step.fail(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
+    raise step.stop(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 
-async def _speaks(patient: HttpProbe, path: str) -> bool:
+async def _speaks(probe: HttpProbe, path: str) -> bool:
     if path == "/sse":
-        found = await patient.get_at(path)
+        found = await probe.get_at(path)
         return "event-stream" in found.headers.get("content-type", "")
-    found = await patient.post_at(path)
+    found = await probe.post_at(path)
     return found.message is not None or found.status == 401
 
 
-async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
+async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
     if IN_BROWSER or not _is_local(spec):
         return  # a browser sets the origin to that of its own page
-    reply = await patient.discover(origin=_FOREIGN_PAGE)
+    reply = await probe.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
         todo = "it must check the Origin header, or any web page can call its tools (DNS rebinding)"
         step.warn("it answers a request that comes from a web page of another site", todo)
@@ -537,11 +488,7 @@ async def _judge_origin(spec: HttpSpec, patient: HttpProbe, step: Step) -> None:
 
 
 class LogInProbe:
-    """The log-in of an examination; without an authorizer no user is asked.
-
-    Attributes:
-        open: Whether requests are sent with a token.
-    """
+    """The log-in of an examination; without an authorizer the user is not asked. `open`: a token is sent."""
 
     def __init__(self, logins: LogIns, name: str, spec: HttpSpec | SseSpec) -> None:
         self._authorizer = logins.authorizer

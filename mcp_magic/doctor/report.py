@@ -27,15 +27,12 @@ if TYPE_CHECKING:
 
     from mcp_magic.lint import Findings
 
-__all__ = ["FAILED", "NOT_REACHED", "OK", "SKIPPED", "WARNING", "DoctorReport", "Remark", "Step", "Stop"]
-
 OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not needed", "not reached"
 
 _MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
 _WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
 
-MAX_TEXT = 600
-"""Most characters of a remark that are shown."""
+MAX_TEXT = 600  # most characters of a remark that are shown
 
 
 class Stop(Exception):
@@ -78,6 +75,11 @@ class Step:
     def fail(self, text: str, todo: str = "") -> None:
         """Note that something does not work."""
         self.remarks.append(Remark(FAILED, text, todo))
+
+    def stop(self, text: str, todo: str = "") -> Stop:
+        """Note that something does not work, and return the exception that ends the examination."""
+        self.fail(text, todo)
+        return Stop()
 
     def __repr__(self) -> str:
         return f"<Step {self.name}: {self.status}>"

@@ -28,28 +28,12 @@ if TYPE_CHECKING:
     from mcp_magic.lint import Findings
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "fetch_offers",
-    "judge_call",
-    "judge_capabilities",
-    "judge_findings",
-    "judge_lists",
-    "judge_ping",
-    "judge_version",
-]
-
 
 # Requests on an open session that do not change its counters, and messages for their failures.
 
 
 class _Asked(NamedTuple):
-    """The outcome of a request.
-
-    Attributes:
-        problem: Why there is no result, or "".
-        code: The JSON-RPC error code, or None.
-        unread: The raw result that breaks the protocol, or None.
-    """
+    """The outcome of a request; `problem` is why there is no result, `unread` a result that breaks the protocol."""
 
     result: dict[str, Any] | None
     seconds: float
@@ -90,8 +74,7 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
 
 PINGS = 3
 
-MAX_SHOWN = 6
-"""Most lint findings that the step shows; the report has them all."""
+MAX_SHOWN = 6  # most lint findings that the step shows; the report has them all
 
 
 def judge_version(connection: Connection, step: Step) -> None:
@@ -207,11 +190,8 @@ def _kinds(result: Any) -> str:
 
 METHOD_NOT_FOUND = -32601
 
-LIST_SECONDS = 30.0
-"""Deadline of all pages of a list, in seconds."""
-
-PAGE_SECONDS = 15.0
-"""Deadline of one page, in seconds."""
+LIST_SECONDS = 30.0  # deadline of all pages of a list, in seconds
+PAGE_SECONDS = 15.0  # deadline of one page, in seconds
 
 
 @dataclass
@@ -219,11 +199,8 @@ class Offer:
     """One list of a server.
 
     Attributes:
-        announced: Whether the server announces its capability.
         items: The raw items; also those of an answer that as a whole breaks the protocol.
-        parsed: The valid items as definitions.
         unread: The invalid items: which one, and what is wrong with it.
-        problem: Why the list could not be fetched, or "".
         odd: Problems of a list that could be fetched, each with what to do.
     """
 

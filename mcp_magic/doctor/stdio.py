@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import duration
+from mcp_magic.doctor.report import Stop
 from mcp_magic.protocol import of_code
 from mcp_magic.session.failures import NO_SERVER, not_started
 from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
@@ -23,19 +24,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import StdioSpec
     from mcp_magic.doctor.report import Step
 
-__all__ = [
-    "Ending",
-    "Reply",
-    "ServerProcess",
-    "begin_by_hand",
-    "discover",
-    "initialize",
-    "is_message",
-    "judge_closing",
-    "judge_ending",
-    "judge_eras",
-]
-
 
 # The two requests that may open a session, as JSON-RPC messages, and what their answers mean.
 # Sources: specification 2026-07-28, "Discovery"; specification 2025-11-25, "Lifecycle".
@@ -43,14 +31,7 @@ __all__ = [
 
 @dataclass
 class Reply:
-    """The answer to a request.
-
-    Attributes:
-        failure: Why there is no answer: `"no answer in 5 s"`.
-        garbage: The output that arrived instead and is not a message.
-        headers: The HTTP headers, names in lower case.
-        body: The beginning of the HTTP body.
-    """
+    """The answer to a request, or the `failure` why there is none; headers have names in lower case."""
 
     message: dict[str, Any] | None = None
     seconds: float = 0.0
@@ -114,11 +95,12 @@ def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] |
     return value if answers and (value.get("id") == number or ("error" in value and value.get("id") is None)) else None
 
 
-def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> bool:
-    """Note which ways of opening a session work, by the answers to them; return whether one does."""
+def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> None:
+    """Note which ways of opening a session work, by the answers to them; `Stop` if none does."""
     modern = _discovered(step, discovered) if discovered is not None else False
     legacy = _initialized(step, initialized, modern=modern) if initialized is not None else False
-    return modern or legacy
+    if not (modern or legacy):
+        raise Stop
 
 
 def _discovered(step: Step, reply: Reply) -> bool:
@@ -167,29 +149,23 @@ def refused(reply: Reply) -> str:
 # A stdio server as a process of the doctor. The SDK hides the process. Here the doctor sees whether it starts, what it
 # writes besides messages, how it ends when its input ends, and which processes it leaves behind.
 
-LINE_BYTES = 32 * 1024 * 1024
-"""Most bytes of one output line; a longer message is a fault of the server."""
+LINE_BYTES = 32 * 1024 * 1024  # most bytes of one output line; a longer message is a fault of the server
 
 GRACE_SECONDS = 2.0
 """Seconds that hosts give a server after the end of its input, and after SIGTERM (specification, "Shutdown"; SDK)."""
 
-CHILD_SECONDS = 0.5
-"""Seconds that the server's child processes have to end after it."""
+CHILD_SECONDS = 0.5  # seconds that the server's child processes have to end after it
 
 GARBAGE_LINES = 5
 
-LOOK_SECONDS = 0.05
-"""Interval in seconds at which the doctor checks whether a process has read its input."""
+LOOK_SECONDS = 0.05  # interval in seconds at which the doctor checks whether a process has read its input
 
 
 @dataclass
 class Ending:
-    """How a process ended.
+    """How a process ended: after how many seconds, `"by itself"`, by `"SIGTERM"` or `"SIGKILL"`.
 
-    Attributes:
-        seconds: The time from the end of its input.
-        how: `"by itself"`, `"SIGTERM"` or `"SIGKILL"`.
-        children: Whether its child processes outlived it; they were killed.
+    `children`: its child processes outlived it, and were killed.
     """
 
     seconds: float
@@ -199,12 +175,7 @@ class Ending:
 
 
 class ServerProcess:
-    """A process that the doctor starts, queries and ends.
-
-    Attributes:
-        garbage: The first output lines that are not messages.
-        echoes: Whether it sends back its input.
-    """
+    """A process that the doctor starts, queries and ends; `garbage` is its output that is no message."""
 
     def __init__(self, spec: StdioSpec) -> None:
         self._spec = spec
@@ -381,70 +352,56 @@ class ServerProcess:
 
 # The step connect for a command: start the process, send the opening requests, and end it.
 
-SLOW_CLOSE_SECONDS = 2.0
+DISCOVER_SECONDS = 10.0  # deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does
 
-DISCOVER_SECONDS = 10.0
-"""Deadline of `server/discover` in seconds; after it `initialize` is sent, as the SDK does."""
-
-SILENT_SECONDS = 3.0
-"""The same deadline, from the moment the server has read the request."""
+SILENT_SECONDS = 3.0  # the same deadline, from the moment the server has read the request
 
 
-async def begin_by_hand(
-    patient: ServerProcess, spec: StdioSpec, step: Step
-) -> tuple[Reply | None, Reply | None] | None:
-    """Start a server and send it both opening requests, `initialize` to a second process if necessary.
-
-    Returns:
-        Their answers, or None if no process could answer.
-    """
+async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply | None, Reply | None]:
+    """Start a server and send it both opening requests; return the answers."""
     try:
-        await patient.start()
+        await server.start()
     except NotImplementedError:
         step.skip("this event loop starts no processes, so the process was not examined")
         return None, None
     except OSError as error:
-        step.fail(*not_started(spec, error))
-        return None
-    step.ok(f"process {patient.pid} started")
+        raise step.stop(*not_started(spec, error)) from None
+    step.ok(f"process {server.pid} started")
     try:
-        first, second = await unless_listening(_asked(patient, spec, step), patient.heard, patient.terminate)
+        first, second = await unless_listening(_asked(server, spec, step), server.heard, server.terminate)
     except ListensError as error:
         url = spec.masked(error.url)
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"
-        step.fail(f"it speaks HTTP, at {url}, not over its input and output", todo)
-        return None
-    _judge_output(patient, step)
-    if patient.code is not None and first.result is None and (second is None or second.result is None):
-        _judge_exit(patient, spec, step)
-        return None
+        raise step.stop(f"it speaks HTTP, at {url}, not over its input and output", todo) from None
+    _judge_output(server, step)
+    if server.code is not None and first.result is None and (second is None or second.result is None):
+        raise _ended(server, spec, step)
     if first.message is None and (second is None or second.message is None):
-        _silent(patient, spec, step)
-        return None
+        raise _silent(server, spec, step)
     answered = first if first.message is not None or second is None else second
     step.ok(f"its first answer came after {duration(answered.seconds)}")
     return first, second or await _older_way(spec)
 
 
-async def _asked(patient: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
+async def _asked(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Reply, Reply | None]:
     """Send `server/discover`, and `initialize` if the first is refused."""
-    first = await patient.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
+    first = await server.ask_patiently(discover(), min(DISCOVER_SECONDS, spec.timeout), SILENT_SECONDS)
     if first.result is not None:
         return first, None
     if first.message is None:
-        return first, await _started_again(patient, spec, step)
-    patient.hide_noise()
-    return first, await patient.ask(initialize(), spec.timeout)
+        return first, await _started_again(server, spec, step)
+    server.hide_noise()
+    return first, await server.ask(initialize(), spec.timeout)
 
 
-async def _started_again(patient: ServerProcess, spec: StdioSpec, step: Step) -> Reply:
+async def _started_again(server: ServerProcess, spec: StdioSpec, step: Step) -> Reply:
     """Restart a process that did not answer `server/discover`, and send it `initialize`, as a session does."""
-    how = "does not answer" if patient.code is None else f"ended ({exit_words(patient.code)}) at"
-    await patient.put_down()
-    await patient.start()
-    reply = await patient.ask(initialize(), spec.timeout)
+    how = "does not answer" if server.code is None else f"ended ({exit_words(server.code)}) at"
+    await server.put_down()
+    await server.start()
+    reply = await server.ask(initialize(), spec.timeout)
     if reply.message is not None:
-        step.ok(f"it {how} server/discover; process {patient.pid} was started and asked for initialize")
+        step.ok(f"it {how} server/discover; process {server.pid} was started and asked for initialize")
     return reply
 
 
@@ -462,35 +419,35 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     return reply
 
 
-def _judge_output(patient: ServerProcess, step: Step) -> None:
-    if patient.garbage:
+def _judge_output(server: ServerProcess, step: Step) -> None:
+    if server.garbage:
         todo = "print to stderr: the standard output is for messages alone"
-        step.warn(f"it writes more than messages to its output: {patient.garbage[0]!r}", todo)
-    for line in cause(patient.stderr):
+        step.warn(f"it writes more than messages to its output: {server.garbage[0]!r}", todo)
+    for line in cause(server.stderr):
         step.ok(f"stderr: {line[:300]}")
 
 
-def _judge_exit(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
-    code = patient.code or 0
-    todo = "its stderr says why" if patient.stderr else "start it in a terminal and look at what it says"
-    if code == 0 and not patient.stderr and not patient.garbage:
+def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
+    code = server.code or 0
+    todo = "its stderr says why" if server.stderr else "start it in a terminal and look at what it says"
+    if code == 0 and not server.stderr and not server.garbage:
         todo = NO_SERVER
-    if missing := not_passed_on(patient.stderr, spec.env, "doctor"):
+    if missing := not_passed_on(server.stderr, spec.env, "doctor"):
         todo = "; ".join(missing)
-    step.fail(f"it ended before it answered ({exit_words(code)})", todo)
+    return step.stop(f"it ended before it answered ({exit_words(code)})", todo)
 
 
-def _silent(patient: ServerProcess, spec: StdioSpec, step: Step) -> None:
+def _silent(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     waited = f"{spec.timeout:g} s"
-    if patient.echoes:
-        step.fail("it sends back what it is sent", "this is not an MCP server (a shell, cat, a terminal?)")
-    elif patient.garbage:
-        step.fail(f"it answers neither server/discover nor initialize in {waited}", "is this command an MCP server?")
-    else:
-        todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
-        if url := named_url(patient.heard()):
-            todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
-        step.fail(f"it runs, and answers nothing in {waited}", todo)
+    if server.echoes:
+        return step.stop("it sends back what it is sent", "this is not an MCP server (a shell, cat, a terminal?)")
+    if server.garbage:
+        what = f"it answers neither server/discover nor initialize in {waited}"
+        return step.stop(what, "is this command an MCP server?")
+    todo = "does it wait for something? --timeout S waits longer; does it speak stdio, or open a port?"
+    if url := named_url(server.heard()):
+        todo = f"it seems to listen at a URL instead of speaking stdio: `%mcp doctor {url}`"
+    return step.stop(f"it runs, and answers nothing in {waited}", todo)
 
 
 def judge_ending(ending: Ending, step: Step) -> None:
@@ -503,12 +460,3 @@ def judge_ending(ending: Ending, step: Step) -> None:
         step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
     if ending.children:
         step.warn("it leaves processes behind that it started", "end them when it ends")
-
-
-def judge_closing(seconds: float, step: Step) -> None:
-    """Note how long closing a session took."""
-    what = f"the session ended in {duration(seconds)}"
-    if seconds > SLOW_CLOSE_SECONDS:
-        step.warn(what, "a server should end when its client leaves")
-    else:
-        step.ok(what)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import getpass
 import signal
 import sys
 import threading
@@ -24,7 +24,7 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question
 from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
-from mcp_magic.config.parsing import LARGEST_DATA, read_bytes, slug
+from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
 from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
@@ -53,21 +53,6 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
     from mcp_magic.ui.question import Panel, Replace
 
-__all__ = [
-    "Answers",
-    "Asking",
-    "InputAsker",
-    "TerminalAsker",
-    "Way",
-    "ask_for_servers",
-    "ask_for_trust",
-    "displaced",
-    "how_to_ask",
-    "needs_yes",
-    "shadowed",
-    "show_below",
-]
-
 
 # Asking with `input()`: in terminals, in consoles, and where a kernel cannot deliver clicks to a running cell.
 #
@@ -75,16 +60,13 @@ __all__ = [
 # SIGALRM (Windows), while other code uses it, and on any thread but the main one, `input()` waits for a line. A line
 # after the deadline is a time-out there as well.
 
-SHOW = Choice("show", typed="show the [w]hole")
-"""The choice if a value is cut."""
+SHOW = Choice("show", typed="show the [w]hole")  # the choice if a value is cut
 
-VIEW = Choice("view", typed="[v]iew hidden")
-"""The choice if a value is hidden."""
+VIEW = Choice("view", typed="[v]iew hidden")  # the choice if a value is hidden
 
 KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
 
-SETTLE_SECONDS = 0.05
-"""Seconds for an answer that arrived during `input()` to be handled."""
+SETTLE_SECONDS = 0.05  # seconds for an answer that arrived during `input()` to be handled
 
 
 class _TimeIsUp(BaseException):
@@ -92,15 +74,9 @@ class _TimeIsUp(BaseException):
 
 
 class InputAsker:
-    """An asker that asks line by line.
+    """An asker that asks line by line, within `seconds` for a question with all its lines.
 
-    Args:
-        read: Shows a prompt and returns the line; `input` if None.
-        write: Shows text; `print` if None.
-        seconds: The time to answer a question with all its lines; None for no limit.
-        reveal: Shows text that must not stay, and returns a function that removes it; None where written text is not
-            kept.
-        read_secret: Reads a line without showing it; `getpass` if None.
+    `reveal` shows text that must not stay, and returns a function that removes it; None where text is not kept.
     """
 
     def __init__(
@@ -114,7 +90,7 @@ class InputAsker:
         # looked up late: ipykernel replaces Python's input() while a cell runs
         self._read = read if read is not None else lambda prompt: input(clean(prompt))
         self._write = write if write is not None else lambda text: print(clean(text), flush=True)
-        self._read_secret = read_secret if read_secret is not None else _getpass
+        self._read_secret = read_secret if read_secret is not None else lambda prompt: getpass.getpass(prompt)
         self._seconds = seconds
         self._reveal = reveal
         self._until: float | None = None
@@ -122,8 +98,7 @@ class InputAsker:
     async def ask(self, question: Question) -> Reply:
         """Ask. The end of input is a reply without a choice; so is Ctrl-C, which also ends the running magic.
 
-        Raises:
-            TimeoutError: The time is up.
+        Raises TimeoutError if the time is up.
         """
         await let_end()
         self._until = None if self._seconds is None else time.monotonic() + self._seconds
@@ -205,12 +180,7 @@ class InputAsker:
                 return letters[letter]
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
-        """Show whole values, page by page; where output is kept, remove each page after a line is typed.
-
-        Args:
-            values: The values, with their names.
-            seen: Gets their names once the last page is shown.
-        """
+        """Show whole values, page by page; where output is kept, remove each page after a line is typed."""
         from mcp_magic.display.arguments import page_text, pages
 
         shown = pages(values)
@@ -241,16 +211,15 @@ class InputAsker:
                 text = self._line("Arguments as JSON, empty to leave them: ")
                 return form.read(text, values) if text.strip() else values
             self._write(KEEP)
-            typed = [self._retyped(label, text) for label, text in zip(form.labels, values, strict=True)]
+            typed = []
+            for label, text in zip(form.labels, values, strict=True):
+                line = self._line(f"{one_line(label, 80)} [{one_line(text, 60)}]: ")
+                typed.append({"": text, "-": ""}.get(line.strip(), line))
             form.check(typed)
         except ArgumentsError as error:
             self._write(str(error))
             return values
         return typed
-
-    def _retyped(self, label: str, text: str) -> str:
-        line = self._line(f"{one_line(label, 80)} [{one_line(text, 60)}]: ")
-        return text if not line.strip() else "" if line.strip() == "-" else line
 
     def _filled(self, of: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """Ask for each value; an empty line keeps the value in brackets, or omits the field."""
@@ -302,11 +271,7 @@ class InputAsker:
         return line
 
     def _left(self) -> float | None:
-        """Return the seconds left, or None without a limit.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
+        """Return the seconds left, or None without a limit. Raises TimeoutError if the time is up."""
         if self._until is None:
             return None
         left = self._until - time.monotonic()
@@ -329,11 +294,7 @@ def _take(question: Question, line: str) -> str:
 
 @contextmanager
 def _ended_by_signals(seconds: float | None) -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt (during a magic it would only cancel the task), and a time-out end the wait.
-
-    Raises:
-        TimeoutError: The time is up.
-    """
+    """Let Ctrl-C raise KeyboardInterrupt, where a magic would only cancel its task, and raise TimeoutError in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
@@ -376,11 +337,7 @@ def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
 
 
 def _read_value(text: str, field: Field) -> Any:
-    """Turn a line into a value; a list is separated by commas, or is JSON.
-
-    Raises:
-        ArgumentsError: The line does not fit the field.
-    """
+    """Turn a line into a value; a list is separated by commas, or is JSON."""
     problem = ""
     try:
         if field.item is not None and not text.lstrip().startswith("["):
@@ -389,12 +346,6 @@ def _read_value(text: str, field: Field) -> Any:
     except UnfitText:
         problem = unfit(field.name, field, text)
     raise ArgumentsError(problem)
-
-
-def _getpass(prompt: str) -> str:
-    import getpass
-
-    return getpass.getpass(prompt)
 
 
 # Asking in a terminal about something that may be answered elsewhere: its event loop runs while it waits for a line.
@@ -459,11 +410,9 @@ T = TypeVar("T")
 
 Way = Literal["panel", "input", "nobody"]
 
-AWAITED_CLICKS = (7, 4)
-"""The first version of ipykernel that delivers widget messages to a cell that awaits."""
+AWAITED_CLICKS = (7, 4)  # the first version of ipykernel that delivers widget messages to a cell that awaits
 
-SUBSHELL_CLICKS = (7, 0)
-"""The first version of ipykernel that delivers them to a subshell."""
+SUBSHELL_CLICKS = (7, 0)  # the first version of ipykernel that delivers them to a subshell
 
 SUBSHELL_SECONDS = 2.0
 """Seconds that a frontend has to make a subshell once it shows a widget; JupyterLab takes a tenth of one."""
@@ -475,74 +424,45 @@ EARLIER = 0.05
 
 
 def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
-    """Return how the user can be asked.
-
-    Args:
-        where: Where the question comes up.
-        ask_with: The setting: `"auto"`, or `"panel"` or `"input"` where that works better.
-
-    >>> from mcp_magic.ipython.cells import Circumstances
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=True, widgets=True))
-    'panel'
-    >>> how_to_ask(Circumstances(kernel=(6, 30), allow_stdin=True, widgets=True))
-    'input'
-    >>> how_to_ask(Circumstances(kernel=(7, 4), allow_stdin=False, widgets=True))
-    'nobody'
-    """
+    """Return how the user can be asked."""
     if ask_with == "panel" and where.kernel is not None:
         return "panel"
     if not where.allow_stdin:
         return "nobody"
     if where.kernel is None:
         return "input"
-    if ask_with != "input" and where.widgets and _gets_clicks(where):
+    awaited = where.kernel >= AWAITED_CLICKS or (where.kernel >= SUBSHELL_CLICKS and where.subshells)
+    gets_clicks = not where.running or (awaited and not where.nested)  # a kernel whose cell has ended is idle
+    if ask_with != "input" and where.widgets and gets_clicks:
         return "panel"
     # input() from a cell that has ended is shown nowhere and would stop the kernel for ever
     return "input" if where.running else "nobody"
 
 
-def _gets_clicks(where: Circumstances) -> bool:
-    """Whether a click can arrive while the question waits."""
-    assert where.kernel is not None
-    if not where.running:
-        return True  # the kernel is idle, or will be
-    if where.nested:
-        return False
-    return where.kernel >= AWAITED_CLICKS or (where.kernel >= SUBSHELL_CLICKS and where.subshells)
-
-
 class Asking:
-    """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods.
-
-    Args:
-        cells: Knows the cell that asks.
-        settings: The settings.
-        host: Has the time-outs, and gets the hooks.
-    """
+    """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods."""
 
     def __init__(self, cells: Cells, settings: Settings, host: Host) -> None:
         self._cells = cells
         self._settings = settings
         self._host = host
+        self._hooks: list[tuple[object, str, object]] = []
         self._panels: dict[str, Panel] = {}
         self._without_subshells: set[str] = set()
         self._wants_replies: dict[str, bool] = {}
 
     def install(self, model: Callable[[], Any]) -> None:
-        """Become the hooks of the host, except those that the user has set.
-
-        Args:
-            model: Returns the setting that names the model, which answers sampling requests.
-        """
+        """Become the hooks of the host, except those that the user has set."""
         host = self._host
-        if host.consent.approver is None:
-            host.consent.approver = self.approve
-        if host.elicitation.elicitor is None:
-            host.elicitation.elicitor = self.elicit
-        if host.sampling.sampler is None:
-            host.sampling.sampler = ModelSampler(model)
-        if host.sampling.reviewer is None:
-            host.sampling.reviewer = self
+        self._hooks = [
+            (host.consent, "approver", self.approve),
+            (host.elicitation, "elicitor", self.elicit),
+            (host.sampling, "sampler", ModelSampler(model)),
+            (host.sampling, "reviewer", self),
+        ]
+        for owner, name, hook in self._hooks:
+            if getattr(owner, name) is None:
+                setattr(owner, name, hook)
         if host.logins.authorizer is None:
             host.logins.ask_with(self.authorize, self.can_ask, self.confirm)
         # where the user cannot be asked, a replay repeats the recorded answer
@@ -557,28 +477,17 @@ class Asking:
 
     def uninstall(self) -> None:
         """Undo `install`."""
-        host = self._host
-        if host.consent.approver == self.approve:
-            host.consent.approver = None
-        if host.elicitation.elicitor == self.elicit:
-            host.elicitation.elicitor = None
-        if isinstance(host.sampling.sampler, ModelSampler):
-            host.sampling.sampler = None
-        if host.sampling.reviewer is self:
-            host.sampling.reviewer = None
-        if host.logins.authorizer == self.authorize:
-            host.logins.ask_with(None)
+        for owner, name, hook in self._hooks:
+            if getattr(owner, name) is hook:
+                setattr(owner, name, None)
+        if self._host.logins.authorizer == self.authorize:
+            self._host.logins.ask_with(None)
         deck.asks, deck.tell = lambda: False, lambda text: None
 
     async def ask(self, question: Question, seconds: float) -> Reply:
         """Ask in the way that is possible now; a reply by "default" says that there is none.
 
-        Args:
-            question: The question.
-            seconds: The time to answer it.
-
-        Raises:
-            TimeoutError: The time is up.
+        Raises TimeoutError if the time is up.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds - EARLIER
@@ -635,11 +544,7 @@ class Asking:
             login.cancel()
 
     async def confirm(self, text: str) -> bool | None:
-        """Ask for a yes to a text; return None if the user cannot be asked.
-
-        Raises:
-            TimeoutError: The time is up.
-        """
+        """Ask for a yes to a text; return None if the user cannot be asked. Raises TimeoutError if the time is up."""
         reply = await self.ask(confirmation_question(text), self._host.consent.timeout)
         return reply.choice == "yes" if reply.by == PERSON else None
 
@@ -666,9 +571,8 @@ class Asking:
     async def _circumstances(self) -> Circumstances:
         where = self._cells.circumstances()
         trying = replace(where, subshells=True)
-        if how_to_ask(trying) == how_to_ask(where):
-            return where
-        return trying if await self._finds_a_subshell() else where
+        matters = how_to_ask(trying) != how_to_ask(where)
+        return trying if matters and await self._finds_a_subshell() else where
 
     async def _finds_a_subshell(self) -> bool:
         """Whether the frontend uses subshells for widgets: show it a widget and wait for a subshell."""
@@ -732,22 +636,13 @@ KEYS = ("reply", "deny", "server", "message", "model")
 
 @dataclass
 class SamplingReply:
-    """One reply of the file to a sampling request.
+    """One reply of the file to a sampling request; only one that names a server or a message can reply repeatedly."""
 
-    Attributes:
-        text: The reply; None refuses the request.
-        model: The model named in the reply.
-        reason: The reason for a refusal.
-        server: A pattern for the server's name.
-        message: A pattern for the text of the last message.
-        used: Whether it has replied; only one that names a server or a message can reply repeatedly.
-    """
-
-    text: str | None
+    text: str | None  # None refuses the request
     model: str
-    reason: str = ""
+    reason: str = ""  # of a refusal
     server: str = "*"
-    message: str = "*"
+    message: str = "*"  # a pattern for the text of the last message
     used: bool = False
 
     def fits(self, asked: SamplingRequest) -> bool:
@@ -763,11 +658,7 @@ class Answers:
     Elicitations are answered from a list, in order, or from an object, by message. An answer is `"accept"`,
     `"decline"`, `"cancel"`, `{"action": ..., "content": {...}}`, or the values themselves. An object with a list
     `"sampling"` also has replies to sampling requests: texts, or objects with `reply` or `deny`, `server`, `message`,
-    `model`. Its answers can then be in `"elicitation"`.
-
-    Args:
-        answers: The JSON value.
-        name: The name in messages, and the default name of the model.
+    `model`. Its answers can then be in `"elicitation"`. `name` is the name in messages, and of the default model.
     """
 
     def __init__(self, answers: Any, name: str) -> None:
@@ -786,20 +677,8 @@ class Answers:
 
     @classmethod
     def load(cls, path: Path) -> Answers:
-        """Read a file.
-
-        Raises:
-            ArgumentsError: The file cannot be read, or holds no answers.
-        """
-        try:
-            answers = json.loads(read_bytes(path, LARGEST_DATA))
-        except OSError as error:
-            problem = f"cannot read {path}: {error.strerror or error}"
-        except (ValueError, RecursionError) as error:
-            problem = f"{path} does not hold JSON: {error}"
-        else:
-            return cls(answers, path.name)
-        raise ArgumentsError(problem)
+        """Read a file. Raises ConfigError if it holds no JSON, and ArgumentsError if it holds no answers."""
+        return cls(parse_json(read_text(path, LARGEST_DATA), source=str(path)), path.name)
 
     async def elicit(self, asked: Elicitation) -> Answer:
         """Return the answer; "decline" if there is none, or it does not fit."""
@@ -830,11 +709,7 @@ class Answers:
         return Review(True, reply=_sampled(asked, found.text, found.model), by=self._name)
 
     def raise_for_problem(self) -> None:
-        """Raise the first problem, if there was one.
-
-        Raises:
-            ArgumentsError: An answer or a reply was missing or did not fit; the server got a refusal.
-        """
+        """Raise the first problem, if there was one."""
         if self._problem:
             raise ArgumentsError(self._problem)
 
@@ -864,11 +739,7 @@ def _last_text(asked: SamplingRequest) -> str:
 
 
 def _read_reply(entry: Any, name: str) -> SamplingReply:
-    """Read one entry.
-
-    Raises:
-        ArgumentsError: The entry is invalid.
-    """
+    """Read one entry. Raises ArgumentsError if the entry is invalid."""
     if isinstance(entry, str):
         return SamplingReply(entry, name)
     if not isinstance(entry, dict):
@@ -918,18 +789,7 @@ def _read_answer(answer: Any, name: str) -> Answer:
 async def ask_for_trust(
     invocation: Invocation, declaration: Declaration, loose: list[str], taken: Sequence[str] = (), *, dry: bool = False
 ) -> list[str]:
-    """Ask the user to trust a file; return notes to show.
-
-    Args:
-        invocation: The line.
-        declaration: The content of the file.
-        loose: Descriptions of what it loosens; a yes to these is stored.
-        taken: Descriptions of the open sessions that it replaces; a yes to these is not stored.
-        dry: Whether to ask nothing and only note that a yes is needed.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked; nothing was done.
-    """
+    """Ask for a yes to what a file loosens (stored) and to the sessions that it replaces (not stored); return notes."""
     if loose and is_trusted(declaration):
         loose = []
     if not loose and not taken:
@@ -970,13 +830,7 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
 async def ask_for_servers(invocation: Invocation, entries: Iterable[ServerEntry], *, replacing: bool = False) -> None:
     """Ask the user about configured servers before they start, unless the files are the user's own.
 
-    Args:
-        invocation: The line.
-        entries: The servers.
-        replacing: Whether the user named the file, so that open sessions of these names are replaced.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked; nothing was started.
+    With `replacing` the user named the file: open sessions of these names are replaced.
     """
     for entry in entries:
         if entry.spec is None or entry.disabled or entry.problem:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe, signature
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
-from weakref import WeakSet
+from traceback import walk_stack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from IPython.core.interactiveshell import InteractiveShell
-
-    Handler = Any
-
-__all__ = [
-    "CellRun",
-    "Cells",
-    "Circumstances",
-    "CommStatus",
-    "PlainHistory",
-    "close_previous",
-    "current_run",
-    "keep",
-    "keep_here",
-    "loops_on_this_stack",
-]
 
 
 # Which cell asks, and what its frontend supports.
@@ -39,39 +26,26 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:
-    """What holds where a question comes up.
+    """What holds where a question comes up."""
 
-    Attributes:
-        kernel: The version of ipykernel; None in a terminal.
-        running: Whether the cell that asks is still running; a task can outlive its cell and ask.
-        nested: Whether the cell waits in a nested event loop: inside a function, `%time` or plain Python.
-        allow_stdin: Whether `input()` can ask the user.
-        widgets: Whether the frontend shows widgets.
-        subshells: Whether the frontend sends widget messages to a subshell.
-    """
-
-    kernel: tuple[int, ...] | None = None
-    running: bool = True
-    nested: bool = False
-    allow_stdin: bool = False
-    widgets: bool = False
-    subshells: bool = False
+    kernel: tuple[int, ...] | None = None  # the version of ipykernel; None in a terminal
+    running: bool = True  # whether the cell that asks still runs; a task can outlive its cell and ask
+    nested: bool = False  # whether the cell waits in a nested event loop: in a function, `%time` or plain Python
+    allow_stdin: bool = False  # whether `input()` can ask the user
+    widgets: bool = False  # whether the frontend shows widgets
+    subshells: bool = False  # whether the frontend sends widget messages to a subshell
 
 
 class Cells:
-    """Follows the cells of a shell.
-
-    Attributes:
-        latest: The context of the latest cell; output from that context appears below the cell.
-        started: Callbacks that run when a cell begins.
-    """
+    """Follows the cells of a shell."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
         self._running: dict[str, dict[str, Any]] = {}
         self._with_widgets: set[str] = set()
-        self.latest: Context | None = None
-        self.started: list[Callable[[], None]] = []
+        self.latest: Context | None = None  # output from the context of the latest cell appears below it
+        self.started: list[Callable[[], None]] = []  # callbacks that run when a cell begins
+        self._ended_at = 0.0
         self._starts()  # the cell that loads the extension is running already
 
     def install(self) -> None:
@@ -85,6 +59,7 @@ class Cells:
         self._shell.events.unregister("post_run_cell", self._ends)
 
     def _starts(self, *_: Any) -> None:
+        close_previous(self.run())  # also where this run shows nothing, or a cell was deleted
         parent = self.parent()
         header = parent.get("header", {})
         if header.get("msg_type") != "execute_request":
@@ -98,6 +73,7 @@ class Cells:
 
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
+        self._ended_at = time.monotonic()
 
     @property
     def kernel(self) -> Any:
@@ -109,6 +85,11 @@ class Cells:
         """The message of the running cell, or {}."""
         return next(reversed(self._running.values()), {})
 
+    @property
+    def idle_at(self) -> float:
+        """The time (of `time.monotonic()`) since when no cell runs; infinite while one does."""
+        return math.inf if self._running else self._ended_at
+
     def parent(self) -> dict[str, Any]:
         """Return the message that caused the current task."""
         get_parent = getattr(self.kernel, "get_parent", None)
@@ -116,6 +97,25 @@ class Cells:
             return {}
         # JupyterLite's kernel has a single channel and takes no channel name
         return (get_parent("shell") if signature(get_parent).parameters else get_parent()) or {}
+
+    def run(self) -> CellRun:
+        """Return the running cell and its run, as the frontend's request names them.
+
+        JupyterLab, Notebook 7 and VS Code send `metadata.cellId`; JupyterLab and Notebook 7 also send
+        `metadata.deletedCells`. A terminal and nbclient name no cell.
+        """
+        request = self.parent()
+        metadata, header = request.get("metadata") or {}, request.get("header") or {}
+        deleted = metadata.get("deletedCells")
+        return CellRun(
+            cell=str(metadata.get("cellId") or ""),
+            run=str(header.get("msg_id") or ""),
+            deleted=tuple(map(str, deleted)) if isinstance(deleted, list) else (),
+        )
+
+    def keep(self, thing: T) -> T:
+        """Register `thing` as shown by the running cell and return it. The next run of that cell closes it."""
+        return keep(thing, self.run())
 
     def asks_from_a_cell(self) -> bool:
         """Whether a cell caused the current task, and not a click."""
@@ -152,12 +152,8 @@ def kernel_version() -> tuple[int, ...]:
 
 def loops_on_this_stack() -> int:
     """Return how many nested event loops run on this thread's stack."""
-    count = 0
-    frame = currentframe()
-    while frame is not None:
-        count += frame.f_code.co_name == "_run_once"  # one iteration of the loop, in asyncio and nest_asyncio2
-        frame = frame.f_back
-    return count
+    # `_run_once` is one iteration of the loop, in asyncio and nest_asyncio2
+    return sum(frame.f_code.co_name == "_run_once" for frame, _ in walk_stack(currentframe()))
 
 
 # Reports widget messages as done that reach the kernel while a cell awaits.
@@ -174,7 +170,7 @@ class CommStatus:
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
-        self._handlers: dict[str, tuple[Handler, Handler]] = {}
+        self._handlers: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
     def install(self) -> None:
         """Start reporting; does nothing for a kernel other than ipykernel."""
@@ -192,7 +188,7 @@ class CommStatus:
                 handlers[kind] = before
         self._handlers.clear()
 
-    def _handle(self, handler: Handler, stream: Any, ident: Any, message: dict[str, Any]) -> Any:
+    def _handle(self, handler: Callable[..., Any], stream: Any, ident: Any, message: dict[str, Any]) -> Any:
         # only the caller's `concurrent` tells; kernels that report every message have no such argument
         frame = currentframe()
         caller = frame.f_back if frame is not None else None
@@ -216,90 +212,37 @@ class CommStatus:
 # explorers behind. The frontend reports which cell it runs and which it has deleted.
 
 
-class Closable(Protocol):
-    """An object with a `close()` that may be called more than once."""
-
-    def close(self) -> None:
-        """Close every comm."""
-
-
-T = TypeVar("T", bound=Closable)
+T = TypeVar("T")
 
 
 class CellRun(NamedTuple):
-    """A run of a cell.
+    """A run of a cell."""
 
-    Attributes:
-        cell: The cell's id, or "" if the frontend does not report it; then nothing is replaced.
-        run: An id of this run of the cell.
-        deleted: Ids of deleted cells.
-    """
-
-    cell: str = ""
+    cell: str = ""  # its id, or "" if the frontend does not report it; then nothing is replaced
     run: str = ""
-    deleted: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()  # ids of deleted cells
 
 
-_shown: dict[str, list[tuple[str, Closable]]] = {}
-_followed: WeakSet[InteractiveShell] = WeakSet()
+_shown: dict[str, tuple[str, list[Any]]] = {}  # cell -> its last run that showed something, and what that run showed
 
 
 def keep(thing: T, at: CellRun) -> T:
-    """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`.
-
-    >>> class Form:
-    ...     def close(self): print("closed")
-    >>> first = keep(Form(), CellRun("cell", "run 1"))
-    >>> second = keep(Form(), CellRun("cell", "run 1"))
-    >>> third = keep(Form(), CellRun("cell", "run 2"))
-    closed
-    closed
-    >>> close_previous(CellRun(deleted=("cell",)))
-    closed
-    """
+    """Remember that `thing` is shown by a run, close what earlier runs of the cell showed, and return `thing`."""
     close_previous(at)
     if at.cell:
-        _shown.setdefault(at.cell, []).append((at.run, thing))
+        _shown.setdefault(at.cell, (at.run, []))[1].append(thing)
     return thing
 
 
 def close_previous(at: CellRun) -> None:
     """Close what earlier runs of this cell and deleted cells showed."""
     for cell in (*at.deleted, at.cell):
-        shown = _shown.pop(cell, [])
-        same = [each for each in shown if cell == at.cell and each[0] == at.run]
-        for run, thing in shown:
-            if not (cell == at.cell and run == at.run):
-                thing.close()
-        if same:
-            _shown[cell] = same
-
-
-def keep_here(thing: T, shell: InteractiveShell) -> T:
-    """Register `thing` as shown by the running cell and return it. The next run of that cell closes it."""
-    at = current_run(shell)
-    if at.cell and shell not in _followed:
-        _followed.add(shell)
-        # also closes it when the next run shows nothing, or the cell is deleted
-        shell.events.register("pre_run_cell", lambda *_: close_previous(current_run(shell)))
-    return keep(thing, at)
-
-
-def current_run(shell: InteractiveShell) -> CellRun:
-    """Return the running cell and its run, as the frontend's request names them.
-
-    JupyterLab, Notebook 7 and VS Code send `metadata.cellId`; JupyterLab and Notebook 7 also send
-    `metadata.deletedCells`. A terminal and nbclient name no cell.
-    """
-    get_parent = getattr(shell, "get_parent", None)  # terminal IPython has none
-    request = (get_parent() if get_parent is not None else None) or {}
-    metadata, header = request.get("metadata") or {}, request.get("header") or {}
-    deleted = metadata.get("deletedCells")
-    return CellRun(
-        cell=str(metadata.get("cellId") or ""),
-        run=str(header.get("msg_id") or ""),
-        deleted=tuple(map(str, deleted)) if isinstance(deleted, list) else (),
-    )
+        run, things = _shown.get(cell, ("", []))
+        if (cell, run) == (at.cell, at.run):
+            continue
+        _shown.pop(cell, None)
+        for thing in things:
+            thing.close()
 
 
 # The history of the shell, as IPython alone would write it.
@@ -309,12 +252,7 @@ def current_run(shell: InteractiveShell) -> CellRun:
 
 
 class PlainHistory:
-    """Keeps our awaits out of a shell's history.
-
-    Args:
-        shell: The shell, which may have no history.
-        originals: Code that was run -> the same code without our awaits.
-    """
+    """Keeps our awaits out of a shell's history."""
 
     def __init__(self, shell: InteractiveShell, originals: Mapping[str, str]) -> None:
         self._manager: Any = shell.history_manager

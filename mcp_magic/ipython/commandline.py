@@ -36,28 +36,6 @@ if TYPE_CHECKING:
 
     Completer = Callable[["Tab"], list[str] | dict[str, str]]
 
-__all__ = [
-    "ANY_SERVER",
-    "GROUPS",
-    "ONE_SERVER",
-    "ONE_TOOL",
-    "TIMEOUTS",
-    "Argument",
-    "Command",
-    "Completer",
-    "Implementation",
-    "Invocation",
-    "Parser",
-    "State",
-    "Tab",
-    "help_for_all",
-    "help_for_one",
-    "parse",
-    "seconds_typed",
-    "split_line",
-    "timeouts",
-]
-
 
 # Subcommands: their definition, parser and help.
 
@@ -81,13 +59,7 @@ TYPED = {
 
 @dataclass
 class State:
-    """Objects that earlier `%mcp` lines made for later ones.
-
-    Attributes:
-        agents: The agents that `%mcp up` declared, by name.
-        opened: Session name -> its config file and the server's identity.
-        served: The servers that other programs can use, by name.
-    """
+    """Objects that earlier `%mcp` lines made for later ones."""
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     opened: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -96,37 +68,20 @@ class State:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One `%mcp` line (or `%%mcp` cell) and its surroundings.
-
-    Attributes:
-        host: The kernel's host.
-        settings: The settings of the extension.
-        shell: The shell in which the line was typed.
-        cells: The cells of that shell.
-        state: Objects that earlier lines made.
-        body: The cell below a `%%mcp` line, or None.
-        command: The words after ` -- `.
-        variables: The variables of the caller's scope, by name.
-        directory: The base of relative paths.
-    """
+    """One `%mcp` line (or `%%mcp` cell) and its surroundings."""
 
     host: NotebookHost
     settings: Settings
     shell: InteractiveShell
     cells: Cells
     state: State
-    body: str | None = None
-    command: Sequence[str] = ()
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    directory: Path = field(default_factory=Path.cwd)
+    body: str | None = None  # the cell below a `%%mcp` line
+    command: Sequence[str] = ()  # the words after ` -- `
+    variables: Mapping[str, Any] = field(default_factory=dict)  # of the caller's scope
+    directory: Path = field(default_factory=Path.cwd)  # the base of relative paths
 
     def connection(self, name: str | None) -> Connection:
-        """Return the connection of that name; without a name, the only connection.
-
-        Raises:
-            UnknownServerError: No connection has that name, or there are none.
-            ArgumentsError: No name is given and there are several.
-        """
+        """Return the connection of that name; without a name, the only connection."""
         found = self.host.connections
         if name is None and len(found) == 1:
             return next(iter(found.values()))
@@ -137,11 +92,7 @@ class Invocation:
         raise ArgumentsError(f"which server? Connected: {listed(found)}")
 
     async def tool(self, name: str, words: Sequence[str]) -> tuple[Connection, Tool]:
-        """Find the tool that a line names, `"server:tool"` or a tool's name alone; `words` follow. See `Host.resolve`.
-
-        Raises:
-            ArgumentsError: The name is a server's and the first word is the name of a tool.
-        """
+        """Find the tool that a line names, as `Host.resolve` does; `words` are what follows on the line."""
         if words and name in self.host:
             for tool in await self.host[name].listing("tools"):
                 if tool.name == words[0]:
@@ -180,49 +131,31 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Tab:
-    """The position where Tab was pressed.
+    """The position where Tab was pressed."""
 
-    Attributes:
-        fragment: The typed part of the word.
-        positional: The words before it, without options and their values.
-        namespace: The variables of the notebook.
-        settings: The settings, which say where threads are kept.
-        agents: The names of the declared agents.
-    """
-
-    fragment: str
-    positional: Sequence[str] = ()
+    fragment: str  # the typed part of the word
+    positional: Sequence[str] = ()  # the words before it, without options and their values
     namespace: Mapping[str, Any] = field(default_factory=dict)
     settings: Settings | None = None
     agents: Iterable[str] = ()
 
 
 class Argument:
-    """An argument of a subcommand.
+    """An argument of a subcommand: what `argparse.ArgumentParser.add_argument` takes, and what completes it.
 
-    Args:
-        *names: As for `argparse.ArgumentParser.add_argument`.
-        complete: Returns the completions of Tab, or a dictionary of completions and their descriptions. Without it, the
-            metavar selects one in `COMPLETERS` (`ipython/completion.py`). Choices need neither.
-        **options: As for `add_argument`.
+    Without `complete`, the metavar selects one in `COMPLETERS` (`ipython/completion.py`). Choices need neither.
     """
 
     def __init__(self, *names: str, complete: Completer | None = None, **options: Any) -> None:
         self.names = names
         self.complete = complete
+        if options.get("nargs") == "*":
+            options.setdefault("default", [])  # else argparse calls it required
         self.options = options
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are `CommandError`s of one line.
-
-    Args:
-        typed: The words before the arguments.
-        arguments: The arguments; at most one of those in an inner tuple may be given.
-
-    Attributes:
-        completers: Destination -> what completes the argument.
-    """
+    """An argparse parser whose errors are `CommandError`s of one line."""
 
     def __init__(self, typed: str, arguments: Iterable[Argument | tuple[Argument, ...]]) -> None:
         super().__init__(prog=typed, add_help=False, allow_abbrev=False)
@@ -251,46 +184,27 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Implementation:
-    """A subcommand's behaviour and arguments.
+    """A subcommand's behaviour and arguments."""
 
-    Attributes:
-        run: Runs it and returns the value that the cell shows.
-        arguments: What its line takes; at most one of those in an inner tuple may be given.
-        examples: Working lines for the help.
-        details: More text for the subcommand's own help.
-        takes_body: Whether `%%mcp NAME` with a cell below is allowed.
-        takes_command: Whether ` -- COMMAND ARG...` may follow.
-        left_over: Where surplus words belong, for the error.
-    """
-
-    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]
-    arguments: tuple[Argument | tuple[Argument, ...], ...] = ()
+    run: Callable[[Invocation, argparse.Namespace], Awaitable[Any]]  # returns the value that the cell shows
+    arguments: tuple[Argument | tuple[Argument, ...], ...] = ()  # of those in an inner tuple, one may be given
     examples: tuple[str, ...] = ()
     details: str = ""
-    takes_body: bool = False
-    takes_command: bool = False
-    left_over: str = ""
+    takes_body: bool = False  # whether `%%mcp NAME` with a cell below is allowed
+    takes_command: bool = False  # whether ` -- COMMAND ARG...` may follow
+    left_over: str = ""  # where surplus words belong, for the error
 
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand of `%mcp`, as known before its module is imported.
-
-    Attributes:
-        name: The word that is typed.
-        module: The module in `commands` that has its `Implementation`, under its name in capitals.
-        group: One of `GROUPS`.
-        summary: One line for the list of subcommands, without a full stop.
-        everyday: Whether the first screen of the help explains it; the other subcommands are only named there.
-        title: The words before the arguments, if not `%mcp NAME`.
-    """
+    """A subcommand of `%mcp`, as known before its module is imported."""
 
     name: str
-    module: str
-    group: str
-    summary: str
-    everyday: bool = False
-    title: str = ""
+    module: str  # in `commands`; it has the `Implementation`, under the name in capitals
+    group: str  # one of `GROUPS`
+    summary: str  # one line, without a full stop
+    everyday: bool = False  # whether the first screen of the help explains it; the others are only named there
+    title: str = ""  # the words before the arguments, if not `%mcp NAME`
 
     @property
     def typed(self) -> str:
@@ -321,14 +235,7 @@ def _see_help(typed: str) -> str:
 
 
 def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Parse the words after a subcommand.
-
-    Returns:
-        The arguments, and the command line that followed ` -- `.
-
-    Raises:
-        CommandError: The words do not fit the arguments.
-    """
+    """Parse the words after a subcommand. Raises CommandError if the words do not fit the arguments."""
     words, line = list(words), []
     does = command.implementation
     if does.takes_command and "--" in words:
@@ -407,20 +314,7 @@ _DECODER = json.JSONDecoder()
 
 
 def split_line(line: str) -> list[str]:
-    r"""Split a line into words.
-
-    >>> split_line('call math:add a=1 note="two words"')
-    ['call', 'math:add', 'a=1', 'note=two words']
-    >>> split_line('call t rows:=[{"a": 1}, {"a": 2}] x={df[df.a > 1]}')
-    ['call', 't', 'rows:=[{"a": 1}, {"a": 2}]', 'x={df[df.a > 1]}']
-    >>> split_line(r'call t path=C:\data tags=["a", "b"]')
-    ['call', 't', 'path=C:\\data', 'tags=["a", "b"]']
-    >>> split_line("ping --timeout 1   # all of them")
-    ['ping', '--timeout', '1']
-
-    Raises:
-        CommandError: A quote is not closed.
-    """
+    """Split a line into words. Raises CommandError if a quote is not closed."""
     if not _SPECIAL.search(line):
         return line.split()
     words: list[str] = []
@@ -536,13 +430,10 @@ def timeouts(invocation: Invocation, arguments: argparse.Namespace) -> dict[str,
 
 
 def seconds_typed(word: str) -> float:
-    """Read a number of seconds.
+    """Read a number of seconds. Raises ArgumentTypeError if the word is not a number above 0.
 
     >>> seconds_typed("1.5"), seconds_typed("1e3")
     (1.5, 1000.0)
-
-    Raises:
-        ArgumentTypeError: The word is not a number above 0.
     """
     try:
         seconds = float(word)

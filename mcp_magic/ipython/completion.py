@@ -28,32 +28,12 @@ from mcp_magic.notebook import host
 from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mcp_magic.ipython.commandline import Command, Completer, Parser
+    from mcp_magic.ipython.commandline import Command, Completer
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
-
-__all__ = [
-    "COMPLETERS",
-    "Candidates",
-    "argument_name",
-    "assigned",
-    "candidates",
-    "continuing",
-    "form_arguments",
-    "forms",
-    "meant",
-    "offered",
-    "paths",
-    "place_in",
-    "prompt_arguments",
-    "starting",
-    "tool_arguments",
-    "valued",
-]
 
 
 # The choice of completions for the position of the cursor.
@@ -100,7 +80,9 @@ def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | 
         if not word.startswith("-"):
             positional.append(word)
     if action is None or action.nargs == 0:
-        action = _positional(parser, len(positional))
+        actions = [action for action in parser.arguments if not action.option_strings]
+        last = actions[-1] if actions and actions[-1].nargs == "*" else None
+        action = actions[len(positional)] if len(positional) < len(actions) else last
         tab = replace(tab, positional=positional)
     if action is None:
         return []
@@ -110,23 +92,11 @@ def _for_arguments(command: Command, words: list[str], tab: Tab) -> list[str] | 
     return complete(tab) if complete else []
 
 
-def _positional(parser: Parser, number: int) -> argparse.Action | None:
-    """Return the positional argument that follows `number` others, or None."""
-    actions = [action for action in parser.arguments if not action.option_strings]
-    if number < len(actions):
-        return actions[number]
-    return actions[-1] if actions and actions[-1].nargs == "*" else None
-
-
 # Words as typed and as read: completions of servers' texts are quoted so that they are read back unchanged.
 
 
 def meant(word: str) -> str:
-    """Return a word without its quotes; its last quote may still be open.
-
-    >>> meant("note='two wor"), meant("'note://x?a='b")
-    ('note=two wor', 'note://x?a=b')
-    """
+    """Return a word without its quotes; its last quote may still be open."""
     for closing in ("", "'", '"'):
         with suppress(CommandError):
             return " ".join(split_line(word + closing))
@@ -154,11 +124,7 @@ def continuing(tab: Tab, names: Iterable[str]) -> list[str]:
 
 
 def argument_name(name: str) -> str:
-    """Quote an argument's name so that it is read back unchanged.
-
-    >>> argument_name("city"), argument_name("first name")
-    ('city', "'first name'")
-    """
+    """Quote an argument's name so that it is read back unchanged."""
     return shlex.quote(escape_name(name))
 
 
@@ -174,22 +140,14 @@ def _names_in(word: str) -> tuple[str, ...]:
 
 
 def assigned(word: str) -> tuple[str, str]:
-    r"""Return an argument's name and its value's text, as far as typed.
-
-    >>> assigned(r"price='\$5")
-    ('price', '$5')
-    """
+    """Return an argument's name and its value's text, as far as typed."""
     name, _, value = meant(word).partition("=")
     plain = value[1:] if value.startswith("\\") and escape_text(value[1:]) == value else value
     return name, plain
 
 
 def valued(name: str, values: Sequence[Any]) -> list[str]:
-    r"""Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed.
-
-    >>> valued("a", ["b c", "$x", 1]), valued("a:", ["$x"]), valued("'a b", ["c"])
-    (["a='b c'", "a='\\$x'", 'a=1'], ['a:=\'"$x"\''], ["'a b=c'"])
-    """
+    """Return `name=value` for each value, quoted so that it is read back unchanged; `name` stays as typed."""
     json_only = name.endswith(":")
     texts = [escape_text(v) if isinstance(v, str) and not json_only else json.dumps(v) for v in values]
     if name[:1] in ("'", '"'):
@@ -317,34 +275,18 @@ def _continuations(connection: Connection, template: str, text: str) -> list[str
 
 
 class PlaceInTemplate(NamedTuple):
-    """The position in a URI template where a text ends.
+    """The position in a URI template where a text ends: in a `variable` or, if that is "", in a literal."""
 
-    Attributes:
-        before: The text before the variable; without a variable, the text with the literal completed.
-        variable: The variable at the end of the text, or "".
-        value: The part of its value that is typed.
-        after: The literal after the variable.
-        given: The values of the variables before.
-        safe: The characters that are not percent-encoded in its values.
-    """
-
-    before: str
+    before: str  # the text before the variable, or with the literal completed
     variable: str = ""
-    value: str = ""
-    after: str = ""
-    given: Mapping[str, str] = MappingProxyType({})
-    safe: str = ""
+    value: str = ""  # the part that is typed
+    after: str = ""  # the literal after the variable
+    given: Mapping[str, str] = MappingProxyType({})  # the variables before
+    safe: str = ""  # characters that are not percent-encoded in its values
 
 
 def place_in(template: str, text: str) -> PlaceInTemplate | None:
-    """Find where a text ends in a URI template; None if it fits none of the template's URIs.
-
-    >>> at = place_in("git://{repo}/file/{+path}", "git://tools/file/src")
-    >>> at.before, at.variable, at.value, dict(at.given)
-    ('git://tools/file/', 'path', 'src', {'repo': 'tools'})
-    >>> place_in("git://{repo}/file/{+path}", "gi").before
-    'git://'
-    """
+    """Find where a text ends in a URI template; None if it fits none of the template's URIs."""
     before, rest = "", text
     given: dict[str, str] = {}
     pieces = _PIECES.findall(template)
@@ -369,11 +311,9 @@ def place_in(template: str, text: str) -> PlaceInTemplate | None:
 # Tab is synchronous and called from the kernel's loop, so the request briefly nests the loop. A later answer goes into
 # the cache, for the next Tab.
 
-PATIENCE_SECONDS = 0.25
-"""Seconds that a Tab waits for the server."""
+PATIENCE_SECONDS = 0.25  # seconds that a Tab waits for the server
 
-FRESH_SECONDS = 60.0
-"""Seconds that an answer stays in the cache."""
+FRESH_SECONDS = 60.0  # seconds that an answer stays in the cache
 
 _cache: dict[tuple[Any, ...], tuple[float, list[str]]] = {}
 _requests: dict[tuple[Any, ...], asyncio.Task[None]] = {}
@@ -435,8 +375,7 @@ async def _fill(
 _INLINE = re.compile(r"\$[^\W\d]|\{.+\}|\\[${]")
 """Text that some commands would read as a variable or an expression, even within a word."""
 
-MAX_NAMES = 2000
-"""The most names of a folder that are examined: Tab has to be quick."""
+MAX_NAMES = 2000  # the most names of a folder that are examined: Tab has to be quick
 
 
 def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = False) -> list[str]:

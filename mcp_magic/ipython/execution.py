@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
@@ -21,20 +22,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from IPython.core.interactiveshell import InteractiveShell
-
-__all__ = [
-    "MAGICS",
-    "MARK",
-    "AwaitMagics",
-    "Interrupts",
-    "home_loop",
-    "interrupt",
-    "interruptible",
-    "interrupts",
-    "let_end",
-    "run_nested",
-    "until_interrupted",
-]
 
 
 # Magics that their cell awaits.
@@ -48,14 +35,11 @@ __all__ = [
 # All other calls (in `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) stay synchronous and
 # nest the loop (`run_nested`).
 
-MAGICS = ("mcp", "mcp_agent", "mcp_server")
-"""The magics that can be awaited."""
+MAGICS = ("mcp", "mcp_agent", "mcp_server")  # the magics that can be awaited
 
-MARK = "\x00"
-"""Begins a line that is awaited; a user cannot type it."""
+MARK = "\x00"  # begins a line that is awaited; a user cannot type it
 
-REMEMBERED = 8
-"""Rewritten cells whose source is remembered, for the history."""
+REMEMBERED = 8  # rewritten cells whose source is remembered, for the history
 
 
 class _TopLevelMagics(ast.NodeVisitor):
@@ -100,23 +84,12 @@ def _is_ours(node: ast.AST) -> bool:
 
 def _inside_a_magic() -> bool:
     """Whether another magic (`%time`, `%%capture`) is transforming code that it will run synchronously."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name in ("run_line_magic", "run_cell_magic"):
-            return True
-        frame = frame.f_back
-    return False
+    names = (frame.f_code.co_name for frame, _ in walk_stack(inspect.currentframe()))
+    return any(name in ("run_line_magic", "run_cell_magic") for name in names)
 
 
 class AwaitMagics:
-    """An input transformer for `ip.input_transformers_post`.
-
-    Args:
-        shell: The shell; with `%autoawait off` the transformer rewrites nothing.
-
-    Attributes:
-        originals: The latest rewritten cells -> the same without awaits.
-    """
+    """An input transformer for `ip.input_transformers_post`."""
 
     # allows IPython to try it on incomplete input, too
     has_side_effects = False
@@ -172,8 +145,7 @@ def _rewritten(source: str, found: _TopLevelMagics, *, awaited: bool = True) -> 
 # round after BUSY_SECONDS, or by the next Interrupt, an exception ends the busy code where it is. A system timer
 # measures the time: matching a pattern checks for signals, but lets no other thread run.
 
-BUSY_SECONDS = 0.25
-"""Seconds after which a loop that has not come round counts as busy."""
+BUSY_SECONDS = 0.25  # seconds after which a loop that has not come round counts as busy
 
 _ROOMS = (
     "_host ask auth cassette consent display doctor inflight lint protocol results schema server session skills stderr "
@@ -292,17 +264,13 @@ def _is_busy_for(task: asyncio.Task[Any], frame: FrameType | None) -> bool:
     if current is task:
         return True
     ours = DRAWING_ROOMS if current is None else BUSY_ROOMS
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(ours):
-            return True
-        frame = frame.f_back
-    return False
+    modules = (str(frame.f_globals.get("__name__", "")) for frame, _ in walk_stack(frame)) if frame is not None else ()
+    return any(name.startswith(ours) for name in modules)
 
 
 interrupts = Interrupts()
 
-INTERRUPT_SECONDS = 1.0
-"""Seconds that a cancellation needs at most to reach the code that asked a question."""
+INTERRUPT_SECONDS = 1.0  # seconds that a cancellation needs at most to reach the code that asked a question
 
 
 async def interrupt() -> None:
@@ -310,8 +278,7 @@ async def interrupt() -> None:
 
     For a Ctrl-C during `input()`, which stops the loop and has Python's own SIGINT handler.
 
-    Raises:
-        CancelledError: In the magic's task, which then ends with a KeyboardInterrupt.
+    The magic's task gets a CancelledError, and ends with a KeyboardInterrupt.
     """
     if interrupts.interrupt():
         await asyncio.sleep(INTERRUPT_SECONDS)
@@ -320,8 +287,7 @@ async def interrupt() -> None:
 async def let_end() -> None:
     """Wait for the end of a magic that is being interrupted, so that it asks no more questions.
 
-    Raises:
-        CancelledError: The caller ends with the magic.
+    Raises CancelledError if the caller ends with the magic.
     """
     if interrupts.ending:
         await asyncio.sleep(INTERRUPT_SECONDS)
@@ -343,8 +309,7 @@ def until_interrupted() -> Iterator[None]:
 
 T = TypeVar("T")
 
-BLOCKED_SECONDS = 2.0
-"""Seconds after which another thread checks whether the cell's loop still runs."""
+BLOCKED_SECONDS = 2.0  # seconds after which another thread checks whether the cell's loop still runs
 
 BLOCKED = (
     "%mcp in a thread needs the kernel's loop, which is blocked while the cell waits for threads. "
@@ -409,9 +374,8 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end from synchronous code, on the loop that runs the cells.
 
-    Raises:
-        KeyboardInterrupt: The user interrupted; the work is cancelled.
-        CommandError: This browser cannot wait within a function.
+    Raises KeyboardInterrupt if the user interrupted; the work is cancelled; CommandError if this browser cannot wait
+    within a function.
     """
     try:
         loop = _loop_of_this_thread()
@@ -437,26 +401,19 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:
-    """Wait in another thread for work on the cells' loop.
-
-    Raises:
-        CommandError: The cell blocks the loop because it waits itself, perhaps for this thread.
-    """
+    """Wait in another thread for work on the cells' loop."""
     future = asyncio.run_coroutine_threadsafe(work, home)
     while True:
         came_round = threading.Event()
         home.call_soon_threadsafe(came_round.set)
         if concurrent.futures.wait([future], timeout=BLOCKED_SECONDS).done:
             return future.result()
-        if not came_round.is_set() and _main_thread_waits():
+        # a main thread in `join()`, `result()` or the like; one that computes gets back to the loop
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        waits = frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
+        if waits and not came_round.is_set():
             future.cancel()
             raise CommandError(BLOCKED)
-
-
-def _main_thread_waits() -> bool:
-    """Whether the main thread is in `join()`, `result()` or the like; one that computes gets back to the loop."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
 
 
 def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

@@ -20,6 +20,7 @@ from mcp_magic.ipython.cells import Cells, CommStatus, PlainHistory
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
+from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
 from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from mcp_magic.display.listing import Text
     from mcp_magic.ipython.ask import Asking
     from mcp_magic.ipython.commandline import Command
-
-__all__ = ["MCPMagics", "completer", "help_asked", "load", "unload"]
 
 
 @magics_class
@@ -52,6 +51,7 @@ class MCPMagics(Magics, Settings):
         self.comm_status = CommStatus(self.cells)
         self.awaiting = AwaitMagics(shell)
         self.history = PlainHistory(shell, self.awaiting.originals)
+        self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
         self._passed_on = False
 
@@ -136,9 +136,6 @@ class MCPMagics(Magics, Settings):
         """Run a line, with the cell below it, in the scope of the caller's variables, and return its value.
 
         `command` is the magic, or None for `%mcp`, whose first word names the subcommand.
-
-        Raises:
-            MCPMagicError: The line cannot be read, or what it does fails.
         """
         __tracebackhide__ = True
         # a `;` at the end silences the output, as everywhere in IPython; it is not part of the last value
@@ -195,11 +192,7 @@ MEANT = {
 
 
 def _help_on(words: list[str]) -> Text:
-    """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list.
-
-    Raises:
-        CommandError: The words name no subcommand.
-    """
+    """Return the help of a subcommand or a magic; without words, the everyday help, and for `all` the whole list."""
     names = [name for word in words if (name := word.lstrip("%")) != "mcp"]
     if not names or names == ["all"]:
         return help_for_all(COMMANDS.values(), everyday=not names)
@@ -254,6 +247,8 @@ def load(shell: InteractiveShell) -> None:
     )
     _hide_values(shell)
     startup.callbacks.append(magics.prepare)
+    if magics.preload:
+        magics.preload_modules.start()
     if "mcp_magic.notebook" in sys.modules:
         magics.prepare()
 
@@ -329,6 +324,7 @@ def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
     vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
+    magics.preload_modules.stop()
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.history.uninstall()

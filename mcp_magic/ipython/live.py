@@ -43,24 +43,6 @@ if TYPE_CHECKING:
 
     MakeListing = Callable[[str, Iterable[LogMessage]], Listing]
 
-__all__ = [
-    "LISTED",
-    "Button",
-    "LiveBoard",
-    "LivePanel",
-    "LiveView",
-    "Reporting",
-    "Row",
-    "Running",
-    "Screen",
-    "WatchLines",
-    "follow",
-    "running",
-    "screen_for",
-    "shown_again",
-    "shown_once",
-]
-
 
 class LiveView:
     """Displays below the cell that made it, updated in place; they are replaced by widgets while there is a panel.
@@ -148,7 +130,7 @@ class LiveView:
 
 
 class Button(NamedTuple):
-    """A button, and what a click does on the loop that made the panel."""
+    """A button; a click runs `click` on the loop that made the panel."""
 
     text: str
     icon: str
@@ -167,12 +149,6 @@ class LivePanel:
     """Rows of HTML and buttons, as widgets.
 
     A click may arrive on another thread; it is posted to the event loop that made the panel.
-
-    Args:
-        rows: Returns the rows in their order, by a key. The buttons of a key stay as they are.
-
-    Attributes:
-        widget: The panel.
     """
 
     def __init__(self, rows: Callable[[], Mapping[Hashable, Row]]) -> None:
@@ -244,8 +220,7 @@ class LivePanel:
 # Where a frontend shows widgets, each segment is a display that is updated in place. A terminal prints each entry once
 # it is complete. Unattended notebooks (nbclient, nbval, papermill) and consoles show nothing before the end.
 
-LIVE_INTERVAL = 0.05
-"""Least seconds between two updates: twenty a second."""
+LIVE_INTERVAL = 0.05  # least seconds between two updates: twenty a second
 
 
 class _AtTheEnd:
@@ -366,20 +341,16 @@ def shown_again(shell: InteractiveShell) -> None:
 # reach the kernel. At the end, one line per call remains and no widget. Terminals and notebooks that run unattended get
 # printed lines.
 
-LINE_SECONDS = 1.0
-"""Seconds between two printed progress lines of a call."""
+LINE_SECONDS = 1.0  # seconds between two printed progress lines of a call
 
-INTERVAL = 0.1
-"""Least seconds between two updates: ten a second, however many notifications come."""
+INTERVAL = 0.1  # least seconds between two updates: ten a second, however many notifications come
 
-SHOW_AFTER = 0.2
-"""Seconds from the first report until a bar is shown; a quicker call gets only its last line."""
+SHOW_AFTER = 0.2  # seconds from the first report until a bar is shown; a quicker call gets only its last line
 
 CANCEL_AFTER = 0.5
 """Seconds from the first report until there is a button: earlier clicks are unlikely, and widgets are imported late."""
 
-TICK = 1.0
-"""Most seconds between two updates, so that the elapsed time advances."""
+TICK = 1.0  # most seconds between two updates, so that the elapsed time advances
 
 
 class Reporting:
@@ -399,14 +370,11 @@ class Reporting:
             return None  # a click: its output would go to the frontend's log
         if not (where.widgets and where.allow_stdin):
             return _ReportLines(report, lambda text: print(clean(text), flush=True))
-        return self._board().add(report)
-
-    def _board(self) -> LiveBoard:
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
             self._boards[cell] = LiveBoard(self._gets_clicks)
-        return self._boards[cell]
+        return self._boards[cell].add(report)
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
@@ -518,14 +486,11 @@ def _html(markup: Markup) -> str:
 
 # Live logs of a server, until Interrupt.
 
-LISTED = 50
-"""Lines listed of each kind by default."""
+LISTED = 50  # lines listed of each kind by default
 
-FOLLOWED = 500
-"""The last lines that are kept while following, and listed at the end."""
+FOLLOWED = 500  # the last lines that are kept while following, and listed at the end
 
-FOLLOW_INTERVAL = 0.2
-"""Least seconds between two updates."""
+FOLLOW_INTERVAL = 0.2  # least seconds between two updates
 
 
 async def follow(
@@ -536,11 +501,7 @@ async def follow(
     listing: MakeListing,
     least: str,
 ) -> tuple[list[LogMessage], str]:
-    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt.
-
-    Returns:
-        The messages at the end, with those `before`, and a line about them.
-    """
+    """Show a server's log messages of a level and above as they arrive, for some seconds or until Interrupt."""
     where = invocation.cells.circumstances()
     if seconds is None and not where.allow_stdin:
         return before, "not followed: you cannot interrupt it here; --seconds S follows for a time"
@@ -590,16 +551,7 @@ def running() -> Iterable[Running]:
 
 
 class Running:
-    """A watch that follows its resource in a task of the cell that started it.
-
-    Args:
-        watch: The open watch.
-        cells: Know where the cell runs.
-        waits: Whether the cell waits for the end.
-        clicks: Whether clicks arrive meanwhile.
-        seconds: The longest time, or None.
-        count: The number of updates after which it ends, or None.
-    """
+    """A watch in a task of the cell that started it; `waits`: until the end, `clicks`: which arrive meanwhile."""
 
     def __init__(
         self, watch: Watch, cells: Cells, *, waits: bool, clicks: bool, seconds: float | None, count: int | None

@@ -19,8 +19,6 @@ from mcp_magic.schema.secrets import MASK
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PREFIX", "Settings"]
-
 PREFIX = "MCP_MAGIC_"
 """Environment variables `MCP_MAGIC_<SETTING>` apply where neither a config file nor `%config` sets a value."""
 
@@ -103,6 +101,10 @@ class Settings(Configurable):
         "are started again, too), off.",
     ).tag(config=True)
 
+    preload = Bool(
+        True, help="Whether an idle kernel imports what the first `%mcp connect` and `%%mcp_agent` need."
+    ).tag(config=True)
+
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)
     trace_bytes = Int(64_000_000, min=0, help="Bytes that the trace keeps.").tag(config=True)
 
@@ -146,11 +148,7 @@ class Settings(Configurable):
         return {name: kinds.get(type(trait), str) for name, trait in self.traits(config=True).items()}
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Set several settings.
-
-        Raises:
-            ConfigError: A value does not fit.
-        """
+        """Set several settings. Raises ConfigError if a value does not fit."""
         for name, value in values.items():
             self._set(name, value, where=f"settings.{name}")
 

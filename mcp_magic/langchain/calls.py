@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "current", "reaching"]
-
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
 #
@@ -51,8 +49,7 @@ __all__ = ["ATTEMPTS", "Breaker", "MCPToolException", "breaker_of", "call", "cur
 
 T = TypeVar("T")
 
-ATTEMPTS = 3
-"""Attempts for one call."""
+ATTEMPTS = 3  # attempts for one call
 
 FIRST_WAIT, MAX_WAIT, JITTER = 0.2, 2.0, 0.2
 """Backoff in seconds: before the second attempt, before any attempt at most, and the random part of each."""
@@ -159,14 +156,11 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
 # Closed, it lets every call through. After several session failures in a row it opens and refuses every call. After a
 # while it is half-open: it lets one call through, whose outcome closes or opens it.
 
-FAILURES = 3
-"""Failures in a row that open the breaker."""
+FAILURES = 3  # failures in a row that open the breaker
 
-REST_SECONDS = 30.0
-"""Seconds until one call may try again; restarting a server by hand takes about that long."""
+REST_SECONDS = 30.0  # seconds until one call may try again; restarting a server by hand takes about that long
 
-MAX_REASON = 200
-"""Characters of the last failure in the refusal's message."""
+MAX_REASON = 200  # characters of the last failure in the refusal's message
 
 
 class Breaker:
@@ -213,11 +207,7 @@ class Breaker:
 
     @contextmanager
     def attempt(self, session: object = None) -> Iterator[None]:
-        """Count the outcome of the enclosed attempt; raises like `check` before it.
-
-        Args:
-            session: Identifies the session. Calls that fail together because one session ends count once.
-        """
+        """Count the outcome of the enclosed attempt; raises like `check` before it."""
         self.check()
         trial = self.state == "half-open"
         self._trying = self._trying or trial
@@ -277,8 +267,7 @@ def breaker_of(connection: Connection) -> Breaker:
 
 # One call of a tool for a model: consent, session, retries, and the result in the form that a model reads.
 
-MIN_SECONDS = 0.01
-"""The least seconds for an attempt; a call with less left is not retried."""
+MIN_SECONDS = 0.01  # the least seconds for an attempt; a call with less left is not retried
 
 
 class MCPToolException(ToolException):
@@ -314,20 +303,6 @@ async def call(
 
     The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
     certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
-
-    Args:
-        connection: The connection to the tool's server.
-        tool_name: The tool's name on the server.
-        arguments: The arguments, Python objects that JSON can hold.
-        asker: The name of the caller, for consent.
-        run: The id of the agent's run.
-        decision: The decision of consent, if there is one already; otherwise consent is asked once.
-        checked: The definition by which the arguments were checked, if they were; a changed schema checks them again.
-        on_progress: Awaited with (progress, total, message) for each progress notification.
-        timeout: Seconds for all attempts together, without the time that a decision takes.
-        images: Whether the model takes images.
-        limit: Characters that the model reads.
-        breaker: The circuit breaker, instead of the connection's own.
 
     Returns:
         The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,

@@ -29,41 +29,19 @@ if TYPE_CHECKING:
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
-__all__ = [
-    "LEVELS",
-    "LIMIT",
-    "Content",
-    "Reader",
-    "approval_of",
-    "artifact_of",
-    "langchain_resources",
-    "mcp_block",
-    "result_of",
-    "storable",
-    "to_blobs",
-    "to_content",
-]
-
 
 # MCP content blocks in the form that a model reads.
 
-LIMIT = 20_000
-"""Default limit of characters of one result that a model reads: about 5,000 tokens."""
+LIMIT = 20_000  # default limit of characters of one result that a model reads: about 5,000 tokens
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Image types that providers take; with any other type they refuse the whole conversation."""
 
-IMAGE_BYTES = 3_700_000
-"""Most bytes of one image: Anthropic takes 5 MB of base64, others more."""
+IMAGE_BYTES = 3_700_000  # most bytes of one image: Anthropic takes 5 MB of base64, others more
 
 
 class Reader:
-    """Collects the content that a model reads from the blocks of one result.
-
-    Args:
-        images: Whether the model takes images.
-        limit: Characters of text that the model reads.
-    """
+    """Collects the content that a model reads from the blocks of one result."""
 
     def __init__(self, *, images: bool, limit: int) -> None:
         self._images = images
@@ -146,8 +124,7 @@ Content = str | list[str | dict[str, Any]]
 
 SAID_NOTHING = "The tool reported an error and did not say what went wrong."
 
-LEVELS = 200
-"""Nested levels of lists and objects to store, a little below the limit of the stores of conversations."""
+LEVELS = 200  # nested levels of lists and objects to store, a little below the limit of the stores of conversations
 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
 """The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
@@ -155,11 +132,6 @@ _INT64, _UINT64 = -(2**63), 2**64 - 1
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
     """Return the content that the model reads of a result, and the artifact with the rest.
-
-    Args:
-        result: The tool's result.
-        images: Whether the model takes images in a tool's message; otherwise it reads a line about each.
-        limit: Characters that the model reads at most; of a longer result it reads the beginning and the full length.
 
     Returns:
         A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
@@ -259,7 +231,9 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
     """Restore the data of a block that only the message's content holds."""
     restored = {key: value for key, value in block.items() if key not in ("at", "length")}
     if block["type"] == "text" and "text" not in block:
-        text = _text_at(content, block.get("at", -1))
+        at = block.get("at", -1)
+        item = content if isinstance(content, str) else content[at] if -len(content) <= at < 0 else ""
+        text = item if isinstance(item, str) else str(item.get("text", ""))
         # notes are added before the text, so the text is at the end
         restored["text"] = text[len(text) - block["length"] :] if 0 <= block.get("length", -1) <= len(text) else text
     elif block["type"] == "image" and "data" not in block:
@@ -267,17 +241,8 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
     return restored
 
 
-def _text_at(content: Any, at: int) -> str:
-    item = content if isinstance(content, str) else content[at] if -len(content) <= at < 0 else ""
-    return item if isinstance(item, str) else str(item.get("text", ""))
-
-
 def storable(value: Any, levels: int = LEVELS) -> Any:
-    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…".
-
-    >>> storable({"n": [1, 2**80]}), storable([[[1]]], levels=2)
-    ({'n': [1, '1208925819614629174706176']}, [['…']])
-    """
+    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…"."""
     if isinstance(value, dict | list | tuple) and not levels:
         return "…"
     if isinstance(value, dict):
@@ -295,12 +260,7 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
 def mcp_block(item: Mapping[str, Any], number: int = 1) -> ContentBlock | None:
-    """Return a content block of MCP, of LangChain, or of a provider that LangChain can read, as an MCP block.
-
-    Args:
-        item: The block, with a `type`.
-        number: Its number among the blocks, for the names of those that have none.
-    """
+    """Return a content block of MCP, of LangChain, or of a provider that LangChain can read, as an MCP block."""
     from langchain_core.messages import HumanMessage
     from mcp_types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, ResourceLink, TextContent
     from pydantic import ValidationError
@@ -340,8 +300,7 @@ def _adapter() -> TypeAdapter[ContentBlock]:
 
 # Resources as LangChain blobs, for its loaders and parsers.
 
-PARALLEL = 8
-"""Resources read at the same time."""
+PARALLEL = 8  # resources read at the same time
 
 
 async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:

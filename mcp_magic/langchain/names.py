@@ -15,13 +15,10 @@ from mcp_magic.lint import MAX_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_NAME", "Names", "provider_name"]
 
-DIGITS = 6
-"""Hex digits that make cleaned names distinct."""
+DIGITS = 6  # hex digits that make cleaned names distinct
 
-MAX_DIGITS = 40
-"""Hex digits of a SHA-1."""
+MAX_DIGITS = 40  # hex digits of a SHA-1
 
 _JOINT = "__"
 _VALID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -57,14 +54,7 @@ def _is_plain(server: str, tool: str) -> bool:
 
 
 class Names:
-    """The names of some tools, in both directions.
-
-    >>> names = Names([("fs", "read file")])
-    >>> names.person(names.provider("fs", "read file"))
-    'fs:read file'
-    >>> Names(()).person("weather__forecast")
-    'weather:forecast'
-    """
+    """The names of some tools, in both directions."""
 
     def __init__(self, tools: Iterable[tuple[str, str]]) -> None:
         self._provider: dict[tuple[str, str], str] = {}

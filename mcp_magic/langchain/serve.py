@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
     from mcp_types import CallToolResult, ContentBlock, ToolAnnotations
 
-__all__ = [
-    "DuplicateToolError",
-    "InjectedArgumentsError",
-    "UnservableToolError",
-    "serve_langchain",
-    "to_error",
-    "to_result",
-]
-
 
 # The value or error of a LangChain tool, as the result of an MCP tool.
 

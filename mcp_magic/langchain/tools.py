@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["MCPTool", "Options", "langchain_tools", "portable", "spec_tools"]
-
 
 # Input schemas in a form that LangChain passes on correctly.
 #
@@ -43,8 +41,7 @@ __all__ = ["MCPTool", "Options", "langchain_tools", "portable", "spec_tools"]
 # fails at anchors, at references out of the document and at data with a key `$ref`. One such tool would keep a model
 # from all others. So references are resolved here first; schemas without any stay as they are.
 
-MAX_ROUNDS = 2
-"""How often a recursive schema is expanded; below that only its type stays."""
+MAX_ROUNDS = 2  # how often a recursive schema is expanded; below that only its type stays
 
 _IDENTIFIERS = ("$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions")
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
@@ -57,11 +54,6 @@ def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent input schema that every provider package of LangChain takes.
 
     The result always has `type` and `properties`, which providers require.
-
-    >>> portable({"required": ["a"]})
-    {'type': 'object', 'properties': {}, 'required': ['a']}
-    >>> portable({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string"}}})
-    {'type': 'object', 'properties': {'a': {'type': 'string'}}}
     """
     plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
     return {"type": "object", "properties": {}, **plain}
@@ -135,8 +127,7 @@ def _outline(schema: Any) -> dict[str, Any]:
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 10.0
-"""Seconds for a loop on another thread to respond. A loop that waits for this very call never does."""
+BUSY_SECONDS = 10.0  # seconds for a loop on another thread to respond. A loop that waits for this very call never does.
 
 _ENDED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
 _BUSY = (
@@ -255,6 +246,12 @@ class MCPTool(StructuredTool):
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
+
+    async def _arun(self, *args: Any) -> Any:  # type: ignore[override]
+        assert self.coroutine is not None
+        return await self.coroutine(*args)
+
+    _arun.__annotations__.clear()  # LangChain evaluates them at each call
 
 
 @dataclass(frozen=True)

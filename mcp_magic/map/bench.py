@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.connection import Connection
 
-__all__ = ["Bench", "Level", "run_bench"]
-
 
 @dataclass
 class Level:

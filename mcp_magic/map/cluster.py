@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["Cluster", "map_partition"]
-
 CHUNK = 50
 """Most rows of a task."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["Entry", "Journal", "call_key"]
-
 _VERSION = 1
 _APPLICATION = 0x6D63706D  # "mcpm"
 

@@ -15,8 +15,6 @@ from mcp_magic.errors import ArgumentsError
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
 
-__all__ = ["Pace", "read_rate"]
-
 START = 100.0
 """Calls a second at the beginning."""
 

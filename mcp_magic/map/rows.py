@@ -17,8 +17,6 @@ from mcp_magic.errors import ArgumentsError, MissingDependencyError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PerRow", "Row", "Table", "col", "fill", "matching", "per_row", "read_table", "records"]
-
 CHUNK = 1000
 """Rows of a DataFrame that are converted to Python objects at a time."""
 

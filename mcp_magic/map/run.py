@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.services import Services
 
-__all__ = ["MapItem", "MapOptions", "MapRun", "Outcome", "Step", "map_steps", "outcome_of", "percentile"]
-
 ATTEMPTS = 8
 """Most attempts for one row."""
 

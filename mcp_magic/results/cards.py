@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import ago, duration, listed
+from mcp_magic._text import ago, counted, duration, listed
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.display import document
 from mcp_magic.display.diff import diff_part
@@ -30,23 +30,13 @@ from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.content import read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mcp_types import Implementation, Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.display.diff import Line
     from mcp_magic.schema.fields import Field
-
-__all__ = [
-    "ConnectionInfo",
-    "ToolCard",
-    "edited",
-    "prompt_part",
-    "resource_part",
-    "template_part",
-]
-
 
 # The card of a tool.
 
@@ -101,8 +91,8 @@ class ToolCard:
     @property
     def badges(self) -> list[Badge]:
         """Whether it has changed, whether only apps may use it, and the server's hints."""
-        marks = [self.change.badge] if self.change is not None else []
-        return marks + tool_badges(self.tool, trusted=self.trusted)
+        badges = tool_badges(self.tool, trusted=self.trusted)
+        return badges if self.change is None else [self.change.badge, *badges]
 
     @property
     def example(self) -> str:
@@ -128,10 +118,7 @@ class ToolCard:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: one."""
-        names = one_line(self.name + (f": {self.title}" if self.title else ""), 300)
-        title = f" {one_line(self.title, 200)} " if self.title else " "
-        heading = joined([tag("b", one_line(self.name, 200)), title, joined(self.badges, " ")])
-        blocks = [Part(f"{names}\n{' '.join(map(str, self.badges))}", tag("p", heading))]
+        blocks = [heading(self.name, self.title, self.badges)]
         if self.change is not None and self.change.lines:
             blocks.append(diff_part(self.change.lines).folded("changed since it was first seen", opened=True))
         limit = document.display.characters
@@ -143,6 +130,13 @@ class ToolCard:
             blocks.append(output.folded("returns"))
         blocks.append(Part.command(cut(self.example, 2000)))
         return [Part.stack(*blocks, gap="\n\n")]
+
+
+def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
+    """Return the heading of a card or a form."""
+    name, title = one_line(name, 200), one_line(title, 200)
+    plain = [f"{name}: {title}" if title else name, *([" ".join(map(str, badges))] if badges else [])]
+    return Part("\n".join(plain), tag("p", joined([tag("b", name), *([title] if title else []), *badges], " ")))
 
 
 def _rows(root: Field) -> list[dict[str, Any]]:
@@ -163,15 +157,14 @@ def _table(of: Mapping[str, Any]) -> Part | None:
     if not rows:
         return None
     limit = document.display
-    texts = [{name: _cell(row[name]) for name in _COLUMNS} for row in rows[: limit.listing_rows]]
+    texts = []
+    for row in rows[: limit.listing_rows]:
+        cells = {name: brief(v, 300) if isinstance(v, dict | list) else cell_text(v, 300) for name, v in row.items()}
+        texts.append(cells)
     names = [name for name in _COLUMNS if any(row[name] for row in texts)]
     table, shown = Part.table(names, [[row[name] for name in names] for row in texts], limit=limit.bytes // 3)
     more = len(rows) + root.unlisted - shown
     return Part.stack(table, Part.note(f"… {more:,} more" if more else ""))
-
-
-def _cell(value: Any) -> str:
-    return brief(value, 300) if isinstance(value, (dict, list)) else cell_text(value, 300)
 
 
 # Programs that were edited while their server runs: the server still runs the old code.
@@ -201,8 +194,7 @@ def _written(path: Path) -> float:
 
 # A connection, as a card and as a row of a listing.
 
-MAX_INSTRUCTIONS = 4000
-"""Most characters shown of a server's instructions."""
+MAX_INSTRUCTIONS = 4000  # most characters shown of a server's instructions
 
 
 @dataclass(frozen=True)
@@ -255,8 +247,8 @@ class ConnectionInfo:
         if is_open:
             known.append(("explore", Code(f"%mcp ui {self.name}")))
         state = Badge(self.state, "safe" if is_open else "danger")
-        heading = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
-        card = Part.stack(heading, Part.facts(known, width=10, indent="  "))
+        title = Part(f"{self.name}: {self.state}", tag("p", joined([tag("b", self.name), " ", state])))
+        card = Part.stack(title, Part.facts(known, width=10, indent="  "))
         instructions = cut((self.instructions or "").strip(), MAX_INSTRUCTIONS)
         if not instructions:
             return [card]
@@ -264,10 +256,10 @@ class ConnectionInfo:
         return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
-        """Return the connection as a row of a listing: state, transport, protocol version, counts, health.
+        """Return the connection as a row of a listing, with `more` columns.
 
         Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically. `more` are additional columns.
+        often the session reconnected automatically.
         """
         return {
             "server": self.name,
@@ -283,22 +275,19 @@ class ConnectionInfo:
         }
 
     def _facts(self) -> list[tuple[str, str]]:
-        known = [(self.spec.transport, one_line(self.spec.where, 200))]
-        if self.server is not None:
-            known.append(("server", one_line(f"{self.server.title or self.server.name} {self.server.version}", 200)))
-        if self.protocol_version:
-            known.append(("protocol", self.protocol_version))
-        if since := self._since():
-            known.append(("since", since))
-        if offers := [f"{count} {kind if count != 1 else kind[:-1]}" for kind, count in self.counts.items() if count]:
-            known.append(("offers", ", ".join(offers)))
-        for kind, problem in self.unlisted.items():
-            known.append((kind, one_line(f"could not be listed: {problem}", 400)))
-        if self.problem:
-            known.append(("why", one_line(self.problem, 400)))
-        if self.last_seen is not None:
-            known.append(("health", self._health()))
-        return known
+        server = self.server
+        offers = [counted(count, kind) for kind, count in self.counts.items() if count]
+        known = [
+            (self.spec.transport, one_line(self.spec.where, 200)),
+            ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
+            ("protocol", self.protocol_version or ""),
+            ("since", self._since()),
+            ("offers", ", ".join(offers)),
+            *((kind, one_line(f"could not be listed: {why}", 400)) for kind, why in self.unlisted.items()),
+            ("why", one_line(self.problem, 400)),
+            ("health", self._health() if self.last_seen is not None else ""),
+        ]
+        return [(label, value) for label, value in known if value]
 
     def _since(self) -> str:
         """Return a line if the session was open before `connect`, or its program has changed since; else ""."""
@@ -312,10 +301,9 @@ class ConnectionInfo:
         return "; ".join(parts)
 
     def _health(self) -> str:
-        parts = [
-            f"seen {ago(self.last_seen)}",
-            f"latency {duration(self.latency) if self.latency is not None else None}",
-        ]
+        parts = [f"seen {ago(self.last_seen)}"]
+        if self.latency is not None:
+            parts.append(f"latency {duration(self.latency)}")
         if self.failures:
             parts.append(f"{self.failures} of {self.calls} requests failed")
         if self.reconnects:
@@ -353,11 +341,9 @@ def prompt_part(server: str, prompt: Prompt) -> Part:
 
 
 def _card(server: str, item: Any, known: list[tuple[str, str]], line: str, *more: Part) -> Part:
-    name, title = one_line(f"{server}:{item.name}", 200), one_line(item.title or "", 200)
-    heading = tag("p", joined([tag("b", name), f" {title}" if title else ""]))
     description = cut((item.description or "").strip(), document.display.characters)
     return Part.stack(
-        Part(f"{name}: {title}" if title else name, heading),
+        heading(f"{server}:{item.name}", item.title or ""),
         Part.prose(description),
         Part.facts([(label, Code(one_line(value, 500))) for label, value in known if value], width=9),
         *more,

@@ -18,19 +18,6 @@ from mcp_magic.schema.commandline import as_word, line_or_comment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "CONTENT",
-    "Content",
-    "Media",
-    "message_block",
-    "part_of",
-    "read_line",
-    "register",
-    "resource_part",
-    "to_media",
-]
-
-
 # Images, audio and documents: kept as base64, decoded lazily.
 
 _NATIVE = ("image/png", "image/jpeg", "application/pdf")
@@ -39,8 +26,7 @@ _NATIVE = ("image/png", "image/jpeg", "application/pdf")
 MAX_PIXELS = 50_000_000
 """Most pixels of a displayed image: a browser takes four bytes for each, however small the file is."""
 
-HEAD = 400_000
-"""Characters of base64 that are searched for an image's size: camera images begin with much metadata."""
+HEAD = 400_000  # characters of base64 that are searched for an image's size: camera images begin with much metadata
 
 _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
 """Images that browsers can show."""
@@ -65,7 +51,7 @@ class Media:
     def __bytes__(self) -> bytes:
         return self.bytes
 
-    def __mcp_argument__(self, wanted: str) -> bytes:
+    def __mcp_argument__(self, type_: str) -> bytes:
         """Return its value as an argument of a call."""
         return self.bytes
 
@@ -122,7 +108,7 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
     family = media.mime_type.partition("/")[0]
     if family != "audio" and media.mime_type not in _IMAGES and media.mime_type != "application/pdf":
         return _line(f"{media.summary}: {how}")
-    if not budget.take_media(media.size):
+    if not budget.take("media", media.size):
         return too_large(media.summary, how)
     if not is_base64(media.base64):
         return _line(f"{media.summary}, but not base64: nothing to show")
@@ -210,18 +196,16 @@ class Content:
     """How to handle a type of content block.
 
     Attributes:
-        part: Returns the block's display. Called with the block, the budget and the server's name.
-        message: Returns the block as a content block of a LangChain message.
-        media: Returns the block's image, audio or document, or None if it has none.
+        part: Returns the display of a block, given the block, the budget and the server's name.
+        media: Returns a block's image, audio or document, or None if it has none.
     """
 
     part: Callable[[Any, Budget, str], Part]
-    message: Callable[[Any], dict[str, Any]]
+    message: Callable[[Any], dict[str, Any]]  # returns a block as a content block of a LangChain message
     media: Callable[[Any], Media | None] = lambda block: None
 
 
-CONTENT: dict[str, Content] = {}
-"""Block type -> how to handle it."""
+CONTENT: dict[str, Content] = {}  # block type -> how to handle it
 
 
 def register(kind: str, content: Content) -> None:
@@ -304,11 +288,11 @@ def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
     return verbatim_part(contents.text, budget)
 
 
-def _embedded_part(block: Any, budget: Budget, server: str) -> Part:
-    part = resource_part(block.resource, budget, ".resources")
-    title = one_line(str(block.resource.uri), 200)
-    html = joined([tag("small", title), part.html], "<br>")
-    return Part(f"{title}\n{part.plain}", html, part.native, part.media)
+def titled_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
+    """Return the display of resource contents under their URI."""
+    part = resource_part(contents, budget, how)
+    title = one_line(str(contents.uri), 200)
+    return Part(f"{title}\n{part.plain}", joined([tag("p", tag("b", title)), part.html]), part.native, part.media)
 
 
 def _embedded_message(block: Any) -> dict[str, Any]:
@@ -322,9 +306,9 @@ def _embedded_message(block: Any) -> dict[str, Any]:
 
 
 def _link_part(block: Any, budget: Budget, server: str) -> Part:
-    said = [mime(block.mime_type) if block.mime_type else "", size_text(block.size) if block.size is not None else ""]
+    facts = [mime(block.mime_type) if block.mime_type else "", size_text(block.size) if block.size is not None else ""]
     title = one_line(block.title or block.name, 100)
-    about = ", ".join(text for text in said if text)
+    about = ", ".join(text for text in facts if text)
     heading = f"{title} ({about})" if about else title
     line = shorten(read_line(str(block.uri), server), 2000)
     described = shorten(block.description or "", 300)
@@ -363,4 +347,11 @@ register(
     "resource_link",
     Content(_link_part, lambda block: {"type": "text", "text": f"{block.title or block.name}: {block.uri}"}),
 )
-register("resource", Content(_embedded_part, _embedded_message, lambda block: resource_media(block.resource)))
+register(
+    "resource",
+    Content(
+        lambda block, budget, server: titled_part(block.resource, budget, ".resources"),
+        _embedded_message,
+        lambda block: resource_media(block.resource),
+    ),
+)

@@ -63,6 +63,7 @@ from mcp_magic.results.content import (
     part_of,
     resource_media,
     resource_part,
+    titled_part,
     to_media,
 )
 from mcp_magic.schema.resolve import json_equal
@@ -83,37 +84,14 @@ if TYPE_CHECKING:
         TextResourceContents,
     )
 
-__all__ = [
-    "META",
-    "CellCrashError",
-    "CheckFailedError",
-    "PromptResult",
-    "ResourceResult",
-    "ToolCrashError",
-    "ToolResult",
-    "contains",
-    "equals",
-    "fails",
-    "fits",
-    "last_failed",
-    "recall",
-    "remember",
-    "succeeds",
-    "within",
-]
-
-
 # Exceptions of tools and server cells that run in this kernel.
 #
 # A tool's answer is data and cannot carry an exception. A server of the notebook puts a key into the answer's `_meta`
 # instead, and `recall` finds the exception by it. So the calling cell shows the tool's own lines, and `%debug` stops
 # in them.
 
-META = "mcp-magic/crash"
-"""The member of `_meta` that holds the key of an exception."""
-
-KEPT = 20
-"""Most exceptions kept; each holds the frames of its traceback."""
+META = "mcp-magic/crash"  # the member of `_meta` that holds the key of an exception
+KEPT = 20  # most exceptions kept; each holds the frames of its traceback
 
 _kept: OrderedDict[str, BaseException] = OrderedDict()
 
@@ -166,27 +144,18 @@ _LONG_PYTHON = (
     "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
 )
 
-_SHOWN = 4
-"""Most tables that a message names."""
+_SHOWN = 4  # most tables that a message names
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A part of a result, and the tables in it.
+    """A part of a result, and the tables in it."""
 
-    Attributes:
-        name: The key in `.frames` for a table without its own name.
-        tables: The tables of this part.
-        rank: 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table.
-        schema: The output schema if it describes this part, else None.
-        boxed: Whether this part was unwrapped from `{"result": ...}`, which the schema still describes.
-    """
-
-    name: str
-    tables: Sequence[Rows]
-    rank: int = 1
-    schema: dict[str, Any] | None = None
-    boxed: bool = False
+    name: str  # the key in `.frames` for a table without its own name
+    tables: Sequence[Rows]  # the tables of this part
+    rank: int = 1  # 0 for data, 1 for text, 2 for resources; `.df` uses the lowest rank that has a table
+    schema: dict[str, Any] | None = None  # the output schema if it describes this part, else None
+    boxed: bool = False  # whether this part was unwrapped from `{"result": ...}`, which the schema still describes
 
 
 def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = False) -> Source:
@@ -194,15 +163,6 @@ def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = Fa
     if isinstance(data, str):
         return Source("text", _in_text(data), rank=0)
     return Source("data", find_tables(data), rank=0, schema=schema, boxed=boxed)
-
-
-def in_texts(texts: Sequence[str]) -> list[Source]:
-    """Return the tables in text blocks; several blocks that are all JSON objects are the rows of one table."""
-    if len(texts) > 1:
-        values = [loads(text) for text in texts]
-        if all(isinstance(value, dict) for value in values):
-            return [Source("text", [Records(values=values)])]
-    return [Source("text", _in_text(text)) for text in texts]
 
 
 def _in_text(text: str) -> list[Rows]:
@@ -226,20 +186,18 @@ def in_contents(contents: Any) -> Source:
 
 def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> NoTableError:
     """Return the error that says how to get each of several tables."""
-    wanted = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in wanted]
+
+    def quoted(name: str) -> str:
+        return json.dumps(one_line(name, 100), ensure_ascii=False)
+
+    ids = set(map(id, tables))
+    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(_quoted(name) for name, *_ in shown)}]{more}"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
     if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(_quoted(rows.path[0]) for *_, rows in shown)}]"
+        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
-
-
-def _quoted(name: str) -> str:
-    """Return a name as a Python literal, shortened to fit on a line."""
-    text = repr(one_line(name, 100))
-    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text
 
 
 def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
@@ -256,17 +214,13 @@ def _named(sources: Sequence[Source]) -> dict[str, tuple[Source, Rows]]:
 
 
 def _frame(source: Source, rows: Rows) -> pd.DataFrame:
-    """Return all rows with the column types that the schema declares.
-
-    Raises:
-        NoTableError: The rows are too large, or pandas cannot read them.
-    """
+    """Return all rows with the column types that the schema declares, or raise NoTableError."""
     try:
         check_shape(*rows.shape())
-        made = rows.frame()
+        frame = rows.frame()
     except (ValueError, csv.Error) as error:  # pandas' ParserError is a ValueError
         raise NoTableError(f"no table in this result: {str(error).splitlines()[0][:200]}") from None
-    return typed(made, rows, declared(source.schema, rows, boxed=source.boxed))
+    return typed(frame, rows, declared(source.schema, rows, boxed=source.boxed))
 
 
 def found_texts(texts: Sequence[str]) -> list[str]:
@@ -282,17 +236,10 @@ def found_texts(texts: Sequence[str]) -> list[str]:
 
 # The texts of a result: why the tool failed, whether they only repeat the data, and their value as an argument.
 
-_READ = 200_000
-"""Characters of an error that are searched for JSON."""
-
-_LINES = 6
-"""Most lines of an error in a message."""
-
-_WORDS = ("error", "errors", "message", "msg", "detail", "details")
-"""Members of a JSON error that hold readable text."""
-
-_DEEPEST = 5
-"""Levels that are searched for these members."""
+_READ = 200_000  # characters of an error that are searched for JSON
+_LINES = 6  # most lines of an error in a message
+_WORDS = ("error", "errors", "message", "msg", "detail", "details")  # members of a JSON error that hold readable text
+_DEEPEST = 5  # levels that are searched for these members
 
 _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
@@ -314,9 +261,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
     """
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
-    said = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
-    read, is_whole = _in_json(said[:_READ])
-    is_whole = is_whole and len(said) <= _READ
+    text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
+    read, is_whole = _in_json(text[:_READ])
+    is_whole = is_whole and len(text) <= _READ
     lines = [line.rstrip() for line in cut(read, 4000).splitlines() if line.strip()]
     if not lines or (clue and whole == f"Error executing tool {tool}"):
         return clue or " and did not say why"
@@ -325,15 +272,15 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
     return ": " + "\n".join(shown if is_whole else [*shown, rest])
 
 
-def _in_json(said: str) -> tuple[str, bool]:
+def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(said)
+    start, value = json_in_text(text)
     words = _words(value)
     if not words:
-        return said, True
+        return text, True
     members = value if isinstance(value, dict) else {}
     others = [key for key, member in members.items() if key not in (*_WORDS, *_FLAGS) and member is not None]
-    return f"{said[:start].strip()} {words}".strip(), not others and said.rstrip().endswith(("}", "]"))
+    return f"{text[:start].strip()} {words}".strip(), not others and text.rstrip().endswith(("}", "]"))
 
 
 def _words(value: Any, depth: int = 0) -> str:
@@ -348,8 +295,8 @@ def _words(value: Any, depth: int = 0) -> str:
         return "; ".join(words for item in value[:_LINES] if (words := _words(item, depth + 1)))
     if not isinstance(value, dict) or depth > _DEEPEST:
         return ""
-    found = [_words(value[key], depth + 1) for key in _WORDS if key in value]
-    return ": ".join(dict.fromkeys(words for words in found if words))
+    texts = [_words(value[key], depth + 1) for key in _WORDS if key in value]
+    return ": ".join(dict.fromkeys(words for words in texts if words))
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
@@ -403,15 +350,15 @@ def names_the_text(texts: list[str], data: Any) -> bool:
     )
 
 
-def argument_value(data: Any, texts: list[str], wanted: str) -> Any:
-    """Return a result's value as an argument of type `wanted`: its text for a string, else its data.
+def argument_value(data: Any, texts: list[str], type_: str) -> Any:
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
 
     >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
     ([1, 2], '[1, 2]')
     >>> argument_value(None, ["tea"], "any")
     'tea'
     """
-    if len(texts) == 1 and (data is None or (wanted == "string" and not isinstance(data, str))):
+    if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
 
@@ -435,24 +382,15 @@ _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
 
 
 class _Result(ABC):
-    """A result with texts, data, tables and media.
-
-    `len`, indexing and iteration would be ambiguous. They raise a TypeError that names the forms.
-    """
+    """A result with texts, data, tables and media; `len`, indexing and iteration raise a TypeError."""
 
     raw: Any
     server: str
     _kind: ClassVar[str]
     _forms: ClassVar[str]
 
-    @property
-    @abstractmethod
-    def _items(self) -> list[Any]:
-        """The content blocks of a tool's result, or the contents of a resource."""
-
-    @abstractmethod
-    def _media_of(self, item: Any) -> Media | None:
-        """Return the media of one of the items, or None."""
+    _items_of: ClassVar[str]  # the member of `raw` that holds the content blocks, or the contents of a resource
+    _to_media: ClassVar[Any]  # returns the image, audio or document of one of those, or None
 
     @abstractmethod
     def _sources(self) -> list[Source]:
@@ -472,7 +410,8 @@ class _Result(ABC):
     @property
     def texts(self) -> list[str]:
         """All texts, in order."""
-        return [text for text in (getattr(item, "text", None) for item in self._items) if text is not None]
+        texts = (getattr(item, "text", None) for item in getattr(self.raw, self._items_of))
+        return [text for text in texts if text is not None]
 
     @property
     def text(self) -> str | list[str]:
@@ -514,15 +453,15 @@ class _Result(ABC):
     @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
-        made = {}
+        frames = {}
         for name, (source, rows) in _named(self._sources()).items():
             with suppress(NoTableError):  # pandas cannot read it
-                made[name] = _frame(source, rows)
-        return made
+                frames[name] = _frame(source, rows)
+        return frames
 
     def _media(self, family: str) -> list[Media]:
-        found = (self._media_of(item) for item in self._items)
-        return [media for media in found if media is not None and media.mime_type.startswith(family)]
+        media_of_items = (self._to_media(item) for item in getattr(self.raw, self._items_of))
+        return [media for media in media_of_items if media is not None and media.mime_type.startswith(family)]
 
     @property
     def images(self) -> list[Media]:
@@ -586,12 +525,8 @@ class ToolResult(_Result):
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
 
-    @property
-    def _items(self) -> list[ContentBlock]:
-        return self.raw.content
-
-    def _media_of(self, item: Any) -> Media | None:
-        return to_media(item)
+    _items_of = "content"
+    _to_media = staticmethod(to_media)
 
     @property
     def artifacts(self) -> list[ContentBlock] | None:
@@ -620,7 +555,11 @@ class ToolResult(_Result):
         if self.raw.structured_content is None and self.data is not None:
             return [in_data(self.data), *resources]
         data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
-        return [*data, *in_texts([block.text for block in self._blocks if block.type == "text"]), *resources]
+        texts = [block.text for block in self._blocks if block.type == "text"]
+        values = [loads(text) for text in texts] if len(texts) > 1 else []
+        if values and all(isinstance(value, dict) for value in values):  # the rows of one table
+            return [*data, Source("text", [Records(values=values)]), *resources]
+        return [*data, *(Source("text", _in_text(text)) for text in texts), *resources]
 
     @cached_property
     def _shows_data(self) -> bool:
@@ -628,22 +567,20 @@ class ToolResult(_Result):
         structured = self.raw.structured_content
         return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
 
-    @property
+    @cached_property
     def _blocks(self) -> list[ContentBlock]:
         """The blocks that are displayed: all but those that only repeat the structured content."""
         if not self._shows_data:
             return self.raw.content
-        return (self.artifacts or []) if self._repeated else self.raw.content
-
-    @cached_property
-    def _repeated(self) -> bool:
-        return repeats(self.texts, self.raw.structured_content, self.data)
+        if repeats(self.texts, self.raw.structured_content, self.data):
+            return self.artifacts or []
+        return self.raw.content
 
     def _found(self) -> list[str]:
-        found = [describe(self.data)] if self._shows_data else found_texts(self.texts)
+        contents = [describe(self.data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
-        return found + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
+        return contents + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
 
     @property
     def links(self) -> list[ResourceLink]:
@@ -677,11 +614,11 @@ class ToolResult(_Result):
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
 
-    def __mcp_argument__(self, wanted: str) -> Any:
+    def __mcp_argument__(self, type_: str) -> Any:
         """Return its value as an argument of a call: its single image or audio as bytes, its text, else its data."""
         self.raise_for_error()
-        media = self._media("") if wanted == "bytes" else []
-        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, wanted)
+        media = self._media("") if type_ == "bytes" else []
+        return media[0].bytes if len(media) == 1 else argument_value(self.data, self.texts, type_)
 
     @property
     def _name(self) -> str:
@@ -753,16 +690,13 @@ class ResourceResult(_Result):
 
     _kind = "resource"
     _forms = "its contents are .text, .data, .df or .bytes"
+    _items_of = "contents"
+    _to_media = staticmethod(resource_media)
 
     @property
     def contents(self) -> list[TextResourceContents | BlobResourceContents]:
         """The contents as SDK objects."""
         return self.raw.contents
-
-    _items = contents
-
-    def _media_of(self, item: Any) -> Media | None:
-        return resource_media(item)
 
     @property
     def bytes(self) -> bytes | list[bytes]:
@@ -771,14 +705,14 @@ class ResourceResult(_Result):
         Raises:
             InvalidResponseError: The server's data is not base64.
         """
-        found = [_bytes(c) for c in self.contents]
-        return found if len(found) > 1 else b"".join(found)
+        parts = [_bytes(c) for c in self.contents]
+        return parts if len(parts) > 1 else b"".join(parts)
 
     @property
     def mime_type(self) -> str:
         """The MIME type of the first content; "" if the server gives none."""
-        said = self.contents[0].mime_type if self.contents else None
-        return mime(said) if said else ""
+        mime_type = self.contents[0].mime_type if self.contents else None
+        return mime(mime_type) if mime_type else ""
 
     def _sources(self) -> list[Source]:
         return list(map(in_contents, self.contents))
@@ -799,16 +733,20 @@ class ResourceResult(_Result):
         target.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for content in self.contents:
-            file = _unused(target / _file_name(str(content.uri), content.mime_type))
+            path = file = target / _file_name(str(content.uri), content.mime_type)
+            number = 1
+            while file.exists():  # two contents may have the same file name
+                number += 1
+                file = path.with_stem(f"{path.stem}-{number}")
             file.write_bytes(_bytes(content))
             written.append(file)
         return written if len(written) != 1 else written[0]
 
-    def __mcp_argument__(self, wanted: str) -> Any:
+    def __mcp_argument__(self, type_: str) -> Any:
         """Return its value as an argument of a call: its bytes, text or data."""
-        if wanted == "bytes" or not self.texts:
+        if type_ == "bytes" or not self.texts:
             return self.bytes
-        return argument_value(self.data, self.texts, wanted)
+        return argument_value(self.data, self.texts, type_)
 
     def __repr__(self) -> str:
         what = ", ".join(one_line(t, 60) for t in self.texts[:2]) or ", ".join(m.summary for m in self._media("")[:3])
@@ -816,16 +754,9 @@ class ResourceResult(_Result):
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
         """Return the parts to display, within `budget` if the display holds more than this result."""
-        show = _titled if len(self.contents) > 1 else resource_part
+        show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
         return parts or [Part.line("(empty resource)")]
-
-
-def _titled(content: Any, budget: Budget) -> Part:
-    """Return one of several contents under its URI."""
-    part = resource_part(content, budget)
-    title = one_line(str(content.uri), 200)
-    return Part(f"{title}\n{part.plain}", joined([tag("b", title), part.html]), media=part.media)
 
 
 def _bytes(content: Any) -> bytes:
@@ -846,16 +777,6 @@ def _file_name(uri: str, mime_type: str | None) -> str:
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"
     return name if "." in name else name + (mimetypes.guess_extension(mime(mime_type)) or "")
-
-
-def _unused(path: Path) -> Path:
-    """Return `path`, numbered if it exists: two contents may have the same file name."""
-    number = 1
-    free = path
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
-    return free
 
 
 # Results of getting prompts.
@@ -904,12 +825,12 @@ class PromptResult:
         from langchain_core.messages import AIMessage, HumanMessage
 
         classes = {"user": HumanMessage, "assistant": AIMessage}
-        found: list[BaseMessage] = []
+        messages: list[BaseMessage] = []
         for message in self.raw.messages:
             block = message.content
             content = block.text if block.type == "text" else [message_block(block)]
-            found.append(classes[message.role](content=content))
-        return found
+            messages.append(classes[message.role](content=content))
+        return messages
 
     def __len__(self) -> int:
         return len(self.raw.messages)
@@ -935,8 +856,7 @@ class PromptResult:
 
 # Checks of results: each returns "" or says why the check failed.
 
-DIFFERENCE = 20
-"""Most lines of a difference in a message."""
+DIFFERENCE = 20  # most lines of a difference in a message
 
 
 class CheckFailedError(MCPMagicError, AssertionError):
@@ -957,10 +877,10 @@ def fails(result: ToolResult, text: str) -> str:
 
 def equals(result: ToolResult, value: Any) -> str:
     """Return "" if the result's data, or its text if it has no data, equals `value`; else the difference."""
-    found = value_of(result)
-    if json_equal(found, value):
+    answer = value_of(result)
+    if json_equal(answer, value):
         return ""
-    lines = difflib.unified_diff(_pretty(value), _pretty(found), "expected", "got", lineterm="", n=2)
+    lines = difflib.unified_diff(_pretty(value), _pretty(answer), "expected", "got", lineterm="", n=2)
     return "it differs:\n" + "\n".join(f"  {line}" for line in islice(lines, DIFFERENCE))
 
 

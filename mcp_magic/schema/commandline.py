@@ -7,8 +7,8 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,29 +24,6 @@ if TYPE_CHECKING:
 
     from mcp_types import PromptArgument
 
-__all__ = [
-    "CELL",
-    "REFERENCE",
-    "Item",
-    "as_command",
-    "as_word",
-    "call_line",
-    "check_prompt_arguments",
-    "escape_name",
-    "escape_text",
-    "escape_word",
-    "is_stray",
-    "line_or_comment",
-    "parse_arguments",
-    "parse_prompt_arguments",
-    "prompt_line",
-    "prompt_schema",
-    "python_source",
-    "read_item",
-    "stray_error",
-    "unescape_word",
-]
-
 
 # The syntax of one argument, as in HTTPie: `name=text`, `name:=json`, `name=$variable`, `name={expression}`,
 # `name=@file`, `name:=@file`, where `@cell` is the cell below the line. Without a name, `$dict`, `{expression}` or a
@@ -55,8 +32,7 @@ __all__ = [
 
 Source = Literal["text", "json", "python", "file", "json file"]
 
-CELL = "cell"
-"""The word after `@` that stands for the cell below the line."""
+CELL = "cell"  # the word after `@` that stands for the cell below the line
 
 MAX_SUGGESTED = 200
 """Characters of the longest text that a message repeats in quotes; for a longer one it shows only the syntax."""
@@ -64,8 +40,7 @@ MAX_SUGGESTED = 200
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
 
-_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")
-"""A text with an apostrophe, which reads better in double quotes."""
+_WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")  # A text with an apostrophe, which reads better in double quotes
 
 _SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
 
@@ -75,13 +50,7 @@ REFERENCE = re.compile(r"\$([^\W\d]\w*)|\{(.+)\}", re.DOTALL)
 
 @dataclass(frozen=True)
 class Item:
-    """One argument as the user wrote it.
-
-    Attributes:
-        parts: The name, split at its dots; empty for all arguments at once.
-        source: The kind of `text`.
-        text: The text, JSON, Python source or file name.
-    """
+    """One argument as the user wrote it: its name, split at its dots (empty for all arguments), and its value."""
 
     parts: tuple[str, ...]
     source: Source
@@ -94,21 +63,12 @@ class Item:
 
 
 def read_item(written: str, *, objects: bool = True) -> Item:
-    """Parse one argument.
-
-    Args:
-        written: The argument, for example `city=Oslo`.
-        objects: Whether `$variable` and `{expression}` stand for Python objects; if not, they are text.
-
-    Raises:
-        ArgumentsError: The argument has no `=` and is no object.
+    """Parse one argument; without `objects`, `$variable` and `{expression}` are text.
 
     >>> read_item("a.b:=[1]")
     Item(parts=('a', 'b'), source='json', text='[1]')
     >>> read_item("n={x + 1}")
     Item(parts=('n',), source='python', text='x + 1')
-    >>> read_item("$settings")
-    Item(parts=(), source='python', text='settings')
     """
     if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
         return whole
@@ -148,11 +108,7 @@ def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
 
 
 def is_stray(word: str) -> bool:
-    """Return whether a word is no argument, because it has no `=` and is no object.
-
-    >>> is_stray("Oslo"), is_stray("city=Oslo"), is_stray('{"city": "Oslo"}')
-    (True, False, False)
-    """
+    """Return whether a word is no argument, because it has no `=` and is no object."""
     if word[:1] in ("$", "{") and _whole(word, objects=True):
         return False
     try:
@@ -215,11 +171,7 @@ def _python(value: str) -> str | None:
 
 
 def python_source(value: str) -> str | None:
-    """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither.
-
-    >>> python_source("{x + 1}"), python_source("{'x': x, **more}"), python_source('{"x": 1}'), python_source("{x +}")
-    ('x + 1', "{'x': x, **more}", None, None)
-    """
+    """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither."""
     if not _in_braces(value) or _is_json(value):
         return None
     return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
@@ -275,11 +227,7 @@ def escape_word(text: str) -> str:
 
 
 def unescape_word(word: str) -> str:
-    r"""Return the text of an escaped word; the inverse of `escape_word`.
-
-    >>> unescape_word(r"\{x}"), unescape_word(r"\x")
-    ('{x}', '\\x')
-    """
+    """Return the text of an escaped word; the inverse of `escape_word`."""
     return word[1:] if word.startswith("\\") and escape_word(word[1:]) == word else word
 
 
@@ -290,19 +238,11 @@ Convert = Callable[[Any, Field, str], Any]
 Path_ = tuple[str, ...]
 
 
-@dataclass
-class _Given:
-    """The items that a line gives for one property."""
-
-    where: Field
-    items: list[Item] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class _Reader:
     """The context in which the values of a line are read."""
 
-    evaluate: Evaluate
+    evaluate: Evaluate | None
     directory: Path
     convert: Convert
     cell: str | None
@@ -339,24 +279,23 @@ def parse_arguments(
     {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
     """
     root = kept_root(schema)
-    reader = _Reader(evaluate or _nothing, directory or Path(), convert, cell)
-    given: dict[Path_, _Given] = {}
+    reader = _Reader(evaluate, directory or Path(), convert, cell)
+    given: dict[Path_, tuple[Field, list[Item]]] = {}
     result: dict[str, Any] = {}
     for index, written in enumerate(items):
         try:
             item = read_item(written, objects=evaluate is not None)
         except ArgumentsError:
-            if is_stray(written):
-                raise stray_error(items, index) from None
-            raise
+            raise stray_error(items, index) from None
         if not item.parts:
             result |= _all(item, written, root, reader)
             continue
         path, where = _locate(root, item.parts)
-        given.setdefault(path, _Given(where)).items.append(item)
-    _refuse_overlap(given)
-    for path, each in given.items():
-        _place(result, path, _value(each, reader))
+        given.setdefault(path, (where, []))[1].append(item)
+    for path, (where, named) in given.items():
+        if any(path[:size] in given for size in range(1, len(path))):
+            raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
+        _place(result, path, _value(where, named, reader))
     return result
 
 
@@ -394,18 +333,14 @@ def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
     return unknown([".".join(parts)], field, where)
 
 
-def _value(given: _Given, reader: _Reader) -> Any:
-    path = given.items[0].name
-    if len(given.items) == 1:
-        return _read(given.items[0], given.where, reader, path)
-    lists = [each for each in (given.where, *given.where.variants) if each.kind in ("array", "any")]
+def _value(where: Field, items: list[Item], reader: _Reader) -> Any:
+    path = items[0].name
+    if len(items) == 1:
+        return _read(items[0], where, reader, path)
+    lists = [each for each in (where, *where.variants) if each.kind in ("array", "any")]
     if not lists:
-        message = f"{path} is given {len(given.items)} times; it takes one value ({given.where.type_text})"
-        raise ArgumentsError(message)
-    return [
-        _read(item, lists[0].at(index) or given.where, reader, f"{path}[{index}]")
-        for index, item in enumerate(given.items)
-    ]
+        raise ArgumentsError(f"{path} is given {len(items)} times; it takes one value ({where.type_text})")
+    return [_read(item, lists[0].at(at) or where, reader, f"{path}[{at}]") for at, item in enumerate(items)]
 
 
 def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
@@ -413,7 +348,11 @@ def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
         case "json":
             return _json(item.text, path)
         case "json file":
-            return _json(_decoded(_file(item.text, reader, path), path), path)
+            data = _file(item.text, reader, path)
+            try:
+                return _json(data.decode("utf-8-sig"), path)
+            except UnicodeDecodeError:
+                raise ArgumentsError(f"{path}: the file is not UTF-8 text, so it is not JSON") from None
         case "file":
             return _from_file(_file(item.text, reader, path), field, path)
         case "python":
@@ -437,11 +376,8 @@ def _json(text: str, path: str) -> Any:
         raise ArgumentsError(f"{path}: what follows := is not JSON: {error}; for text write {path}=text") from None
 
 
-def _nothing(source: str) -> Any:
-    raise NameError("there is no Python scope here")
-
-
 def _evaluated(source: str, reader: _Reader, path: str) -> Any:
+    assert reader.evaluate is not None  # else `read_item` takes it as text
     try:
         return reader.evaluate(source)
     except Exception as error:
@@ -476,22 +412,8 @@ def _from_file(data: bytes, field: Field, path: str) -> Any:
     return text if _takes_text(field) else _text(text.strip(), field, path)
 
 
-def _decoded(data: bytes, path: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ArgumentsError(f"{path}: the file is not UTF-8 text, so it is not JSON") from None
-
-
 def _takes_text(field: Field) -> bool:
     return any(each.kind in ("string", "any") for each in (field, *field.variants))
-
-
-def _refuse_overlap(paths: Collection[Path_]) -> None:
-    for path in paths:
-        for size in range(1, len(path)):
-            if path[:size] in paths:
-                raise ArgumentsError(f"{path[0]} is given whole and in parts ({'.'.join(path)}); give one of them")
 
 
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:
@@ -520,18 +442,9 @@ def call_line(
 ) -> str:
     r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
 
-    The names come from a server. If the name of an argument cannot be typed, one JSON object gives all arguments. If
-    the name of the tool cannot be typed, the line is a comment (see `line_or_comment`).
-
-    Args:
-        tool: The tool, as `server:tool`.
-        arguments: JSON values.
-        command: The magic and its subcommand.
-        schema: The tool's input schema. With it, each argument gets the simplest spelling that reads back. Without
-            it, only a text that cannot be mistaken for another type is written as text.
-
-    Raises:
-        ArgumentsError: A value is not JSON.
+    If the name of an argument cannot be typed, one JSON object gives all; if the tool's cannot, the line is a comment.
+    With a schema, each argument gets the simplest spelling that reads back. Without one, only a text that cannot be
+    mistaken for another type is written as text.
 
     >>> call_line("math:add", {"a": 1, "note": "it's"})
     '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
@@ -546,14 +459,10 @@ def call_line(
 
 
 def line_or_comment(line: str, *, typed: bool = True) -> str:
-    r"""Return the line, or a comment in its place if the line cannot be typed.
+    r"""Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
 
     A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
     make the line differ from what the user sees.
-
-    Args:
-        line: The line.
-        typed: Whether every word of it can be typed.
 
     >>> line_or_comment("%mcp read 'a\n!rm x'")
     "# cannot be typed: %mcp read 'a\\n!rm x'"
@@ -583,11 +492,7 @@ def as_command(words: Iterable[str]) -> str:
 
 
 def prompt_line(prompt: str, arguments: Mapping[str, str], command: str = "%mcp prompt") -> str:
-    """Return the line that gets a prompt.
-
-    >>> prompt_line("docs:review", {"code": "x = 1"})
-    "%mcp prompt docs:review 'code=x = 1'"
-    """
+    """Return the line that gets a prompt."""
     return call_line(prompt, arguments, command, schema={"additionalProperties": {"type": "string"}})
 
 
@@ -672,11 +577,7 @@ def parse_prompt_arguments(
     evaluate: Callable[[str], Any] | None = None,
     directory: Path | None = None,
 ) -> dict[str, str]:
-    """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`.
-
-    Raises:
-        ArgumentsError: A word is no argument of the prompt.
-    """
+    """Return a prompt's arguments from `name=value` words; a Python object becomes its `str`."""
     schema = prompt_schema(arguments)
     return parse_arguments(items, schema, evaluate=evaluate, directory=directory, convert=_prompt_text)
 
@@ -688,9 +589,5 @@ def _prompt_text(value: Any, field: Field, path: str) -> Any:
 
 
 def check_prompt_arguments(given: Mapping[str, Any], arguments: Iterable[PromptArgument]) -> None:
-    """Raise unless the arguments fit the prompt.
-
-    Raises:
-        ArgumentsError: An argument is missing, unknown or not text.
-    """
+    """Raise an ArgumentsError if an argument of a prompt is missing, unknown or not text."""
     check_arguments(given, prompt_schema(arguments))

@@ -14,8 +14,6 @@ from mcp_magic.schema.resolve import is_number, json_equal, json_key
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SchemaChange", "schema_changes"]
-
 Side = Literal["input", "output"]
 
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
@@ -24,13 +22,7 @@ _EXACT = ("pattern", "format", "multipleOf", "uniqueItems", "contentEncoding")
 
 
 class SchemaChange(NamedTuple):
-    """One difference between two schemas.
-
-    Attributes:
-        path: The field, such as `"filter.tags[]"`; "" for the whole value.
-        text: The change, such as `"is required now"`.
-        breaking: Whether code that worked with the old schema may fail with the new one.
-    """
+    """One difference at a path (`filter.tags[]`); a breaking one may fail code that worked before."""
 
     path: str
     text: str
@@ -44,8 +36,6 @@ def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChang
     >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}
     >>> schema_changes(before, after)
     [SchemaChange(path='unit', text='is new and required (string)', breaking=True)]
-    >>> schema_changes(after, before, "output")
-    [SchemaChange(path='unit', text='is gone', breaking=True)]
     """
     if json_equal(old, new):
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.schema.fields import MISSING, root_field
@@ -15,13 +16,8 @@ if TYPE_CHECKING:
 
     from mcp_magic.schema.fields import Field
 
-__all__ = ["example_arguments", "example_value"]
-
-MAX_DEPTH = 6
-"""Levels of objects in an example; a schema that requires itself has no instance."""
-
-MAX_REQUIRED_DEPTH = 20
-"""Levels of lists that get an item because their `minItems` asks for one."""
+MAX_DEPTH = 6  # levels of objects in an example; a schema that requires itself has no instance
+MAX_REQUIRED_DEPTH = 20  # levels of lists that get an item because their `minItems` asks for one
 
 MAX_VALUES = 200
 """Values in an example. A larger one is cut even if that makes it invalid, because it would be of no use."""
@@ -51,9 +47,6 @@ def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return plausible values for the required arguments, from the schema's examples and defaults if it has some.
 
     They are valid except for keywords such as `pattern`, `not` and `if`.
-
-    >>> example_arguments({"properties": {"n": {"type": "integer", "minimum": 5}, "s": {}}, "required": ["n"]})
-    {'n': 5}
     """
     root = root_field(schema)
     stated = root.schema.get("examples")
@@ -113,51 +106,32 @@ def _made(field: Field, depth: int, budget: Budget) -> Any:
     return _string(field)
 
 
+_WITHIN = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
+
+
 def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
-    """Return the number in range that is nearest to 1; 1 if floats cannot reach the range."""
-    try:
-        return _in_range(schema, whole=whole)
-    except (OverflowError, ValueError, ZeroDivisionError):
-        return 1
-
-
-def _in_range(schema: Mapping[str, Any], *, whole: bool) -> int | float:
+    """Return a number in range: 1, or one near the bounds; 1 also if floats cannot reach the range."""
     step = schema.get("multipleOf")
     step = step if is_number(step) and step > 0 else 1 if whole else None
-    low, high = _bound(schema, "minimum", "exclusiveMinimum", max), _bound(schema, "maximum", "exclusiveMaximum", min)
-    value: float = step or 1
-    if low is not None and value <= low[0]:
-        value = _from_low(low, high, step)
-    if high is not None and value >= high[0]:
-        value = _from_high(low, high, step)
-    return int(value) if whole or float(value).is_integer() else value
-
-
-def _from_low(low: tuple[float, bool], high: tuple[float, bool] | None, step: float | None) -> float:
-    bound, open_ = low
-    if step is None:
-        middle = (bound + high[0]) / 2 if high else bound + 1
-        return middle if open_ else bound
-    value = math.ceil(bound / step) * step
-    return value + step if open_ and value <= bound else value
-
-
-def _from_high(low: tuple[float, bool] | None, high: tuple[float, bool], step: float | None) -> float:
-    bound, open_ = high
-    if step is None:
-        middle = (bound + low[0]) / 2 if low else bound - 1
-        return middle if open_ else bound
-    value = math.floor(bound / step) * step
-    return value - step if open_ and value >= bound else value
-
-
-def _bound(schema: Mapping[str, Any], closed: str, open_: str, tighter: Any) -> tuple[float, bool] | None:
-    """Return the tighter of the two spellings of a bound, and whether the bound is exclusive."""
-    bounds = [(schema[key], key == open_) for key in (closed, open_) if is_number(schema.get(key))]
-    if not bounds:
-        return None
-    value = tighter(bound for bound, _ in bounds)
-    return value, (value, True) in bounds
+    bounds = {keyword: schema[keyword] for keyword in _WITHIN if is_number(schema.get(keyword))}
+    candidates: list[float] = [step or 1]
+    try:
+        for bound in sorted(bounds.values()):
+            if step is None:
+                candidates += [bound, bound + 1, bound - 1, sum(bounds.values()) / len(bounds)]
+            else:
+                candidates += [(math.ceil(bound / step) + more) * step for more in (0, 1, -1)]
+    except (OverflowError, ValueError):
+        return 1
+    for value in candidates:
+        if all(_WITHIN[keyword](value, bound) for keyword, bound in bounds.items()):
+            return int(value) if whole or float(value).is_integer() else value
+    return 1
 
 
 def _string(field: Field) -> str:

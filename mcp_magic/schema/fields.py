@@ -16,38 +16,12 @@ from mcp_magic.schema.resolve import Plain, Resolver, distinct, is_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MISSING",
-    "TYPES",
-    "UNSET",
-    "Field",
-    "Kind",
-    "Sentinel",
-    "choices_of",
-    "constraints_text",
-    "expected",
-    "inferred_kind",
-    "is_fixed",
-    "kept_root",
-    "label",
-    "name_matches",
-    "root_field",
-    "says_base64",
-    "shorten",
-    "text_of",
-    "type_text",
-]
-
 
 # Sentinels for what JSON cannot express.
 
 
 class Sentinel:
-    """A named singleton that is false and equals only itself.
-
-    >>> UNSET
-    unset
-    """
+    """A named singleton that is false and equals only itself."""
 
     __slots__ = ("_name",)
 
@@ -65,40 +39,26 @@ class Sentinel:
         return self._name.upper()
 
 
-MISSING: Final = Sentinel("missing")
-"""The schema states no default (`None` would be the default null)."""
-
-UNSET: Final = Sentinel("unset")
-"""The argument is left out (`None` would be sent as null)."""
+MISSING: Final = Sentinel("missing")  # the schema states no default (`None` would be the default null)
+UNSET: Final = Sentinel("unset")  # the argument is left out (`None` would be sent as null)
 
 
 # Fields in words.
 
-MAX_CHOICES = 8
-"""Choices that a message names; it only counts the others."""
+MAX_CHOICES = 8  # choices that a message names; it only counts the others
 
-MAX_DESCRIBED_DEPTH = 3
-"""Levels of nested lists that a message describes; a recursive schema has no last level."""
+MAX_DESCRIBED_DEPTH = 3  # levels of nested lists that a message describes; a recursive schema has no last level
 
-MAX_TEXT = 60
-"""Characters of one value that a message shows."""
+MAX_TEXT = 60  # characters of one value that a message shows
 
 
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
-    """Shorten a text for a message.
-
-    >>> shorten("abcdef", 4)
-    'abc…'
-    """
+    """Shorten a text for a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def label(value: Any) -> str:
-    """Return a choice as typed on the command line.
-
-    >>> label("a b"), label(None), label(3)
-    ('a b', 'null', '3')
-    """
+    """Return a choice as typed on the command line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
 
 
@@ -215,18 +175,9 @@ def _digits(number: float) -> str:
 
 
 def _count(schema: Mapping[str, Any], keyword: str, noun: str) -> str:
-    low, high = schema.get(f"min{keyword}"), schema.get(f"max{keyword}")
-    low = low if is_number(low) and low else None
-    if low is not None and is_number(high):
-        least = _digits(low)
-        return f"exactly {least} {_plural(noun, low)}" if low == high else f"{least} to {_digits(high)} {noun}s"
-    if low is not None:
-        return f"at least {_digits(low)} {_plural(noun, low)}"
-    return f"at most {_digits(high)} {_plural(noun, high)}" if is_number(high) else ""
-
-
-def _plural(noun: str, count: Any) -> str:
-    return noun if count == 1 else f"{noun}s"
+    bounds = {"minimum": schema.get(f"min{keyword}") or None, "maximum": schema.get(f"max{keyword}")}
+    [text] = _range(bounds) or [""]
+    return f"{text} {noun}{'' if text.endswith(' 1') else 's'}" if text else ""
 
 
 def expected(field: Field) -> str:
@@ -283,9 +234,6 @@ def says_base64(schema: Mapping[str, Any]) -> bool:
 
     Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
     most often, only in the words of the title or description.
-
-    >>> says_base64({"type": "string", "description": "The picture, base64-encoded"})
-    True
     """
     if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
         return True
@@ -309,15 +257,7 @@ _NAMES = ("patternProperties", "required", "minProperties")
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """One value that a schema describes.
-
-    Attributes:
-        name: The property's name; "" for the root.
-        raw: The schema as the server wrote it.
-        required: Whether the object around it must have it.
-        resolver: Resolves the references of the schema's document, and holds its budget.
-        depth: The field's level in the schema, 0 for the root.
-    """
+    """One value that a schema describes: its name ("" for the root), the schema as written, and its document."""
 
     name: str
     raw: Any = field(repr=False)
@@ -332,9 +272,6 @@ class Field:
     def _inner(self, name: str, raw: Any, required: bool = False) -> Field:
         self.resolver.budget.made += 1
         return Field(name, raw, required, resolver=self.resolver, depth=self.depth + 1)
-
-    def _within_budget(self, count: int) -> int:
-        return self.resolver.budget.take(count)
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -403,7 +340,8 @@ class Field:
         if self.kind != "union":
             return ()
         leaves = self._plain.alternatives
-        return tuple(self._inner(self.name, leaf, self.required) for leaf in leaves[: self._within_budget(len(leaves))])
+        kept = leaves[: self.resolver.budget.take(len(leaves))]
+        return tuple(self._inner(self.name, leaf, self.required) for leaf in kept)
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
@@ -413,7 +351,7 @@ class Field:
         """
         if self.kind == "union":
             return _merged_children(self)
-        listed = itertools.islice(self._raws.items(), self._within_budget(len(self._raws)))
+        listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
         return tuple(self._inner(str(name), raw, name in self._required_names) for name, raw in listed)
 
     @property
@@ -444,7 +382,7 @@ class Field:
         listed = self.schema.get("prefixItems", self.schema.get("items"))
         if self.kind != "array" or not isinstance(listed, list):
             return ()
-        kept = listed[: self._within_budget(len(listed))]
+        kept = listed[: self.resolver.budget.take(len(listed))]
         return tuple(self._inner(f"{self.name}[{i}]", raw, True) for i, raw in enumerate(kept))
 
     @functools.cached_property
@@ -460,14 +398,14 @@ class Field:
             rest = self.schema.get("additionalItems", True)
         if self.prefix and isinstance(rest, bool):
             rest = {"anyOf": [each.raw for each in self.prefix]}
-        return self._inner(f"{self.name}[]", rest if self._within_budget(1) else True)
+        return self._inner(f"{self.name}[]", rest if self.resolver.budget.take(1) else True)
 
     @functools.cached_property
     def additional(self) -> Field | bool:
         """What JSON Schema allows for unlisted properties: a field, True (anything) or False (none)."""
         rest = self.schema.get("additionalProperties", True)
         if isinstance(rest, Mapping) and rest:
-            return self._inner("", rest if self._within_budget(1) else True)
+            return self._inner("", rest if self.resolver.budget.take(1) else True)
         return rest is not False
 
     @functools.cached_property
@@ -482,24 +420,20 @@ class Field:
             return any(variant.is_open for variant in self.variants if variant.kind in ("object", "any"))
         if self.kind != "object":
             return self.kind == "any"
-        said = self.schema.get("additionalProperties")
-        if said is False or (said is None and self.schema.get("unevaluatedProperties") is False):
+        unlisted = self.schema.get("additionalProperties")
+        if unlisted is False or (unlisted is None and self.schema.get("unevaluatedProperties") is False):
             return bool(self.schema.get("patternProperties"))
-        return said is not None or not self._is_complete or bool(_ELSEWHERE & self.schema.keys())
-
-    @property
-    def _is_complete(self) -> bool:
-        """Whether the listed names are meant to be all names of the object."""
-        if self.children or self.raw is not self.resolver.root:
-            return bool(self.children)
-        return "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
+        is_complete = bool(self.children)
+        if not is_complete and self.raw is self.resolver.root:
+            is_complete = "properties" in self.schema and not any(self.schema.get(keyword) for keyword in _NAMES)
+        return unlisted is not None or not is_complete or bool(_ELSEWHERE & self.schema.keys())
 
     def at(self, key: str | int) -> Field | None:
         """Return the field of a property or an item, or None if it is not allowed."""
         if isinstance(key, int):
             arrays = [each for each in (self, *self.variants) if each.kind == "array"]
             if not arrays:
-                return self._anything("") if self.kind == "any" else None
+                return self._inner("", True) if self.kind == "any" else None
             return arrays[0].prefix[key] if key < len(arrays[0].prefix) else arrays[0].item
         return self.listed(key) or self.allowed(key)
 
@@ -526,10 +460,7 @@ class Field:
                 return self._inner(name, raw)
         if isinstance(self.additional, Field):
             return self._inner(name, self.additional.raw)
-        return self._anything(name) if self.is_open and self.additional else None
-
-    def _anything(self, name: str) -> Field:
-        return self._inner(name, True)
+        return self._inner(name, True) if self.is_open and self.additional else None
 
     @functools.cached_property
     def type_text(self) -> str:
@@ -542,12 +473,7 @@ class Field:
         return constraints_text(self.schema)
 
     def describe(self) -> str:
-        """Return a line of help: name, type, constraints, default and description.
-
-        >>> schema = {"properties": {"n": {"type": "integer", "minimum": 1, "default": 3, "description": "How many"}}}
-        >>> root_field(schema).children[0].describe()
-        'n (integer, at least 1, optional, default 3): How many'
-        """
+        """Return a line of help: name, type, constraints, default and description."""
         facts = [expected(self)]
         if not self.required:
             facts.append("optional")
@@ -568,8 +494,7 @@ def root_field(schema: Any) -> Field:
     return Field("", schema, resolver=Resolver(schema))
 
 
-MAX_KEPT = 64
-"""Schemas whose fields `kept_root` keeps."""
+MAX_KEPT = 64  # schemas whose fields `kept_root` keeps
 
 _kept: dict[int, Field] = {}
 """Roots by the id of their schema, which each root holds, so that no other object gets that id."""
@@ -580,10 +505,6 @@ def kept_root(schema: Any) -> Field:
 
     The caller must not change the schema in place. A new root is made after a tenth of the budget is used, so that a
     call never finds fewer fields than the first one did, and the fields kept stay few.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}}}
-    >>> kept_root(schema) is kept_root(schema), kept_root(schema) is kept_root(dict(schema))
-    (True, False)
     """
     root = _kept.get(id(schema))
     if root is None or root.raw is not schema or not root.resolver.budget.is_fresh:

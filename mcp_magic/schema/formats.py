@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FORMATS", "fits_format"]
-
 _DURATION = re.compile(r"[+-]?P(?!$)(\d+Y)?(\d+M)?(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?")
 _LEAP_SECOND = re.compile(r":60(?=$|[.,Zz+-])")
 

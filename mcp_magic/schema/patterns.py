@@ -12,52 +12,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CHECKS_PER_VALUE",
-    "MAX_DEPTH",
-    "MAX_NODES",
-    "Budget",
-    "StepsExceeded",
-    "is_checked",
-    "limited_steps",
-    "matches",
-    "measure",
-    "spend_step",
-    "unchecked",
-]
-
 
 # A server's regular expressions. Python's `re` has no limits: a `pattern` of fifty characters can run for ever or fill
 # the memory, and an Interrupt does not end it. The engine of jsonschema-rs compiles at most `MAX_BYTES` and takes
 # linear time. For lookaheads and back references it backtracks, and gives up after `MAX_PATTERN_STEPS`. Without
 # jsonschema-rs (in a browser) no pattern is checked.
 
-MAX_PATTERN = 4_000
-"""Characters of the longest pattern that is compiled."""
+MAX_PATTERN = 4_000  # characters of the longest pattern that is compiled
+MAX_BYTES = 6_000_000  # bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB
+MAX_CACHE = 1_000_000  # bytes of the engine's cache for a pattern
 
-MAX_BYTES = 6_000_000
-"""Bytes of memory for a compiled pattern; `^.{1,4096}$` takes 5 MB."""
+MAX_PATTERN_STEPS = 100_000  # backtracking steps that a pattern with lookaheads or back references may take in one text
 
-MAX_CACHE = 1_000_000
-"""Bytes of the engine's cache for a pattern."""
-
-MAX_PATTERN_STEPS = 100_000
-"""Backtracking steps that a pattern with lookaheads or back references may take in one text."""
-
-MAX_TEXT = 1_000_000
-"""Characters of the longest text that is checked against a pattern."""
+MAX_TEXT = 1_000_000  # characters of the longest text that is checked against a pattern
 
 MAX_STEPPED_TEXT = 10_000
 """As `MAX_TEXT`, for a pattern with lookaheads or back references: each step may read the whole text."""
 
-MAX_SECONDS = 0.25
-"""Seconds of CPU time for one text. A pattern that takes longer is not tried again."""
-
-MAX_GIVEN_UP = 10
-"""Texts in which a pattern may exceed its steps. After more of them it is not tried again."""
-
-KEPT = 64
-"""Compiled patterns in the cache."""
+MAX_SECONDS = 0.25  # seconds of CPU time for one text. A pattern that takes longer is not tried again
+MAX_GIVEN_UP = 10  # texts in which a pattern may exceed its steps. After more of them it is not tried again
+KEPT = 64  # compiled patterns in the cache
 
 
 def matches(pattern: object, text: str) -> bool | None:
@@ -79,13 +53,7 @@ _noted: ContextVar[dict[str, None] | None] = ContextVar("mcp_magic_unchecked", d
 
 @contextmanager
 def unchecked() -> Iterator[dict[str, None]]:
-    """Collect, as keys of a dict, the patterns that are not checked while the context is open.
-
-    >>> with unchecked() as patterns:
-    ...     _ = matches("^a$", "b"), matches("(", "b")
-    >>> list(patterns)
-    ['(']
-    """
+    """Collect, as keys of a dict, the patterns that are not checked while the context is open."""
     noted: dict[str, None] = {}
     token = _noted.set(noted)
     try:
@@ -163,27 +131,17 @@ def _compiled(pattern: str) -> _Pattern:
 MAX_NODES = 5_000
 """Fields made from one schema. Real tools have one or two hundred; OpenAI accepts at most this many properties."""
 
-MAX_STEPS = 50_000
-"""References and `allOf` parts that are followed to make those fields."""
+MAX_STEPS = 50_000  # references and `allOf` parts that are followed to make those fields
 
 MAX_DEPTH = 64
 """Levels of a schema that are read. JSON over the wire has at most 200, and each level of properties takes two."""
 
-MAX_CHECKS = 20_000
-"""Subschemas that one validation may try: at most half a second of work."""
-
-CHECKS_PER_VALUE = 20
-"""Further subschemas that a validation may try for each value inside the validated one."""
+MAX_CHECKS = 20_000  # subschemas that one validation may try: at most half a second of work
+CHECKS_PER_VALUE = 20  # further subschemas that a validation may try for each value inside the validated one
 
 
 class Budget:
-    """What remains of a schema's limits.
-
-    Attributes:
-        nodes: Fields that may still be made.
-        steps: References and `allOf` parts that may still be followed.
-        made: Fields made so far, also those found by name, which the budget does not limit.
-    """
+    """What remains of a schema's limits; `made` counts all fields, also those that the limits do not concern."""
 
     __slots__ = ("made", "nodes", "steps")
 
@@ -198,12 +156,7 @@ class Budget:
         return self.made < MAX_NODES // 10 and self.steps > MAX_STEPS * 9 // 10
 
     def take(self, wanted: int = 1) -> int:
-        """Return how many of the wanted nodes may be made, and subtract them.
-
-        >>> budget = Budget(nodes=5)
-        >>> budget.take(3), budget.take(3), budget.take(3)
-        (3, 2, 0)
-        """
+        """Return how many of the wanted nodes may be made, and subtract them."""
         taken = min(wanted, self.nodes)
         self.nodes -= taken
         return taken
@@ -227,11 +180,7 @@ def limited_steps(value: Any) -> Iterator[None]:
 
 
 def spend_step(steps: int = 1) -> None:
-    """Count steps of the running validation.
-
-    Raises:
-        StepsExceeded: No steps are left.
-    """
+    """Count steps of the running validation; `StepsExceeded` if none are left."""
     left = _steps_left.get()
     if left is not None:
         left[0] -= steps
@@ -240,11 +189,7 @@ def spend_step(steps: int = 1) -> None:
 
 
 def measure(value: Any) -> tuple[int, int]:
-    """Return how many values a value contains, itself included, and on how many levels.
-
-    >>> measure([1, {"a": 2}])
-    (4, 3)
-    """
+    """Return how many values a value contains, itself included, and on how many levels."""
     count, levels, level = 0, 0, [value]
     while level:
         count += len(level)

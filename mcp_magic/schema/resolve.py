@@ -11,21 +11,6 @@ from urllib.parse import unquote, urljoin
 
 from mcp_magic.schema.patterns import MAX_DEPTH, Budget
 
-__all__ = [
-    "ANNOTATIONS",
-    "REFERENCES",
-    "Plain",
-    "Resolver",
-    "distinct",
-    "index_in",
-    "is_number",
-    "is_type",
-    "json_equal",
-    "json_key",
-    "merge",
-]
-
-
 # Merging of two schemas, as `allOf` asks, for forms, messages, signatures and text. Validation uses the original.
 
 ANNOTATIONS = frozenset(
@@ -33,8 +18,7 @@ ANNOTATIONS = frozenset(
 )
 """Keywords that describe a value without constraining it."""
 
-MAX_PRODUCT = 64
-"""Alternatives kept of the product of two `anyOf`; more would not help the user."""
+MAX_PRODUCT = 64  # alternatives kept of the product of two `anyOf`; more would not help the user
 
 Schema = dict[str, Any]
 
@@ -75,11 +59,7 @@ def json_key(value: Any) -> Hashable:
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
-    """Return JSON values in order, without duplicates.
-
-    >>> distinct([1, True, 1.0, [2], [2]])
-    [1, True, [2]]
-    """
+    """Return JSON values in order, without duplicates."""
     found: dict[Hashable, Any] = {}
     for value in values:
         found.setdefault(json_key(value), value)
@@ -116,10 +96,15 @@ def _both(near: Any, far: Any) -> Any:
     return near if far is True else {"allOf": [near, far]}
 
 
-def _union(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
+def _lists(combine: Callable[[list[Any], list[Any]], Any]) -> Callable[[Any, Any], Any]:
+    """Return a function that combines two lists, and ignores what is none."""
+
+    def combined(near: Any, far: Any) -> Any:
+        if isinstance(near, list) and isinstance(far, list):
+            return combine(near, far)
         return near if isinstance(near, list) else far
-    return distinct([*near, *far])
+
+    return combined
 
 
 def _types(near: Any, far: Any) -> Any:
@@ -133,16 +118,12 @@ def _types(near: Any, far: Any) -> Any:
     return common if len(common) > 1 else common[0]
 
 
-def _enums(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
-        return near if isinstance(near, list) else far
+def _enums(near: list[Any], far: list[Any]) -> list[Any]:
     keys = set(map(json_key, far))
     return [value for value in near if json_key(value) in keys] or near
 
 
-def _alternatives(near: Any, far: Any) -> Any:
-    if not (isinstance(near, list) and isinstance(far, list)):
-        return near if isinstance(near, list) else far
+def _alternatives(near: list[Any], far: list[Any]) -> list[Any]:
     return [{"allOf": pair} for pair in itertools.islice(map(list, itertools.product(near, far)), MAX_PRODUCT)]
 
 
@@ -156,13 +137,12 @@ def _bound(choose: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "properties": _named,
     "patternProperties": _named,
-    "required": _union,
+    "required": _lists(lambda near, far: distinct([*near, *far])),
     "type": _types,
-    "enum": _enums,
+    "enum": _lists(_enums),
     "items": _both,
     "additionalProperties": _both,
-    "anyOf": _alternatives,
-    "oneOf": _alternatives,
+    **dict.fromkeys(("anyOf", "oneOf"), _lists(_alternatives)),
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), _bound(max)),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), _bound(min)),
 }
@@ -175,27 +155,18 @@ _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 MAX_STEPS = 2_000
 """References and `allOf` parts followed for one plain schema. Real ones need a dozen; a hostile one doubles at each."""
 
-NAMES_A_STEP = 100
-"""Names of a merged object that count as one step, because each merge copies them."""
-
-MAX_ALTERNATIVES = 100
-"""Alternatives kept of a union."""
-
-MAX_NODES = 50_000
-"""Nodes of a document that the search for anchors visits."""
+NAMES_A_STEP = 100  # names of a merged object that count as one step, because each merge copies them
+MAX_ALTERNATIVES = 100  # alternatives kept of a union
+MAX_NODES = 50_000  # nodes of a document that the search for anchors visits
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_INDIRECT = frozenset((*REFERENCES, "allOf", "anyOf", "oneOf", "enum", "const"))
+_PLAIN = ("string", "integer", "number", "boolean", "array", "object")
 _SHAPES = frozenset(("type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "format"))
 
 
 class Plain(NamedTuple):
-    """A schema without references, `allOf` and null.
-
-    Attributes:
-        schema: The effective schema. With several alternatives: its annotations and `anyOf`.
-        alternatives: The alternatives, none of which has alternatives itself; empty unless there are two or more.
-        nullable: Whether null is allowed.
-    """
+    """A schema without references, `allOf` and null, and its alternatives, which have none themselves."""
 
     schema: Schema
     alternatives: list[Schema]
@@ -211,12 +182,7 @@ class _Walk:
 
 
 class Resolver:
-    """Makes the schemas of one document plain.
-
-    Attributes:
-        root: The document.
-        budget: The document's remaining limits.
-    """
+    """Makes the schemas of one document plain, within its budget."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -228,14 +194,18 @@ class Resolver:
         known = self._known.get(id(schema))
         if known is not None:
             return known[1]
-        walk = _Walk(min(MAX_STEPS, self.budget.steps))
-        before = walk.steps
-        made = self._made_plain(schema, walk)
-        self.budget.steps -= before - walk.steps
-        self._known[id(schema)] = schema, made
-        return made
+        if type(schema) is dict and schema.get("type") in _PLAIN and _INDIRECT.isdisjoint(schema):
+            self.budget.steps -= 1
+            plain = Plain(schema, [], False)  # as nearly all are
+        else:
+            walk = _Walk(min(MAX_STEPS, self.budget.steps))
+            before = walk.steps
+            plain = self._make_plain(schema, walk)
+            self.budget.steps -= before - walk.steps
+        self._known[id(schema)] = schema, plain
+        return plain
 
-    def _made_plain(self, schema: Any, walk: _Walk) -> Plain:
+    def _make_plain(self, schema: Any, walk: _Walk) -> Plain:
         head, trail = self._expand(schema, frozenset(), walk)
         leaves: list[Schema] = []
         nullable = False
@@ -272,7 +242,8 @@ class Resolver:
         for each in parts if isinstance(parts, list) else ():
             part, trail = self._expand(each, trail, walk)
             merged = merge(merged, part)
-            walk.steps -= _names(merged) // NAMES_A_STEP
+            named = [merged.get(key) for key in ("properties", "patternProperties", "required")]
+            walk.steps -= sum(len(names) for names in named if isinstance(names, Mapping | list)) // NAMES_A_STEP
             if walk.steps < 0:
                 break
         walk.depth -= 1
@@ -289,7 +260,8 @@ class Resolver:
                 schema = base
                 continue
             parts = [self._expand(option, trail, walk) for option in options if not _seen(option, trail)]
-            if _only_constrain(base, [part for part, _ in parts]):
+            is_shaped = isinstance(base.get("type"), str) or "properties" in base
+            if is_shaped and not any(_SHAPES & part.keys() for part, _ in parts):  # such as `anyOf` of `required`
                 schema = base
                 continue
             base = {name: value for name, value in base.items() if name not in ANNOTATIONS}
@@ -306,7 +278,14 @@ class Resolver:
     def find(self, ref: str) -> Any:
         """Return the target of a reference inside the document, or True (anything) if it has none."""
         base, _, fragment = ref.partition("#")
-        place = self.root if not base else self._find_base(base)
+        place = self.root
+        if base:
+            own = self.root.get("$id") if isinstance(self.root, Mapping) else None
+            try:
+                absolute = urljoin(own, base) if isinstance(own, str) else base
+            except ValueError:  # not a URL
+                absolute = base
+            place = self._anchors.get(base, self._anchors.get(absolute, True))
         if fragment and not fragment.startswith("/"):
             return self._anchors.get(f"#{unquote(fragment)}", True)
         for part in fragment.split("/")[1:]:
@@ -318,14 +297,6 @@ class Resolver:
             else:
                 return True
         return place
-
-    def _find_base(self, base: str) -> Any:
-        own = self.root.get("$id") if isinstance(self.root, Mapping) else None
-        try:
-            absolute = urljoin(own, base) if isinstance(own, str) else base
-        except ValueError:  # not a URL
-            absolute = base
-        return self._anchors.get(base, self._anchors.get(absolute, True))
 
     @functools.cached_property
     def _anchors(self) -> dict[str, Any]:
@@ -346,32 +317,16 @@ class Resolver:
 
 
 def index_in(place: list[Any], key: str) -> int | None:
-    """Return the list index that a part of a JSON pointer names, or None if the list has no such item.
-
-    >>> index_in(["a", "b"], "1"), index_in(["a", "b"], "2"), index_in(["a"], "9" * 5_000)
-    (1, None, None)
-    """
+    """Return the list index that a part of a JSON pointer names, or None if the list has no such item."""
     if not key.isdecimal() or len(key) > len(str(len(place))):
         return None
     return int(key) if int(key) < len(place) else None
-
-
-def _names(schema: Schema) -> int:
-    """Return how many property names a schema has."""
-    named = (schema.get(key) for key in ("properties", "patternProperties", "required"))
-    return sum(len(each) for each in named if isinstance(each, Mapping | list))
 
 
 def _seen(option: Any, trail: frozenset[str]) -> bool:
     """Return whether an alternative refers to the union that it belongs to."""
     references = (option.get(key) for key in REFERENCES) if isinstance(option, Mapping) else ()
     return any(isinstance(ref, str) and ref in trail for ref in references)
-
-
-def _only_constrain(base: Schema, parts: list[Schema]) -> bool:
-    """Return whether alternatives only constrain a shape that `base` already has, such as `anyOf` of `required`."""
-    shaped = isinstance(base.get("type"), str) or "properties" in base
-    return shaped and not any(_SHAPES & part.keys() for part in parts)
 
 
 def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:
@@ -392,14 +347,6 @@ def _without_null(leaf: Schema) -> tuple[Schema | None, bool]:
 
 def is_type(value: Any, kind: str) -> bool:
     """Return whether a value is of a scalar type; True for any other type."""
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return is_number(value) and value % 1 == 0
-        case "number":
-            return is_number(value)
-        case _:
-            return True
+    if kind in ("integer", "number"):
+        return is_number(value) and (kind == "number" or value % 1 == 0)
+    return isinstance(value, {"string": str, "boolean": bool}.get(kind, object))

@@ -9,13 +9,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["EVERYDAY", "MASK", "STEMS", "is_declared_secret", "is_secret_name"]
-
-MASK = "***"
-"""Replaces a secret in everything that is shown."""
-
-MAX_NAME = 400
-"""Characters of a name that are examined, half at its start and half at its end."""
+MASK = "***"  # replaces a secret in everything that is shown
+MAX_NAME = 400  # characters of a name that are examined, half at its start and half at its end
 
 STEMS = ("token", "secret", "pass", "key", "credential", "auth", "cookie", "bearer", "pwd", "jwt")
 """Every name of a secret contains one of these, ignoring case, or ends with `pat`."""

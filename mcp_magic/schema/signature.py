@@ -17,24 +17,16 @@ from mcp_magic.schema.validate import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["annotation_of", "bind_arguments", "identifier", "make_docstring", "make_signature"]
-
 
 # Fields as type hints.
 
-MAX_DEPTH = 4
-"""Levels of containers in a type hint; a recursive schema has no last level."""
+MAX_DEPTH = 4  # levels of containers in a type hint; a recursive schema has no last level
 
 _PLAIN: dict[str, Any] = {"integer": int, "number": float, "boolean": bool, "null": None, "any": Any}
 
 
 def annotation_of(field: Field, depth: int = 0) -> Any:
-    """Return the type hint of a field.
-
-    >>> from mcp_magic.schema.fields import root_field
-    >>> annotation_of(root_field({"type": ["array", "null"], "items": {"enum": ["a", "b"]}}))
-    list[typing.Literal['a', 'b']] | None
-    """
+    """Return the type hint of a field."""
     hint = Any if depth > MAX_DEPTH else _hint(field, depth)
     return _union([hint, None]) if field.nullable and hint not in (Any, None) else hint
 
@@ -77,8 +69,7 @@ def _union(hints: Iterable[Any]) -> Any:
 
 # A tool as a Python function: signature, documentation, arguments of a call.
 
-MAX_MISSING = 20
-"""Missing arguments that a message names."""
+MAX_MISSING = 20  # missing arguments that a message names
 
 
 def identifier(name: str) -> str:
@@ -88,9 +79,9 @@ def identifier(name: str) -> str:
     ('get_sum', 'class_', '_3d')
     """
     # Python normalizes identifiers to NFKC, so two names that differ only in that would be the same.
-    made = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
-    made = made if made.isidentifier() else f"_{made}"
-    return f"{made}_" if keyword.iskeyword(made) else made
+    text = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
+    text = text if text.isidentifier() else f"_{text}"
+    return f"{text}_" if keyword.iskeyword(text) else text
 
 
 def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
@@ -135,17 +126,7 @@ def make_docstring(
     schema: Mapping[str, Any],
     output_schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the documentation of a tool as a function, in Google style.
-
-    >>> schema = {"properties": {"n": {"type": "integer", "description": "How many"}}, "required": ["n"]}
-    >>> print(make_docstring("roll", "Roll dice", "Rolls them.", schema))
-    Roll dice
-    <BLANKLINE>
-    Rolls them.
-    <BLANKLINE>
-    Args:
-        n (integer): How many
-    """
+    """Return the documentation of a tool as a function, in Google style."""
     text = inspect.cleandoc(description or "").strip()
     heading = (title or "").strip()
     parts = [heading] if heading and heading != text.partition("\n")[0] else []
@@ -169,12 +150,12 @@ def _returned(output_schema: Mapping[str, Any] | None) -> str:
     if not output_schema:
         return ""
     root = root_field(output_schema)
-    lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
+    children = root.children
     # FastMCP wraps a result that is not an object as {"result": ...}, and `.data` unwraps it.
-    if len(root.children) == 1 and root.children[0].name == "result":
-        return "\n".join([lines[0], f"    A ToolResult; its `.data` is {root.children[0].type_text}."])
-    lines += [f"        {child.describe()}" for child in root.children]
-    return "\n".join(lines)
+    if len(children) == 1 and children[0].name == "result":
+        root, children = children[0], ()
+    lines = ["Returns:", f"    A ToolResult; its `.data` is {root.type_text}."]
+    return "\n".join([*lines, *(f"        {child.describe()}" for child in children)])
 
 
 def bind_arguments(
@@ -185,14 +166,7 @@ def bind_arguments(
 ) -> dict[str, Any]:
     """Return the arguments of a Python call by name, without those that are `unset`.
 
-    `prepare_arguments` turns them into the JSON that is sent.
-
-    Raises:
-        ArgumentsError: The call does not fit the signature.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    >>> bind_arguments(make_signature(schema), schema, (3,), {})
-    {'n': 3}
+    `prepare_arguments` turns them into the JSON that is sent. A call that does not fit is an ArgumentsError.
     """
     root = root_field(schema)
     given = {**_positional(signature, root, args, kwargs), **kwargs}

@@ -24,18 +24,6 @@ from mcp_magic.errors import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "BASE64",
-    "HINTS",
-    "ROWS",
-    "CellServer",
-    "Marks",
-    "as_rows",
-    "giving_rows",
-    "make_server",
-    "read_docstring",
-]
-
 
 _SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
 _ARGUMENT = re.compile(r"^\s+(\*{0,2}\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
@@ -121,12 +109,7 @@ def as_rows(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Substitute:
-    """What replaces a type in annotations; an `Annotated` type with validators of its own stays.
-
-    Attributes:
-        names: The names of the replaced type in code.
-        code: The replacement in code.
-    """
+    """What replaces a type in annotations; an `Annotated` type with validators of its own stays."""
 
     names: tuple[str, ...]
     code: str

@@ -17,7 +17,7 @@ from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
 from mcp_magic.errors import ConfigError
 from mcp_magic.schema.diff import schema_changes
-from mcp_magic.schema.fields import constraints_text
+from mcp_magic.schema.fields import Field, constraints_text
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.session.catalog import KINDS
 
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from mcp_types import Prompt, Tool
 
-    from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
-
-__all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "read_snapshot", "written"]
 
 
 # A server's tools, prompts and resources as a page of Markdown.
@@ -43,11 +40,9 @@ __all__ = ["FORMAT", "Change", "compared", "interface_of", "page", "quoted", "re
 MAX_QUOTE = 20_000
 """Longest description or instructions, in characters; parsing Markdown takes up to 20 seconds a megabyte."""
 
-MAX_DEPTH = 4
-"""Levels of nested objects that get their own rows."""
+MAX_DEPTH = 4  # levels of nested objects that get their own rows
 
-MAX_ROWS = 500
-"""Most rows in a table of arguments."""
+MAX_ROWS = 500  # most rows in a table of arguments
 
 # Formulas that run on over the following text, even over fences: `$$`, `\\\\[` (nbconvert).
 _MATHEMATICS = re.compile(r"(?<=\$)\$|(?<=\\\\)\[")
@@ -235,8 +230,7 @@ def _blocks(lines: list[str]) -> list[Token]:
 # It holds the definitions of tools, prompts, resources and templates by name, sorted: two snapshots of an unchanged
 # server are equal as text.
 
-FORMAT = 1
-"""The version of the snapshot format, stored in the member "mcp_magic"."""
+FORMAT = 1  # the version of the snapshot format, stored in the member "mcp_magic"
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
@@ -247,8 +241,6 @@ class Change:
 
     Attributes:
         kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-        where: The argument or part that differs, or "".
-        breaking: Whether code that relies on the old interface may fail with the new one.
     """
 
     kind: str
@@ -329,8 +321,7 @@ def _server_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
         yield Change("server", name, "instructions", "changed")
 
 
-_Difference = tuple[str, str, bool]
-"""Where, what, and whether it breaks code, as in `Change`."""
+_Difference = tuple[str, str, bool]  # where, what, and whether it breaks code, as in `Change`
 
 
 def _tool_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[_Difference]:

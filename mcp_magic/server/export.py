@@ -15,21 +15,16 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import MAX_NAME, free_name
 from mcp_magic.errors import CommandError
 from mcp_magic.schema.validate import is_secret
-from mcp_magic.server.cell import BASE64, HINTS, ROWS, as_rows, giving_rows, read_docstring
+from mcp_magic.server.cell import BASE64, HINTS, ROWS, CellServer, as_rows, giving_rows, read_docstring
 from mcp_magic.server.stubs import docstring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from mcp_magic.server.cell import CellServer
-
-__all__ = ["Needs", "program"]
-
 
 # The notebook variables that a cell's code uses, turned into code: a program does not have them.
 
-MAX_DATA = 20_000
-"""Longest value, in characters, that is written into a program."""
+MAX_DATA = 20_000  # longest value, in characters, that is written into a program
 
 
 class Needs:
@@ -38,11 +33,6 @@ class Needs:
     Follows each name that the code uses but does not define: imports are repeated, functions and classes of the
     notebook are copied, secrets are read from the environment, plain data becomes a literal. For any other value it
     raises a CommandError that names it.
-
-    Attributes:
-        imports: Lines that import modules and names.
-        definitions: Code of values, functions and classes.
-        environment: Names of variables that hold a secret: the program reads them from its environment.
     """
 
     def __init__(self, namespace: Mapping[str, Any], cells: Sequence[str]) -> None:
@@ -182,13 +172,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[str], file: str) -> str:
-    """Return the code of a program that runs the same server.
+    """Return the code of a program, named `file`, that runs the same server.
 
-    Args:
-        server: A server of the notebook.
-        namespace: The notebook's variables.
-        cells: The code of the cells that were run, oldest first.
-        file: The program's file name, for its docstring.
+    `cells` is the code of the cells that were run, oldest first.
 
     Raises:
         CommandError: The cell is not plain Python, or needs a notebook variable that cannot be written as code.

@@ -20,32 +20,22 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["Serving", "serve"]
-
 HOST = "127.0.0.1"
-STOP_SECONDS = 5.0
-"""Seconds that `stop` gives pending requests."""
+STOP_SECONDS = 5.0  # seconds that `stop` gives pending requests
 
-HEADER_SECONDS = 10.0
-"""Seconds within which a new connection must send the headers of a request with the token."""
+HEADER_SECONDS = 10.0  # seconds within which a new connection must send the headers of a request with the token
 
-MOST_STRANGERS = 64
-"""Most connections that have not sent the token; one more closes the oldest."""
+MOST_STRANGERS = 64  # most connections that have not sent the token; one more closes the oldest
 
-BACKLOG = 128
-"""Connections that asyncio accepts at once; more wait in the system's queue without a file descriptor."""
+BACKLOG = 128  # connections that asyncio accepts at once; more wait in the system's queue without a file descriptor
 
-IDLE_SECONDS = 5
-"""Seconds that a connection may be idle between two requests."""
+IDLE_SECONDS = 5  # seconds that a connection may be idle between two requests
 
 
 class Serving:
     """A server that other programs on this machine can reach.
 
     Attributes:
-        name: The server's name.
-        port: The port.
-        token: The token that a client sends as `Authorization: Bearer TOKEN`; no repr shows it.
         token_file: A file with the token that only its owner can read.
     """
 

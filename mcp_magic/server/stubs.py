@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["USED", "Types", "docstring", "stubs"]
-
 
 # JSON Schema as the code of Python type hints: TypedDicts for objects, Literals for choices.
 
 USED = frozenset(("bool", "dict", "float", "int", "list", "str", "Any", "Literal", "NotRequired", "TypedDict"))
 """Names used in type hints; a class with one of these names would shadow it for a type checker."""
 
-MAX_DEPTH = 6
-"""Levels of nested objects that get their own classes; recursive schemas would never end."""
+MAX_DEPTH = 6  # levels of nested objects that get their own classes; recursive schemas would never end
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 

@@ -20,13 +20,9 @@ if TYPE_CHECKING:
 
     from mcp_types import Tool
 
-__all__ = ["KINDS", "MAX_PAGES", "Catalog", "all_pages"]
+MAX_PAGES = 1000  # maximum number of pages of one listing: a server that sends more is taken to be endless
 
-MAX_PAGES = 1000
-"""Maximum number of pages of one listing: a server that sends more is taken to be endless."""
-
-MAX_ITEMS = 100_000
-"""Maximum number of items of one listing, on all its pages."""
+MAX_ITEMS = 100_000  # maximum number of items of one listing, on all its pages
 
 MAX_BYTES = 100_000_000
 """Maximum number of bytes of one listing as JSON, on all its pages: a server must not fill the memory."""
@@ -34,22 +30,11 @@ MAX_BYTES = 100_000_000
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
 
-SETTLE_SECONDS = 2.0
-"""Seconds that a caller waits for a listing that is known to have changed."""
+SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known to have changed
 
 
 class Kind(NamedTuple):
-    """How one kind is listed.
-
-    Attributes:
-        capability: The capability that announces it.
-        method: The client's method.
-        field: The attribute of a page that has the items.
-        request: The method in the protocol.
-        member: The member of an answer that has the items.
-        key: The member of an item that identifies it.
-        definition: The name of the class of an item.
-    """
+    """How one kind is listed."""
 
     capability: str
     method: str
@@ -77,12 +62,7 @@ KINDS = {
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *, limit: int = MAX_PAGES) -> list[Any]:
-    """Collect the items of every page of a listing.
-
-    Args:
-        fetch: Fetches the page at a cursor; None for the first.
-        field: The page's attribute that holds the items.
-        limit: Maximum number of pages.
+    """Collect the items of every page of a listing. `fetch` gets the cursor of a page; None for the first.
 
     Raises:
         InvalidResponseError: There were more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes.
@@ -94,14 +74,15 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
         page = await fetch(cursor)
         found = getattr(page, field)
         items += found
-        size += len(to_json(found, by_alias=True, exclude_none=True))
+        cursor = page.next_cursor
+        if cursor:  # a listing of one page is there already; to measure it takes as long as to read it
+            size += len(to_json(found, by_alias=True, exclude_none=True))
         if len(items) > MAX_ITEMS or size > MAX_BYTES:
             raise InvalidResponseError(
                 f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
                 f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} "
                 f"items and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
             )
-        cursor = page.next_cursor
         if not cursor:  # the specification says absent; some servers send ""
             return items
     raise InvalidResponseError(f"the listing of {field} does not end: stopped after {limit} pages, {len(items)} items")

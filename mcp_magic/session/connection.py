@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import clean, did_you_mean, listed
-from mcp_magic.ask.elicitation import Questions
-from mcp_magic.ask.sampling import SamplingQuestions
-from mcp_magic.consent.consent import PERSON, Decision, Request
+from mcp_magic.ask.elicitation import Elicitor, Questions
+from mcp_magic.ask.sampling import Prepared, SamplingQuestions
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, QuestionQueue, current_attempt, is_repeatable
+from mcp_magic.inflight import METHOD_NOT_FOUND, InFlightRequest, QuestionQueue, current_attempt, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
@@ -24,8 +24,8 @@ from mcp_magic.session.failures import clue
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
-from mcp_magic.session.services import Services
-from mcp_magic.session.subscriptions import check_announces
+from mcp_magic.session.services import HoldsConnections, Services
+from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
@@ -40,18 +40,10 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import CallToolResult, Implementation, Prompt, ServerCapabilities, Tool
 
-    from mcp_magic.ask.elicitation import Elicitor
-    from mcp_magic.ask.sampling import Prepared
     from mcp_magic.config.specs import Spec
-    from mcp_magic.consent.consent import Consent
     from mcp_magic.consent.definitions import Change
-    from mcp_magic.inflight import InFlightRequest
     from mcp_magic.lint import Findings
-    from mcp_magic.session.services import HoldsConnections
-    from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog, Position
-
-__all__ = ["Connection", "ToolFunction", "ToolNamespace"]
 
 
 # Tools as awaitable Python functions, with the signature that their schema describes.
@@ -293,12 +285,6 @@ class Connection:
     def opened_by_hand(self) -> int:
         """How often the user has reopened the session."""
         return self._supervisor.opened_by_hand
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts to reopen a lost session have failed so far; 0 while it is open."""
-        backoff = self._supervisor.backoff
-        return backoff.attempts if backoff is not None else 0
 
     def note_found_open(self) -> None:
         """Note that `connect` was asked for this session, which was already open."""

@@ -18,7 +18,7 @@ from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import retry_after
+from mcp_magic.inflight import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
     asked_in_vain,
@@ -42,42 +42,8 @@ from mcp_magic.session.wire import Place, not_recorded, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from mcp_magic.inflight import Attempt
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
-
-__all__ = [
-    "NO_SERVER",
-    "Place",
-    "Reason",
-    "SpreadOut",
-    "Unreadable",
-    "away",
-    "bad_item",
-    "cause_in",
-    "closed_error",
-    "clue",
-    "connect_error",
-    "ended_error",
-    "gave_up",
-    "instead_of",
-    "instead_of_strange",
-    "log_line",
-    "lost_error",
-    "no_host",
-    "not_started",
-    "refusal_of",
-    "refused_with",
-    "request_error",
-    "stand_in_line",
-    "tls_failure",
-    "unreachable",
-    "unread_text",
-    "unreadable",
-    "waited_error",
-    "whole_answer",
-    "why_closed",
-]
 
 
 # Why a server cannot be used, and what to do about it. Errors and the doctor take it from here.
@@ -143,12 +109,7 @@ _TLS = re.compile(r"\[SSL[^\]]*\] (?:certificate verify failed: )?(.+?) \(_ssl")
 
 
 def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
-    """Say why a TLS handshake failed.
-
-    Args:
-        error: An error of the `ssl` module, or one that it caused.
-        names: The names that the certificate is for, if known.
-    """
+    """Say why a TLS handshake failed."""
     text = chain_text(error)
     found = _TLS.search(text)
     what = found[1] if found else str(error) or type(error).__name__
@@ -322,26 +283,20 @@ _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)
-"""The next string or bracket of intended JSON."""
+_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)  # the next string or bracket of intended JSON
 
-_MAX_TOKENS = 100_000
-"""Maximum number of strings and brackets to scan in invalid JSON: about 0.05 s."""
+_MAX_TOKENS = 100_000  # maximum number of strings and brackets to scan in invalid JSON: about 0.05 s
 
 _ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
 _VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
-_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')
-"""An id at the end of a text, where some SDKs write it."""
+_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')  # an id at the end of a text, where some SDKs write it
 
 _KEY = re.compile(r"\s*:")
-_BEGINNING, _TAIL = 1000, 300
-"""Characters to look at, at the beginning and the end of a text."""
+_BEGINNING, _TAIL = 1000, 300  # characters to look at, at the beginning and the end of a text
 
-_MAX_LINES = 10_000
-"""Maximum number of lines of one answer to keep."""
+_MAX_LINES = 10_000  # maximum number of lines of one answer to keep
 
-_KNOWN_BY = ("id", "method", "result", "error")
-"""The members that tell the kind of a message."""
+_KNOWN_BY = ("id", "method", "result", "error")  # the members that tell the kind of a message
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
@@ -569,8 +524,7 @@ def _reason(details: list[Any], whole: dict[str, Any]) -> str:
 # one. `connect_error` explains it while a session is opened, `request_error` afterwards. Nothing else in the package
 # looks at foreign error types.
 
-_INTERNAL_ERROR = -32603
-"""The SDK's codes for answers that consist of an HTTP status only."""
+_INTERNAL_ERROR = -32603  # the SDK's codes for answers that consist of an HTTP status only
 
 _TIMED_OUT = -32001
 """The SDK's code for a request that was not answered in time. Some servers use it for "session not found"."""
@@ -581,15 +535,7 @@ _SDK_TIMED_OUT = re.compile(r"Request .* timed out")
 def request_error(
     error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
-    """Say why a request on an open session failed.
-
-    Args:
-        error: What the SDK raised.
-        place: The connection.
-        what: The request, for example `"weather:forecast"`.
-        seconds: Its deadline.
-        attempt: What the transport knows of this request, or None.
-    """
+    """Say why a request on an open session, such as `"weather:forecast"`, failed."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
@@ -692,8 +638,7 @@ _CAUSED = "The above exception was the direct"
 _FAILED = "Error executing tool "
 
 _MODULE = re.compile(r"^(?:\w+\.)+")
-_FRAME = "╰"
-"""Begins the last line of a traceback by rich, which MCPServer logs with if it is installed."""
+_FRAME = "╰"  # begins the last line of a traceback by rich, which MCPServer logs with if it is installed
 
 
 def clue(place: Place, tool: str, begun: Position | None) -> str:

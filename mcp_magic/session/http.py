@@ -13,17 +13,13 @@ from mcp_magic.inflight import says_no_session
 from mcp_magic.protocol import AWAY
 from mcp_magic.session import stdio
 from mcp_magic.session.reconnect import Backoff
-from mcp_magic.session.wire import Event
+from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from httpx2 import Response
     from mcp import Client
-
-    from mcp_magic.session.wire import Wire
-
-__all__ = ["ResilientClient", "TooLargeError", "read_whole"]
 
 
 # Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.
@@ -81,8 +77,7 @@ STREAM_SECONDS = 0.5
 """Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
 lost; but some servers open the stream only with its first notification."""
 
-_STILL_OPEN = 409
-"""HTTP status of a server that has not noticed yet that the previous stream was cut."""
+_STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
 class ResilientClient:

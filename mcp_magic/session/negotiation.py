@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
-from mcp_magic.stderr import has_read
+from mcp_magic.stderr import ErrorLog, has_read
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
-
-__all__ = [
-    "ACCEPT",
-    "NOISE",
-    "KnownProtocols",
-    "ListensError",
-    "Negotiation",
-    "Probe",
-    "discover_only",
-    "named_url",
-    "unless_listening",
-]
 
 
 # The probe and the fallback to the handshake.
@@ -117,13 +104,7 @@ class Negotiation:
 
 
 class Probe:
-    """Watches the first request of a session and whether the server answers it.
-
-    Attributes:
-        begun: Whether anything was sent.
-        sent: Whether the probe was sent.
-        discovered: Whether the server answered it with a result.
-    """
+    """Watches the first request of a session and whether the server answers it."""
 
     def __init__(self, errlog: ErrorLog | None = None) -> None:
         self._errlog = errlog
@@ -193,32 +174,25 @@ async def discover_only(client: Client) -> None:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.1
-"""Seconds between two looks at a process's output."""
+LOOK_SECONDS = 0.1  # seconds between two looks at a process's output
 
-LOOKS = 20
-"""How often a silent URL is tried: a server may name it before it listens there."""
+LOOKS = 20  # how often a silent URL is tried: a server may name it before it listens there
 
-CONFIRM_SECONDS = 0.5
-"""Seconds that a server which answers at a URL still has to answer over its output."""
+CONFIRM_SECONDS = 0.5  # seconds that a server which answers at a URL still has to answer over its output
 
-NAMED = 8
-"""Maximum number of addresses to try."""
+NAMED = 8  # maximum number of addresses to try
 
-ANSWER_SECONDS = 1.0
-"""Deadline in seconds for an answer at a URL."""
+ANSWER_SECONDS = 1.0  # deadline in seconds for an answer at a URL
 
 _URL = re.compile(r"https?://[\w.:\[\]%/~-]{1,200}")
 _PORT = re.compile(
     r"(?i:listen|runn|start|serv)\w*\b.{0,60}?(?i:\bport[ :=]+|localhost:|127\.0\.0\.1:|0\.0\.0\.0:)(\d{2,5})\b"
 )
 _HERE = re.compile(r"https?://(?:localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/]|$)")
-ACCEPT = "application/json, text/event-stream"
-"""The `Accept` header of a streamable HTTP request."""
+ACCEPT = "application/json, text/event-stream"  # the `Accept` header of a streamable HTTP request
 
 _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-_PATHS = ("/mcp", "/sse")
-"""Usual paths, for servers whose log names none."""
+_PATHS = ("/mcp", "/sse")  # usual paths, for servers whose log names none
 
 
 class ListensError(Exception):

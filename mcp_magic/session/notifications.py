@@ -26,16 +26,11 @@ if TYPE_CHECKING:
     from mcp_magic.ask.sampling import SamplingQuestions
     from mcp_magic.session.roots import Roots
 
-__all__ = ["USUAL", "LogMessage", "Logs", "Notices", "follow_changes", "request_level"]
-
 
 # The stream on which a 2026-07-28 server announces changes of its listings; reopened whenever it ends.
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 30.0
 """First and longest pause before an ended stream is reopened; doubles each time."""
-
-LASTED_SECONDS = 60.0
-"""A stream that lasted this many seconds was a good one: the next pause is the first again."""
 
 _REFUSED = (-32601, -32602, -32600)
 """Error codes of a server that has no such stream, whatever its capabilities announce."""
@@ -68,9 +63,7 @@ async def follow_changes(
             if has_ended(why) or is_transport_error(why):
                 doubted(why)
         again = True
-        if time.monotonic() - started > LASTED_SECONDS:
-            backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        await asyncio.sleep(backoff.pause())
+        await asyncio.sleep(backoff.pause(time.monotonic() - started))
 
 
 def _announced(client: Client) -> dict[str, Any]:
@@ -86,26 +79,21 @@ def _announced(client: Client) -> dict[str, Any]:
 # Handshake versions set the level once (`logging/setLevel`). Since 2026-07-28 each request names its level, and a
 # server sends no log messages for requests without one.
 
-MAX_MESSAGES = 1000
-"""Maximum number of log messages kept per connection, for `%mcp logs`."""
+MAX_MESSAGES = 1000  # maximum number of log messages kept per connection, for `%mcp logs`
 
 MAX_BYTES = 4_000_000
 """Approximate maximum of their bytes. Of a single message 20,000 characters and its size are kept."""
 
-MAX_LOGGER = 200
-"""Maximum number of characters kept of a logger's name."""
+MAX_LOGGER = 200  # maximum number of characters kept of a logger's name
 
-USUAL: LoggingLevel = "info"
-"""The default level that requests to a 2026-07-28 server name."""
+USUAL: LoggingLevel = "info"  # the default level that requests to a 2026-07-28 server name
 
 
 class Logs:
     """The log messages of one connection.
 
     Attributes:
-        messages: The last messages, oldest first; long ones are cut.
         level: The least severe level that the user wants; None for the default.
-        watchers: Callbacks for each message.
     """
 
     def __init__(self, calls: list[InFlightRequest] | None = None, masked: Callable[[str], str] = str) -> None:
@@ -154,10 +142,6 @@ class Logs:
         """Set the level for all sessions from now on."""
         self.level = level
 
-    def keep(self, before: Logs) -> None:
-        """Take over the level of an earlier connection."""
-        self.level = before.level
-
     async def begin(self, client: Client) -> None:
         """Set up a new session: each request asks for logs, and each call for progress.
 
@@ -205,13 +189,7 @@ _CHANGES = {
 
 
 class Notices:
-    """The client callbacks of one connection, and what they have collected.
-
-    Attributes:
-        logs: The log messages and the log level.
-        questions: Answers elicitations.
-        subscriptions: The resources whose changes the server announces.
-    """
+    """The client callbacks of one connection, and what they have collected."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from mcp_magic.config.specs import UrlSpec
+from mcp_magic.config.specs import Spec, UrlSpec
 from mcp_magic.errors import (
     AuthorizationError,
     CommandNotFoundError,
@@ -18,16 +18,11 @@ from mcp_magic.errors import (
     MissingDependencyError,
     TargetError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, current_attempt, is_forgotten
+from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, current_attempt, is_forgotten
 from mcp_magic.protocol import AWAY, REFUSED, is_closed, ping, waited_in_vain
 
 if TYPE_CHECKING:
     from mcp import Client
-
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.inflight import Attempt
-
-__all__ = ["Answer", "Backoff", "Reconnection", "is_hopeless", "look"]
 
 
 @dataclass
@@ -69,13 +64,15 @@ class Reconnection:
         return Backoff(self.first, self.longest, jitter=self.jitter, total=self.total)
 
 
+LASTED_SECONDS = 60.0  # after something that lasted this many seconds, the next pause is the first again
+
+
 class Backoff:
     """The pauses between attempts: each is twice as long as the one before, up to the longest.
 
     `jitter` is the random part of a pause, and `total` the time after which to give up. All times are in seconds.
 
     Attributes:
-        attempts: How many attempts have failed.
         next: When the next attempt is due (`time.monotonic()`); None while one is running.
     """
 
@@ -98,8 +95,10 @@ class Backoff:
         """Seconds until it is given up."""
         return max(0.0, self._total - self.away)
 
-    def pause(self) -> float:
-        """Note a failed attempt, and return the seconds until the next."""
+    def pause(self, lasted: float = 0.0) -> float:
+        """Note a failed attempt, or the end of what lasted so many seconds; return the seconds until the next."""
+        if lasted > LASTED_SECONDS:
+            self.attempts = 0
         pause: float = min(self._first * 2.0 ** min(self.attempts, 60), self._longest)
         pause *= 1 + random.uniform(-self._jitter, self._jitter)  # needs no cryptographic randomness
         self.attempts += 1

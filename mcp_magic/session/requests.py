@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +27,8 @@ from mcp_magic.inflight import (
     Attempt,
     ConcurrencyLimit,
     InFlightRequest,
+    QuestionQueue,
+    Reports,
     RetryBudget,
     cannot_have_run,
     current_attempt,
@@ -35,39 +37,31 @@ from mcp_magic.inflight import (
 )
 from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
 from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
-from mcp_magic.session.wire import Event
+from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.ask.elicitation import Elicitor
     from mcp_magic.ask.sampling import Prepared
-    from mcp_magic.inflight import QuestionQueue, Reports
     from mcp_magic.session.notifications import Notices
     from mcp_magic.session.supervisor import Supervisor
-    from mcp_magic.session.wire import Place
-
-__all__ = ["RequestSender"]
 
 T = TypeVar("T")
 
-BUSY_SECONDS = 60.0
-"""Maximum seconds that a request without a deadline waits in all for a busy server."""
+BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
 
 class RequestSender:
     """Sends the requests of one connection.
 
     Attributes:
-        calls: Requests sent, without those that the host made on its own.
         failures: How many of `calls` failed. An error that a tool reports does not count.
         latency: Seconds of the last round trip, or None.
         last_seen: When the server last answered (`time.time()`), or None.
-        in_flight: Pending requests.
     """
 
     def __init__(
@@ -94,7 +88,7 @@ class RequestSender:
         self._reports = reports
         self._limit = ConcurrencyLimit(most_at_once())
 
-    async def send_call(
+    def send_call(
         self,
         what: str,
         send: Callable[[Client], Awaitable[T]],
@@ -107,7 +101,7 @@ class RequestSender:
         harmless: bool = False,
         pages: bool = True,
         wait_if_busy: bool = True,
-    ) -> T:
+    ) -> Awaitable[T]:
         """Send a request during which the server may ask the user questions.
 
         The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
@@ -125,7 +119,7 @@ class RequestSender:
             prepared=prepared,
             visit=self._notices.questions.visited if pages else None,
         )
-        return await self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
+        return self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
 
     async def send(
         self,
@@ -140,14 +134,8 @@ class RequestSender:
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        Args:
-            what: The request, for messages.
-            send: Sends it on a session, within `timeout` seconds.
-            timeout: The deadline of `send`.
-            harmless: Whether it may be retried although it may have run.
-            patient: Whether it waits for a busy server.
-            call: A request during which the server may ask questions; it waits for its turn over HTTP.
-            counted: Whether it counts in `calls` and `failures`; requests that the host makes on its own do not.
+        `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
+        have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
         """
         client = self._supervisor.client
         if client is None or self._dies_unnoticed:
@@ -155,10 +143,10 @@ class RequestSender:
         self.calls += counted
         repeats: RetryBudget | None = None
         while True:
-            turn: AbstractAsyncContextManager[None] = nullcontext()
-            if call is not None and self._takes_turns:
-                turn = self._limit.taken(partial(self._tell_queue, call))
-            async with turn:
+            takes_turn = call is not None and self._takes_turns
+            if call is not None and takes_turn:
+                await self._limit.take(partial(self._tell_queue, call))
+            try:
                 if client is not self._supervisor.client:  # lost or reopened while this request waited
                     client = await self.open_client(what, timeout)
                 attempt = Attempt()
@@ -169,6 +157,9 @@ class RequestSender:
                         raise
                 except Exception as error:
                     failure = error
+            finally:
+                if takes_turn:
+                    self._limit.give_back()
             await self._supervisor.after_failure(client, failure)
             repeats = repeats or RetryBudget(harmless, patient=patient)
             if not await self._again(client, failure, attempt, repeats, timeout):

@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable
 
     from mcp import Client
     from mcp_types import ListRootsResult
-
-__all__ = ["Roots", "tell_changed"]
 
 
 class Roots:
     """The roots of one session, as the callback that answers `roots/list`.
 
     Roots are information, not protection: a server on this machine can access everything that its user can.
-
-    Attributes:
-        directories: The roots, as absolute paths.
     """
 
     def __init__(self, changed: Callable[[], Awaitable[None]]) -> None:
@@ -30,11 +25,7 @@ class Roots:
         self._changed = changed
 
     async def set(self, *directories: str | Path, base: Path | None = None) -> None:
-        """Replace the roots; without arguments there are none.
-
-        Args:
-            *directories: Existing directories; `~` is the home directory.
-            base: Base of relative paths; by default the working directory.
+        """Replace the roots; without arguments there are none. Relative paths are below `base`, by default the cwd.
 
         Raises:
             ArgumentsError: One is no directory; the roots are unchanged.
@@ -44,10 +35,6 @@ class Roots:
         if tuple(found) != self.directories:
             self.directories = tuple(found)
             await self._changed()
-
-    def keep(self, directories: Iterable[Path]) -> None:
-        """Take over the roots of an earlier session. The server is not told, because it has not asked yet."""
-        self.directories = tuple(directories)
 
     async def __call__(self, context: Any) -> ListRootsResult:
         """Answer the server's `roots/list`."""

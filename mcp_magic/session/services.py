@@ -14,15 +14,12 @@ from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.telemetry.spans import span_taps
-from mcp_magic.trace.trace import Trace
+from mcp_magic.trace.trace import Tap, Trace
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.telemetry.metrics import Metrics
-    from mcp_magic.trace.trace import Tap
-
-__all__ = ["HoldsConnections", "Services"]
 
 
 class HoldsConnections(Protocol):
@@ -42,16 +39,8 @@ class Services:
 
     Attributes:
         consent: Decides who may call what; None where calls need no approval.
-        elicitation: Answers the servers' elicitations.
-        sampling: Answers the servers' sampling requests.
-        logins: How the user logs in to servers, and where tokens are kept.
         protocols: Which servers support only the handshake.
-        reconnection: How lost sessions reconnect.
-        reports: How the progress and the log messages of calls are shown.
-        trace: Records the messages.
-        metrics: Counts the calls, or None.
         taps: Returns further listeners to the messages of a connection, given its name and its spec.
-        open_transport: Prepares the transport to a server.
         host: The host that has the connection once it is open, or None.
     """
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from functools import wraps
 from typing import Any
-
-__all__ = ["MAX_MESSAGE", "read_whole_lines"]
 
 MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
 answer. An endless message must not fill the memory."""
 
-_BEGINNING = 1000
-"""Bytes at the beginning of a line in which to look for its id."""
+_BEGINNING = 1000  # bytes at the beginning of a line in which to look for its id
 
 _ID = re.compile(
     r'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,\s*"(?:result|error)"'
@@ -31,30 +29,30 @@ _LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$')
 
 
 def read_whole_lines() -> None:
-    """Let the SDK's stdio client read with this module's reader."""
+    """Let the SDK's stdio client read with this module's reader instead of anyio's `TextReceiveStream`."""
     from mcp.client import stdio
 
     module: Any = stdio
-    if not isinstance(module.TextReceiveStream, _Reader):
-        module.TextReceiveStream = _Reader(module.TextReceiveStream)
+    usual = module.TextReceiveStream
+    if hasattr(usual, "__wrapped__"):
+        return
 
-
-class _Reader:
-    """Replaces anyio's `TextReceiveStream` in the SDK's stdio client."""
-
-    def __init__(self, usual: Any) -> None:
-        self._usual = usual
-
-    def __call__(self, stream: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
+    @wraps(usual, updated=())
+    def read(stream: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
         if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
-            return self._usual(stream, encoding=encoding, errors=errors)
+            return usual(stream, encoding=encoding, errors=errors)
         return _WholeLines(stream, errors)
+
+    module.TextReceiveStream = read
 
 
 class _WholeLines:
     """Iterates over texts of whole lines; replaces a line that is too long by an error."""
 
     def __init__(self, stream: Any, errors: str) -> None:
+        from anyio import EndOfStream
+
+        self._end_of_stream = EndOfStream
         self._stream = stream
         self._errors = errors
         self._parts: list[bytes] = []
@@ -67,12 +65,10 @@ class _WholeLines:
         return self
 
     async def __anext__(self) -> str:
-        from anyio import EndOfStream
-
         while True:
             try:
                 chunk: bytes = await self._stream.receive()
-            except EndOfStream:
+            except self._end_of_stream:
                 raise StopAsyncIteration from None
             said = ""
             if self._skips:

@@ -21,8 +21,8 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
-from mcp_magic.session.wire import Event
-from mcp_magic.trace.trace import IN, OUT, being_sent
+from mcp_magic.session.wire import Event, Wire
+from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from mcp_magic.session.negotiation import Probe
-    from mcp_magic.session.wire import Wire
-    from mcp_magic.trace.trace import Recorder
-
-__all__ = ["TracedWrite", "UnmatchedReplies", "Watched", "Wrapped", "members", "trace_in_process"]
 
 
 # Recording: the streams of a transport, and the calls of a server in this kernel.
@@ -72,22 +68,6 @@ class Wrapped:
 
     def __getattr__(self, name: str) -> Any:  # last_context, which the HTTP streams have
         return getattr(self._stream, name)
-
-
-class TracedWrite(Wrapped):
-    """A write stream that records the messages."""
-
-    def __init__(self, stream: Any, recorder: Recorder) -> None:
-        super().__init__(stream)
-        self._recorder = recorder
-
-    async def send(self, item: Any) -> None:
-        """Record a message and send it."""
-        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
-        try:
-            await self._stream.send(item)
-        finally:
-            being_sent.reset(token)
 
 
 def trace_in_process(client: Any, recorder: Recorder) -> None:
@@ -132,25 +112,27 @@ class _TracedCalls:
         try:
             answer = await asked
         except Exception as error:
-            code, data = getattr(error, "code", -32603), getattr(error, "data", None)
-            told = {"code": code, "message": str(error), **({"data": data} if data is not None else {})}
-            self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": told})
+            problem = {"code": getattr(error, "code", -32603), "message": str(error)}
+            if (data := getattr(error, "data", None)) is not None:
+                problem["data"] = data
+            self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": problem})
             raise
         self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
         return answer
 
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
-        wanted = opts.get("request_id") if opts else None
-        if opts and (told := opts.get("on_progress")) is not None:
-            opts = {**opts, "on_progress": self._progress(told, wanted or self._ids[OUT] + 1)}
-        asked = self._dispatcher.send_raw_request(method, params, opts)
-        return await self._exchange(OUT, method, params, asked, wanted)
+        number = opts.get("request_id") if opts else None
+        if opts and (report := opts.get("on_progress")) is not None:
+            opts = {**opts, "on_progress": self._traced_progress(report, number or self._ids[OUT] + 1)}
+        return await self._exchange(
+            OUT, method, params, self._dispatcher.send_raw_request(method, params, opts), number
+        )
 
-    def _progress(self, told: Any, token: Any) -> Any:
+    def _traced_progress(self, report: Any, token: Any) -> Any:
         async def traced(progress: float, total: float | None, message: str | None) -> None:
-            said = {"progressToken": token, "progress": progress, "total": total, "message": message}
-            self._note(IN, "notifications/progress", {k: v for k, v in said.items() if v is not None})
-            await told(progress, total, message)
+            params = {"progressToken": token, "progress": progress, "total": total, "message": message}
+            self._note(IN, "notifications/progress", {k: v for k, v in params.items() if v is not None})
+            await report(progress, total, message)
 
         return traced
 
@@ -174,14 +156,11 @@ class _TracedCalls:
 # The SDK accepts "7" for 7 and drops every other unexpected answer. Here the pending requests remember a stray answer
 # for their error messages, and a request for which it is certainly meant ends.
 
-WAITING = 10_000
-"""Maximum number of pending requests to remember; a server that never answers must not fill the memory."""
+WAITING = 10_000  # maximum number of pending requests to remember; a server that never answers must not fill the memory
 
-TOLD = 10
-"""Maximum number of stray answers per session to report; more would say nothing new."""
+TOLD = 10  # maximum number of stray answers per session to report; more would say nothing new
 
-_SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)
-"""A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`."""
+_SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)  # A numeric id in a wrong spelling: `7.0`, `"#7"`, `[7]`
 
 _NOTHING: dict[str, Any] = {}
 
@@ -279,8 +258,7 @@ def _said(number: Any, error: Any, *, already: bool) -> str:
 REFUSALS = 100
 """Maximum number of refusals of unreadable requests in progress; a server may send many and read no answer."""
 
-LOOK_SECONDS = 0.05
-"""Seconds between two looks at a process that has not answered the probe."""
+LOOK_SECONDS = 0.05  # seconds between two looks at a process that has not answered the probe
 
 
 class Watched:
@@ -307,28 +285,31 @@ class Watched:
         return leave
 
 
-class WatchedWrite(TracedWrite):
+class WatchedWrite(Wrapped):
+    """The stream of the messages to the server."""
+
     def __init__(self, stream: Any, wire: Wire, strays: UnmatchedReplies) -> None:
-        super().__init__(stream, wire.recorder)
+        super().__init__(stream)
+        self._recorder = wire.recorder
         self._strays = strays
         self._probe: Probe | None = wire.probe
 
     async def send(self, item: Any) -> None:
+        """Record a message and send it."""
         self._strays.sent(item.message)
         if self._probe is not None:
             self._probe.asked(item.message)
             self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
-        if "method" in fields and "id" in fields:
-            await super().send(item)
-            return
-        token = current_attempt.set(
-            None
-        )  # the HTTP status of a notification or an answer is not that of the pending request
+        # The HTTP status of a notification or an answer is not that of the pending request.
+        attempt = current_attempt.get() if "method" in fields and "id" in fields else None
+        posted_for = current_attempt.set(attempt)
+        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
-            await super().send(item)
+            await self._stream.send(item)
         finally:
-            current_attempt.reset(token)
+            being_sent.reset(token)
+            current_attempt.reset(posted_for)
 
 
 class WatchedStream(Wrapped):
@@ -421,6 +402,3 @@ class WatchedStream(Wrapped):
 
         with suppress(BrokenResourceError, ClosedResourceError):
             await self._answer(refusal)
-
-    async def receive(self) -> Any:
-        return self._noted(await self._stream.receive())

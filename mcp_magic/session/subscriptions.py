@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-__all__ = ["Subscription", "Subscriptions", "Ticks", "Update", "check_announces"]
-
 
 class Update(NamedTuple):
     """One or more announced changes of a resource.
@@ -55,10 +53,6 @@ class Subscription:
         self._missed |= missed
         self._time = time.time()
         self._news.set()
-
-    def move(self, on_close: Callable[[Subscription], Any]) -> None:
-        """Move to another session of the server, whose `on_close` replaces the old one."""
-        self._on_close = on_close
 
     def end(self) -> None:
         """End the iterator."""
@@ -124,12 +118,7 @@ class Ticks:
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 8.0
 """First and longest pause before an ended subscription is renewed; doubles each time."""
 
-LASTED_SECONDS = 60.0
-"""A subscription that lasted this many seconds was a good one: the next pause is the first again."""
-
-
-GOODBYE_SECONDS = 5.0
-"""Deadline in seconds for unsubscribing."""
+GOODBYE_SECONDS = 5.0  # deadline in seconds for unsubscribing
 
 
 class _Shared:
@@ -158,7 +147,7 @@ class _Shared:
             self._task = None
 
     async def _follow(self, client: Client, log: Callable[[str, str], None]) -> None:
-        backoff, said = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
+        backoff = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
         again = self.confirmed.done()
         while True:
             started, problem = time.monotonic(), "the server has ended it"
@@ -169,12 +158,11 @@ class _Shared:
                     self.confirmed.set_exception(error)
                     return
                 problem = str(error) or type(error).__name__
-            if time.monotonic() - started > LASTED_SECONDS:
-                backoff, said = Backoff(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS), False
-            if not said:
+            pause = backoff.pause(time.monotonic() - started)
+            if backoff.attempts == 1:
                 log("warning", f"the subscription to {self.uri} was interrupted ({problem}); it is tried again")
-            again = said = True
-            await asyncio.sleep(backoff.pause())
+            again = True
+            await asyncio.sleep(pause)
 
     def agreed(self, again: bool) -> None:
         """Note that the server has agreed to announce changes."""
@@ -237,23 +225,6 @@ class Subscriptions:
         for watched, shared in self._shared.items():
             if _within(uri, watched):
                 shared.tell()
-
-    def take(self, other: Subscriptions) -> None:
-        """Take over the subscriptions of another connection to the same server."""
-        for shared in other.give():
-            for subscription in shared.watching.values():
-                subscription.move(self._remove)
-            self._shared[shared.uri] = shared
-            if self._client is not None:
-                shared.start(self._client, self._log)
-
-    def give(self) -> list[_Shared]:
-        """Stop and return all subscriptions, so that another connection can take them over."""
-        given = list(self._shared.values())
-        self._shared = {}
-        for shared in given:
-            shared.stop()
-        return given
 
     def end(self) -> None:
         """End all subscriptions: the server was disconnected."""

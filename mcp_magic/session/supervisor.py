@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from enum import Enum, IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,29 +15,23 @@ from mcp_magic.errors import SessionClosedError
 from mcp_magic.inflight import current_attempt
 from mcp_magic.protocol import is_closed
 from mcp_magic.schema.validate import check_arguments
-from mcp_magic.session.catalog import KINDS
+from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
 from mcp_magic.session.negotiation import Negotiation, unless_listening
-from mcp_magic.session.reconnect import Answer, is_hopeless, look
-from mcp_magic.session.wire import Event, Wire
+from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
+from mcp_magic.session.wire import Event, Place, Wire
 from mcp_magic.stderr import terminate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-    from contextlib import AbstractAsyncContextManager
 
     from mcp import Client
     from mcp_types import Implementation, ServerCapabilities
 
-    from mcp_magic.session.catalog import Catalog
     from mcp_magic.session.notifications import Notices
-    from mcp_magic.session.reconnect import Backoff
     from mcp_magic.session.services import Services
     from mcp_magic.session.transports import Transport
-    from mcp_magic.session.wire import Place
     from mcp_magic.trace.trace import Recorder
-
-__all__ = ["Known", "State", "Supervisor", "build_models", "quiet_sdk_logging"]
 
 
 # Preparations while a server connects, which would make the first call slow.
@@ -148,10 +142,6 @@ class Supervisor:
     Attributes:
         loop: The event loop that opened the session, or None before.
         opened_at: When the session was opened (`time.time()`), or None before.
-        connect_seconds: How long the first opening took.
-        reconnection: The rules for reconnecting.
-        reconnects: How often the session has come back by itself.
-        opened_by_hand: How often the user has reopened it.
         state: The state; only this class changes it.
         client: The SDK's client while the session is open, else None.
         known: What the server told about itself in the last session, or None.
@@ -331,11 +321,7 @@ class Supervisor:
             self.report(Event.DOUBTED, None, why)
 
     async def back(self) -> None:
-        """Return when the session is open again.
-
-        Raises:
-            MCPMagicError: The session is given up.
-        """
+        """Return when the session is open again. Raises MCPMagicError if the session is given up."""
         while self.client is None and self.comes_back and self._ready is not None:
             await asyncio.shield(self._ready)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -19,26 +21,14 @@ from mcp_magic.results.results import remember
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Wire
-from mcp_magic.stderr import ErrorLog, know_processes
+from mcp_magic.stderr import ErrorLog, know_processes, started_early
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
     from types import TracebackType
 
     import httpx2
     from mcp import Client
     from mcp_types import CallToolResult
-
-__all__ = [
-    "TRANSPORTS",
-    "CloseOnFailedTLS",
-    "Opener",
-    "Transport",
-    "contained",
-    "crashed",
-    "open_transport",
-    "websocket_client",
-]
 
 
 # Connections cancelled during the TLS handshake.
@@ -55,7 +45,9 @@ class CloseOnFailedTLS:
         self._stream: Any = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an event of the HTTP client."""
+        """Handle an event of the HTTP client. Most are of no use: there are a dozen for each request."""
+        if event.startswith("http") and not event.endswith("send_request_headers.started"):
+            return
         await self._then(event, info)
         if event.endswith("connect_tcp.complete"):
             self._stream = info.get("return_value")
@@ -75,8 +67,7 @@ class CloseOnFailedTLS:
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 """Maximum bytes of a message. The library's default of 1 MiB would refuse images that other transports carry."""
 
-GOODBYE_SECONDS = 2.0
-"""Deadline in seconds for the closing handshake: a server that is gone does not answer it."""
+GOODBYE_SECONDS = 2.0  # deadline in seconds for the closing handshake: a server that is gone does not answer it
 
 
 def _connect(spec: WebSocketSpec) -> Any:
@@ -225,16 +216,17 @@ class _Told:
     """A method of an `MCPServer` that answers for exceptions of the server's functions before the SDK logs them."""
 
     def __init__(self, method: Callable[..., Awaitable[Any]], failed: Callable[[BaseException, str], Any]) -> None:
+        from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
+
         self._method = method
         self._failed = failed
+        self._crashes = (ToolError, UnexpectedResourceError)
         self.sessions = 0
 
     async def __call__(self, name: Any, *arguments: Any, **named: Any) -> Any:
-        from mcp.server.mcpserver.exceptions import ToolError, UnexpectedResourceError
-
         try:
             return await self._method(name, *arguments, **named)
-        except (ToolError, UnexpectedResourceError) as error:
+        except self._crashes as error:
             crash = error
         return self._failed(crash, str(name))
 
@@ -322,12 +314,7 @@ holds one until it is answered, and its cancellation or the answer to a question
 
 
 class Transport(NamedTuple):
-    """Opens sessions over a wire.
-
-    Attributes:
-        make: Returns a new object for `mcp.Client`, once per session.
-        prepare: Called with the client of each session before it is entered.
-    """
+    """Opens sessions over a wire."""
 
     make: Callable[[], Any]
     prepare: Callable[[Client], None] = lambda client: None
@@ -340,14 +327,17 @@ into the stack, which is closed when the transport is no longer needed."""
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     _refuse_in_browser("starts no programs")
-    from mcp.client.stdio import StdioServerParameters, stdio_client
-
-    read_whole_lines()
-    know_processes()
     errlog = wire.errlog = stack.enter_context(ErrorLog())
     errlog.keep_small()
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
+    if "mcp" not in sys.modules and os.name == "posix":
+        command = [spec.command, *spec.args]
+        await stack.enter_async_context(started_early(command, spec.env, spec.cwd, errlog.file))
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    read_whole_lines()
+    know_processes()
     parameters = StdioServerParameters(
         command=spec.command,
         args=list(spec.args),

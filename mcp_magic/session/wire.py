@@ -8,35 +8,27 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_magic.auth.login import LogIns
-from mcp_magic.config.specs import StdioSpec
+from mcp_magic.config.specs import Spec, StdioSpec
 from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import named
 from mcp_magic.session.negotiation import Probe
-from mcp_magic.stderr import Position, cause, how_ended, not_passed_on
+from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mcp import Client
 
-    from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
     from mcp_magic.trace.trace import Recorder
 
-__all__ = ["NOT_RECORDED", "Event", "Place", "Wire", "not_recorded", "text_of"]
 
-
-NOT_RECORDED = "mcp_magic/cassette"
-"""Marks, in the `data` of an error, that a cassette has no answer to the request."""
+NOT_RECORDED = "mcp_magic/cassette"  # marks, in the `data` of an error, that a cassette has no answer to the request
 
 
 class Place:
     """The connection that an error is about: its name, its spec and its wire.
 
     Attributes:
-        name: The connection's name.
-        spec: Where its server is.
-        wire: Its wire, once there is one.
         quiet: The end of the stderr that is unrelated to a current failure, or None.
     """
 
@@ -52,9 +44,9 @@ class Place:
         return self.wire.recorder.hide(text) if self.wire else text
 
     def position(self) -> Position | None:
-        """Return the current end of its stderr, or None if this host does not have the stderr."""
+        """Return the end of its stderr when its last message came, or None if this host does not have the stderr."""
         errlog = self.wire.errlog if self.wire else None
-        return Position(errlog, errlog.end) if errlog else None
+        return Position(errlog, errlog.seen) if errlog else None
 
     def stderr(self, since: Position | None = None) -> str:
         """Return its stderr since a position, secrets masked; all of it if the process was started later."""
@@ -139,21 +131,9 @@ class Wire:
     """What a transport learns of its server, and what the session tells the transport.
 
     Attributes:
-        recorder: Writes the messages into the trace.
-        logins: How the user logs in, and where tokens are kept.
-        report: Tells the supervisor of an event.
-        back: Returns when the server answers again; raises an MCPMagicError when the session is given up.
-        warn: Called with a sentence about each stray answer.
-        errlog: The server's stderr, for stdio.
         opening: How the server answered the last opening or ping; None before.
-        stray: A sentence about the first stray answer, or "".
-        garbage: The first lines that are no MCP messages.
         open: Whether there has been a session; later failures must not end it.
-        modern: Whether the session is one of 2026-07-28.
         session: The client of the open session, or None.
-        replayed: Whether a cassette answers.
-        exited: How the recorded process ended, from the cassette, or "".
-        probe: The probe of the session.
     """
 
     recorder: Recorder

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.trace import NoOpTracer, Status, Tracer
+from opentelemetry.trace import NoOpTracer, Span, Status, Tracer
 
 from mcp_magic._text import clean
 from mcp_magic.telemetry.spans import SCOPE, SDK_SCOPE
@@ -22,14 +22,10 @@ from mcp_magic.telemetry.spans import SCOPE, SDK_SCOPE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opentelemetry.trace import Span
-
-__all__ = ["ALLOWED", "CleanExporter", "ConsoleExporter", "Switch", "SwitchedProvider", "cleaned"]
 
 SCOPES = (SCOPE, SDK_SCOPE)
 
-MAX_TEXT = 200
-"""Most characters of a name or an attribute."""
+MAX_TEXT = 200  # most characters of a name or an attribute
 
 ALLOWED = frozenset(
     (
@@ -83,12 +79,7 @@ def _scope(span: ReadableSpan) -> str:
 
 
 class CleanExporter(SpanExporter):
-    """Exports cleaned spans and counts the results.
-
-    Attributes:
-        sent: Spans that the exporter accepted.
-        failed: Spans that it failed to export.
-    """
+    """Exports cleaned spans and counts the results."""
 
     def __init__(self, exporter: Any) -> None:
         self._exporter = exporter

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_magic._text import duration
 from mcp_magic.trace.trace import OUT, Tap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
-
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
@@ -24,27 +18,19 @@ __all__ = ["BUCKETS", "LIMIT", "OTHER", "Metrics", "Series"]
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds (OpenTelemetry semantic conventions, `mcp.client.operation.duration`)."""
 
-LIMIT = 2000
-"""Most pairs of server and tool with their own counters, because a model may invent any number of names."""
+LIMIT = 2000  # most pairs of server and tool with their own counters, because a model may invent any number of names
 
-OTHER = "(other)"
-"""The name under which the pairs beyond the limit are counted."""
+OTHER = "(other)"  # the name under which the pairs beyond the limit are counted
 
-MAX_NAME = 200
-"""Most characters of a name that are kept; the specification allows a tool 128."""
+MAX_NAME = 200  # most characters of a name that are kept; the specification allows a tool 128
 
 
 class Series:
     """The calls of one tool of one server.
 
     Attributes:
-        calls: How many calls have ended.
         errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
             `"cancelled"` if the call was cancelled.
-        seconds: Their total duration.
-        longest: The longest duration.
-        shortest: The shortest duration.
-        buckets: Calls up to each of `BUCKETS` and longer than the bound before it; the last: longer than all bounds.
     """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
@@ -100,9 +86,6 @@ class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
 
     Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
-
-    Args:
-        settle: Counts the pending messages: the trace counts many at once.
     """
 
     def __init__(self, settle: Callable[[], None] = lambda: None) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec, WebSocketSpec
+from mcp_magic.config.specs import InProcessSpec, Spec, StdioSpec, UrlSpec, WebSocketSpec
 from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
@@ -19,23 +19,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, Tracer
 
-    from mcp_magic.config.specs import Spec
     from mcp_magic.telemetry.metrics import Metrics
-
-__all__ = [
-    "SCOPE",
-    "SDK_SCOPE",
-    "SERVER",
-    "TOOL_ERROR",
-    "Measured",
-    "WireSpans",
-    "error_kind",
-    "fail",
-    "place",
-    "recording",
-    "span",
-    "span_taps",
-]
 
 
 # Our spans around calls, models and agents, and our additions to the SDK's spans. The API is a dependency of the SDK
@@ -43,17 +27,13 @@ __all__ = [
 # semantic conventions for MCP and for generative AI. A span never holds arguments, results or the text of an error,
 # because those may be secret.
 
-SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"
-"""The instrumentation scopes of our spans and of the SDK's."""
+SCOPE, SDK_SCOPE = "mcp_magic", "mcp-python-sdk"  # the instrumentation scopes of our spans and of the SDK's
 
-SERVER = "mcp_magic.server"
-"""The attribute for the connection's name; the conventions define none."""
+SERVER = "mcp_magic.server"  # the attribute for the connection's name; the conventions define none
 
-TOOL_ERROR = "tool_error"
-"""`error.type` of a call whose tool reported an error (semantic conventions for MCP)."""
+TOOL_ERROR = "tool_error"  # `error.type` of a call whose tool reported an error (semantic conventions for MCP)
 
-WAITING = 1000
-"""Most spans that wait for the answer to their request."""
+WAITING = 1000  # most spans that wait for the answer to their request
 
 _TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": ("", "gen_ai.prompt.name")}
 """Method -> `gen_ai.operation.name`, and the attribute for its `name`."""
@@ -160,9 +140,10 @@ class WireSpans(Tap):
             return
         if "method" not in message or "id" not in message:
             return
-        from opentelemetry.trace import get_current_span
-
-        current = get_current_span()
+        api, named = _api()
+        if not named and getattr(api, "_TRACER_PROVIDER", api) is None:
+            return
+        current = api.get_current_span()
         if not current.is_recording() or not getattr(current, "name", "").startswith("MCP send "):
             return
         current.set_attributes({**self._attributes, **_target(message)})
@@ -201,9 +182,6 @@ class Measured(AbstractContextManager["Measured"]):
     """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
 
     The SDK's span of each request of the call is a child of it, and so is the server's own span.
-
-    Attributes:
-        seconds: How long the call took, set at its end.
     """
 
     __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")

@@ -19,13 +19,10 @@ from mcp_magic.errors import ConfigError, MissingDependencyError
 if TYPE_CHECKING:
     from mcp_magic.telemetry.export import CleanExporter, Switch
 
-__all__ = ["TARGETS", "Telemetry", "check", "telemetry"]
-
 TARGETS = {"console": "opentelemetry.sdk", "otlp": "opentelemetry.exporter.otlp.proto.http"}
 """Name of a target -> the package that it needs."""
 
-EXIT_SECONDS = 1.0
-"""Longest wait in seconds for a collector when the kernel ends or the user turns telemetry off."""
+EXIT_SECONDS = 1.0  # longest wait in seconds for a collector when the kernel ends or the user turns telemetry off
 
 _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 """Loggers silenced because they would write below a cell when the collector is down; `%mcp metrics` says so."""
@@ -172,5 +169,4 @@ def _within(seconds: float, work: Any) -> bool:
     return not thread.is_alive()
 
 
-telemetry = Telemetry()
-"""The export of this process."""
+telemetry = Telemetry()  # the export of this process

@@ -15,15 +15,12 @@ from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.stderr import Lines
+from mcp_magic.stderr import ErrorLog, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mcp_magic.config.specs import Spec
-    from mcp_magic.stderr import ErrorLog
-
-__all__ = ["IN", "OUT", "STDERR", "Entry", "Recorder", "Row", "Tap", "Trace", "being_sent", "fault"]
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
@@ -35,11 +32,9 @@ OUT, IN, STDERR = "→", "←", "stderr"
 MAX_MESSAGES = 10_000
 MAX_BYTES = 64_000_000
 
-ENTRY_BYTES = 600
-"""Bytes that an entry counts besides its text; otherwise small messages could fill the memory."""
+ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-FRESH = 256
-"""Number of new messages that are settled at once."""
+FRESH = 256  # number of new messages that are settled at once
 
 Row = list[Any]
 """A kept message: the fields of `Entry`, in their order. Until it is settled, it has no number, and its seconds hold
@@ -187,11 +182,7 @@ class Trace:
         return [Entry(*row) for row in self._rows if server is None or row[SERVER_NAME] == server]
 
     def find(self, number: int) -> Entry:
-        """Return the entry with a number.
-
-        Raises:
-            NotFoundError: The trace has no such entry.
-        """
+        """Return the entry with a number. Raises NotFoundError if the trace has no such entry."""
         self.settle()
         for row in self._rows:
             if row[NUMBER] == number:
@@ -228,14 +219,12 @@ def is_masked(value: Any) -> bool:
 WAITING = 10_000
 """Most requests without an answer that are remembered: a server that never answers must not fill the memory."""
 
-MAX_NAME = 200
-"""Most characters kept of a method and of an id besides the text; a server may send longer ones."""
+MAX_NAME = 200  # most characters kept of a method and of an id besides the text; a server may send longer ones
 
 _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
 """Methods whose messages hold JSON Schemas."""
 
-_HEADERS = ("content-type", "retry-after", "location")
-"""HTTP headers of an answer that are useful and hold no secret."""
+_HEADERS = ("content-type", "retry-after", "location")  # HTTP headers of an answer that are useful and hold no secret
 
 being_sent: ContextVar[Row | None] = ContextVar("mcp_magic_being_sent", default=None)
 """The message that is being sent. HTTP transports post it in the sender's context."""
@@ -301,6 +290,7 @@ class Recorder:
         self._masker = Masker(spec.secrets)
         self._asked: dict[str, dict[str, tuple[Row, float]]] = {OUT: {}, IN: {}}
         self._lines: Lines | None = None
+        self._begins = False
 
     def add(self, tap: Tap) -> None:
         """Add a tap."""
@@ -313,6 +303,7 @@ class Recorder:
     def _set(self, taps: tuple[Tap, ...]) -> None:
         self._taps = taps
         self._readers = tuple(tap for tap in taps if tap.reads_stderr)
+        self._listeners = tuple(tap for tap in taps if type(tap).message is not Tap.message)
 
     @property
     def entries(self) -> list[Entry]:
@@ -331,9 +322,10 @@ class Recorder:
         Returns:
             The row, which `http` completes; the trace keeps it unless it is off.
         """
-        if self._lines is not None:
+        if (direction == IN or self._begins) and self._lines is not None and self._lines.is_behind:
             self.stderr()
-        for tap in self._taps:
+        self._begins = False
+        for tap in self._listeners:
             tap.message(direction, message)
         method, number = message.get("method", ""), message.get("id")
         if not self.trace.messages:
@@ -343,12 +335,7 @@ class Recorder:
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
         kind = ("notification" if number is None else "request") if method else _kind(message)
-        text = self._masker.harmless(message)
-        size, whole = len(text), True
-        if not text:
-            text, size, whole = self._masker.keep(
-                message, schemas=direction == IN and self._has_schemas(method, number)
-            )
+        text, size, whole = self._masker.keep(message, lambda: direction == IN and self._has_schemas(method, number))
         row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
         row[SECONDS] = perf_counter()
         self.trace.add(row, self._settled)
@@ -442,6 +429,7 @@ class Recorder:
         """Read a server's stderr from now on; None reads it a last time and stops."""
         self.stderr(last=errlog is None)
         self._lines = Lines(errlog) if errlog is not None else None
+        self._begins = True  # what a server wrote before the first message is recorded before it
         if errlog is not None:
             self.trace.flush[id(self)] = self.stderr
         else:

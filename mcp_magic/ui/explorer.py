@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import ipywidgets
 
+from mcp_magic._text import counted
 from mcp_magic.display.document import STYLE, Markup, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line, shorten
@@ -21,19 +23,15 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.config.specs import Spec
     from mcp_magic.display.document import Part
-    from mcp_magic.session.catalog import Catalog
     from mcp_magic.session.connection import Connection
     from mcp_magic.ui.request_form import RequestForm
-
-    Where = tuple[str, str, str]
 
 __all__ = ["KEPT", "Explorer", "Index", "Item", "make_item", "search"]
 
 
 # The open forms: a form keeps what was typed when its item is chosen again.
 
-KEPT = 10
-"""Forms kept besides the one that is shown. A form has from ten to some hundred widgets."""
+KEPT = 10  # forms kept besides the one that is shown. A form has from ten to some hundred widgets.
 
 
 class Forms:
@@ -41,22 +39,19 @@ class Forms:
 
     def __init__(self, timeout: Callable[[], float | None]) -> None:
         self._timeout = timeout
-        self._open: dict[Where, RequestForm] = {}  # in the order in which they were left
+        self._open: dict[tuple[str, str, str], RequestForm] = {}  # in the order in which they were left
 
     def __contains__(self, item: Item) -> bool:
         return item.where in self._open
 
     def open(self, connection: Connection, item: Item) -> RequestForm:
-        """Return the form of an item: the kept one, or a new one.
-
-        If the session or the definition has changed, a new form takes over the input of the kept one.
-        """
+        """Return an item's kept form, or a new one with its input if the session or the definition has changed."""
         from mcp_magic.ui.request_form import RequestForm
 
         known = self._open.get(item.where)
         if known is not None:
-            same = known.connection is connection and known.definition == item.definition
-            if known.running or same:
+            is_current = known.connection is connection and known.definition == item.definition
+            if known.running or is_current:
                 return known
         form = self._open[item.where] = RequestForm(connection, item.definition, timeout=self._timeout())
         if known is not None:
@@ -67,13 +62,10 @@ class Forms:
 
     def leave(self, item: Item) -> None:
         """Keep the form of an item if it was used; otherwise close it."""
-        form = self._open.pop(item.where, None)
-        if form is None:
+        if not self._open[item.where].touched:
+            self.discard(item)
             return
-        if not form.touched:
-            form.close()
-            return
-        self._open[item.where] = form
+        self._open[item.where] = self._open.pop(item.where)
         while len(self._open) > KEPT:
             # a running form goes last: closing it cancels its request
             oldest = min(self._open, key=lambda where: self._open[where].running)
@@ -81,9 +73,7 @@ class Forms:
 
     def discard(self, item: Item) -> None:
         """Close the form of an item and drop its contents."""
-        form = self._open.pop(item.where, None)
-        if form is not None:
-            form.close()
+        self._open.pop(item.where).close()
 
     def close(self) -> None:
         """Close all forms."""
@@ -104,26 +94,24 @@ class Detail:
     """The card of an item with the result of reading it, or its form; `timeout` returns its request's, in seconds."""
 
     def __init__(
-        self, shop: WidgetScope, doing: LoopRunner, timeout: Callable[[], float | None], on_close: Callable[[], None]
+        self, scope: WidgetScope, doing: LoopRunner, timeout: Callable[[], float | None], on_close: Callable[[], None]
     ) -> None:
-        self._shop, self._doing, self._forms, self._on_close = shop, doing, Forms(timeout), on_close
+        self._scope, self._doing, self._forms, self._on_close = scope, doing, Forms(timeout), on_close
         self._connection: Connection | None = None
         self._body: WidgetScope | None = None
         self.item: Item | None = None
         self.form: RequestForm | None = None
-        self.card = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
-        self.note = shop.make(ipywidgets.HTML, "label")
+        self.card = scope.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
+        self.note = scope.make(ipywidgets.HTML, "label")
         self.open = self._button("Open form", "fill in the arguments and run it", self.open_form)
         self.read = self._button("Read", "read this resource and show it here", self.read_it)
         self.back = self._button("Close form", "discard the form and go back to the card", self.close_form)
         self.hide = self._button("Close", "close this card", self._closed)
-        self.buttons = shop.make(ipywidgets.HBox, "line")
-        self.widget = shop.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
+        self.buttons = scope.make(ipywidgets.HBox, "line")
+        self.widget = scope.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
 
     def _button(self, text: str, tooltip: str, do: Callable[[], None]) -> Any:
-        button = self._shop.make(ipywidgets.Button, "button", description=text, tooltip=tooltip)
-        button.on_click(lambda _: self._doing.soon(do))
-        return button
+        return self._scope.button(text, tooltip, lambda: self._doing.soon(do))
 
     def show(self, connection: Connection, item: Item) -> None:
         """Show an item's card, or its form if one is kept."""
@@ -140,7 +128,8 @@ class Detail:
         if self.item is None:
             return
         if item is None or connection is None:
-            self.say(f"{self.item.label} is no longer offered", error=True)
+            if self.note.value == line(""):  # else it says why the item could not be read
+                self.say(f"{self.item.label} is no longer offered", error=True)
         elif connection is not self._connection or item.definition != self.item.definition:
             self.say("")
             self._connection, self.item = connection, item
@@ -174,6 +163,7 @@ class Detail:
         """Discard the form with its contents, and show the card."""
         if self.item is not None:
             self._forms.discard(self.item)
+            self.form = None
             self._empty()
             self._draw()
 
@@ -189,9 +179,9 @@ class Detail:
             self._doing.start(self._read(self._connection, self.item))
 
     async def _read(self, connection: Connection, item: Item) -> None:
-        problem, outputs = "", tuple[dict[str, Any], ...]()
+        problem, outputs = "", []
         try:
-            outputs = (result_output(await connection.read(item.key)),)
+            outputs.append(result_output(await connection.read(item.key)))
         except MCPMagicError as error:
             problem = str(error)
         finally:
@@ -200,7 +190,7 @@ class Detail:
             self.say(problem, error=True)
             if self._body is not None:
                 self._body.close()
-            self._body = self._shop.part()
+            self._body = self._scope.part()
             self._draw(self._body.make(ipywidgets.Output, "", outputs=outputs))
 
     def say(self, text: str, *, error: bool = False) -> None:
@@ -222,7 +212,7 @@ class Detail:
             self._body = None
 
     def close(self) -> None:
-        """Close the forms and the result; the shop closes the other widgets."""
+        """Close the forms and the result; the scope closes the other widgets."""
         self._empty()
         self._forms.close()
 
@@ -245,20 +235,13 @@ def line(text: str, *, error: bool = False) -> Markup:
 
 # The index: every tool, resource, template and prompt as a searchable item.
 
-SEARCHED = 4000
-"""Characters of a description that are searched, so that each keystroke stays fast."""
+SEARCHED = 4000  # characters of a description that are searched, so that each keystroke stays fast
 
 
 class Item(NamedTuple):
     """A tool, resource, template or prompt of a server.
 
-    Attributes:
-        kind: "tools", "resources", "templates" or "prompts".
-        server: The server's name.
-        key: Its name, URI or URI template, by which it is requested.
-        definition: The SDK's definition.
-        names: Server, name, title and URI in lower case.
-        haystack: `names` and the description.
+    `key` is its name, URI or URI template; `names` and, with the description, `haystack` are the texts to search.
     """
 
     kind: str
@@ -279,60 +262,51 @@ class Item(NamedTuple):
         return self.kind, self.server, self.key
 
 
+_KEYS = {"resources": "uri", "templates": "uri_template"}  # kind -> the attribute that identifies an item
+
+
 def make_item(kind: str, server: str, definition: Any) -> Item:
     """Return the item for a definition."""
-    key = str(getattr(definition, "uri", "") or getattr(definition, "uri_template", "") or definition.name)
+    key = str(getattr(definition, _KEYS.get(kind, "name")))
     names = "\n".join({f"{server}:{definition.name}", key, definition.title or ""}).casefold()
     description = (definition.description or "")[:SEARCHED].casefold()
     return Item(kind, server, key, definition, names, f"{names}\n{description}")
 
 
 def search(items: Sequence[Item], text: str) -> list[Item]:
-    """Return the items that contain every word of `text`, matches in their names first.
-
-    The words may be anywhere and in any order, because the user searches while still typing.
-    """
+    """Return the items that contain every word of `text`, in any order, matches in their names first."""
     words = text.casefold().split()
     if not words:
         return list(items)
     first, *rest = words
-    found = [item for item in items if first in item.haystack]
+    matches = [item for item in items if first in item.haystack]
     for word in rest:
-        found = [item for item in found if word in item.haystack]
-    return sorted(found, key=lambda item: not all(word in item.names for word in words))
+        matches = [item for item in matches if word in item.haystack]
+    return sorted(matches, key=lambda item: not all(word in item.names for word in words))
 
 
 class Index:
     """The items of all open servers; only changed listings are indexed again."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
-        self._all: dict[str, list[Item]] = {kind: [] for kind in KINDS}
+        self._indexed: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
 
     def update(self, connections: Iterable[Connection]) -> None:
         """Index the listings of the open connections."""
-        made = {}
+        before, self._indexed = self._indexed, {}
         for connection in connections:
             if connection.state not in ("open", "connecting", "reconnecting"):
                 continue
             for kind in KINDS:
-                listed, known = connection.catalog.cached(kind), self._made.get((connection.name, kind))
-                unchanged = known is not None and known[0] is listed
-                items = known[1] if unchanged and known else [make_item(kind, connection.name, one) for one in listed]
-                made[connection.name, kind] = (listed, items)
-        self._made = made
-        for kind in KINDS:
-            self._all[kind] = [item for (_, of), (_, items) in made.items() if of == kind for item in items]
+                listing, indexed = connection.catalog.cached(kind), before.get((connection.name, kind))
+                if indexed is None or indexed[0] is not listing:
+                    indexed = listing, [make_item(kind, connection.name, definition) for definition in listing]
+                self._indexed[connection.name, kind] = indexed
 
     def items(self, kind: str, server: str | None = None) -> Sequence[Item]:
         """Return the items of a kind, of one server or of all."""
-        if server is None:
-            return self._all[kind]
-        return self._made.get((server, kind), ((), []))[1]
-
-    def counts(self, server: str | None = None) -> Mapping[str, int]:
-        """Return the number of items of each kind."""
-        return {kind: len(self.items(kind, server)) for kind in KINDS}
+        listings = [items for (name, of), (_, items) in self._indexed.items() if of == kind and server in (None, name)]
+        return listings[0] if len(listings) == 1 else [item for items in listings for item in items]
 
     def at(self, where: tuple[str, str, str]) -> Item | None:
         """Return the present item with this identity, or None."""
@@ -375,33 +349,30 @@ T = TypeVar("T")
 class Pages(Generic[T]):
     """One page of a list, with buttons for the previous and the next page.
 
-    `what` is a noun for the rows, and `on_turn` runs the function that turns the page on the right thread.
+    `content` returns what the row of an item shows, `what` is a noun for the rows, and `on_turn` runs the function that
+    turns the page on the right thread.
     """
 
     def __init__(
         self,
-        shop: WidgetScope,
-        make_row: Callable[[], ItemRow | ServerRow],
+        scope: WidgetScope,
+        content: Callable[[T], RowContent],
         *,
         size: int,
         what: str,
         on_turn: Callable[[Callable[[], None]], None],
     ) -> None:
-        self._make_row, self._size = make_row, size
+        self._scope, self._content, self._size = scope, content, size
         self._items: Sequence[T] = ()
         self._start = 0
-        self._rows: list[Any] = []
+        self._rows: list[Row] = []
         self._note = ""
-        self.box = shop.make(ipywidgets.VBox, "")
-        self.label = shop.make(ipywidgets.HTML, "label")
-        self.previous = shop.make(
-            ipywidgets.Button, "button", description="← Previous", tooltip=f"the page of {what} before"
-        )
-        self.next = shop.make(ipywidgets.Button, "button", description="Next →", tooltip=f"the next page of {what}")
-        self.bar = shop.make(ipywidgets.HBox, "line", children=(self.label,))
-        self.widget = shop.make(ipywidgets.VBox, "", children=(self.box, self.bar))
-        self.previous.on_click(lambda _: on_turn(lambda: self.turn(-1)))
-        self.next.on_click(lambda _: on_turn(lambda: self.turn(1)))
+        self.box = scope.make(ipywidgets.VBox, "")
+        self.label = scope.make(ipywidgets.HTML, "label")
+        self.previous = scope.button("← Previous", f"the page of {what} before", lambda: on_turn(lambda: self.turn(-1)))
+        self.next = scope.button("Next →", f"the next page of {what}", lambda: on_turn(lambda: self.turn(1)))
+        self.bar = scope.make(ipywidgets.HBox, "line", children=(self.label,))
+        self.widget = scope.make(ipywidgets.VBox, "", children=(self.box, self.bar))
 
     @property
     def shown(self) -> Sequence[T]:
@@ -426,9 +397,9 @@ class Pages(Generic[T]):
         """Refill the rows of this page."""
         shown = self.shown
         while len(self._rows) < len(shown):
-            self._rows.append(self._make_row())
+            self._rows.append(Row(self._scope))
         for row, item in zip(self._rows, shown, strict=False):
-            row.fill(item)
+            row.fill(self._content(item))
         self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
         count, total = len(shown), len(self._items)
         range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
@@ -438,146 +409,95 @@ class Pages(Generic[T]):
         self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
 
 
-class ItemRow:
-    """A row for a tool, resource, template or prompt: a button with its name, and a summary."""
+class Action(NamedTuple):
+    """A button of a row: its label, its tooltip, and what a click does."""
 
-    def __init__(
-        self,
-        shop: WidgetScope,
-        choose: Callable[[Item], None],
-        chosen: Callable[[Item], bool],
-        connection: Callable[[str], Connection | None],
-    ) -> None:
-        self._chosen, self._connection = chosen, connection
-        self.item: Item | None = None
-        self.button = shop.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
-        self.about = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
-        self.widget = shop.make(ipywidgets.HBox, "", children=(self.button, self.about))
-        self.button.on_click(lambda _: choose(self.item) if self.item is not None else None)
+    label: str
+    tooltip: str
+    run: Callable[[], None]
 
-    def fill(self, item: Item) -> None:
-        """Show an item."""
-        self.item = item
-        chosen = self._chosen(item)
-        with self.button.hold_sync():
-            # a sign besides the colour marks the chosen item
-            self.button.description = one_line(f"▸ {item.label}" if chosen else item.label, 120)
-            self.button.tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
-            self.button.button_style = "primary" if chosen else ""
-        self.about.value = about(item, self._connection(item.server))
+
+class RowContent(NamedTuple):
+    """What a row shows; a click on its name calls `choose`, and while it is `busy` its actions are disabled."""
+
+    label: str
+    tooltip: str
+    about: Markup
+    choose: Callable[[], None]
+    chosen: bool
+    actions: tuple[Action, ...] = ()
+    busy: bool = False
+
+
+class Row:
+    """A row of a list: a button with a name, a summary, and buttons for actions."""
+
+    def __init__(self, scope: WidgetScope) -> None:
+        self._scope = scope
+        self._content: RowContent | None = None
+        self._buttons: list[Any] = []
+        self._name = scope.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
+        self._about = scope.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
+        self.widget = scope.make(ipywidgets.HBox, "line", children=(self._name, self._about))
+        self._name.on_click(lambda _: self._content.choose() if self._content is not None else None)
+
+    def fill(self, content: RowContent) -> None:
+        """Show the content."""
+        self._content = content
+        with self._name.hold_sync():
+            # a sign besides the colour marks the chosen row
+            self._name.description = one_line(f"▸ {content.label}" if content.chosen else content.label, 120)
+            self._name.tooltip = content.tooltip
+            self._name.button_style = "primary" if content.chosen else ""
+        self._about.value = content.about
+        while (number := len(self._buttons)) < len(content.actions):
+            self._buttons.append(self._scope.button("", "", partial(self._run, number)))
+        buttons = self._buttons[: len(content.actions)]
+        for button, action in zip(buttons, content.actions, strict=True):
+            with button.hold_sync():
+                button.description, button.tooltip, button.disabled = action.label, action.tooltip, content.busy
+        self.widget.children = (self._name, self._about, *buttons)
+
+    def _run(self, number: int) -> None:
+        if self._content is not None:
+            self._content.actions[number].run()
 
 
 def about(item: Item, connection: Connection | None) -> Markup:
     """Return an item's summary: the hints of a tool, the type of a resource, the start of the description."""
     definition = item.definition
     signs: list[object] = []
-    if item.kind == "tools":
-        change = connection.change_of(definition) if connection is not None else None
-        if change is not None:
-            signs.append(change.badge.html())
-        trusted = connection is not None and connection.spec.trust
-        signs += [badge.html() for badge in tool_badges(definition, trusted=trusted)]
+    if item.kind == "tools" and connection is not None:
+        change = connection.change_of(definition)
+        signs += [change.badge] if change is not None else []
+        signs += tool_badges(definition, trusted=connection.spec.trust)
     elif item.kind in ("resources", "templates"):
-        signs.append(
-            tag("span", one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80), class_="mcp-note")
-        )
+        kind = one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80)
+        signs.append(tag("span", kind, class_="mcp-note"))
     description = one_line(definition.description or definition.title or "", 160)
     return tag("div", joined([*signs, description], " "), class_="mcp-magic")
 
 
 # The list of servers: their state, and buttons that connect and disconnect them.
 
-SERVER_ROWS = 8
-"""Servers on one page."""
+SERVER_ROWS = 8  # servers on one page
 
-SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗", "closed": "○"}
+SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗"}
 """State -> a sign before the word, since no colour is used."""
 
-
-class Server(NamedTuple):
-    """A server as a row shows it.
-
-    Attributes:
-        state: The connection's state, or "not connected".
-        counts: The number of items of each kind, as far as known.
-        chosen: Whether only this server's items are shown.
-        busy: Whether it is being connected or disconnected.
-    """
-
-    name: str
-    state: str
-    spec: Spec
-    counts: Mapping[str, int]
-    chosen: bool = False
-    busy: bool = False
-
-
-def _counts(catalog: Catalog) -> dict[str, int]:
-    return {kind: len(catalog.cached(kind)) for kind in KINDS if catalog.known(kind)}
-
-
-class ServerRow:
-    """A row for a server; `do` receives "choose", "connect" or "disconnect", and the server's name."""
-
-    def __init__(self, shop: WidgetScope, do: Callable[[str, str], None]) -> None:
-        self.server: Server | None = None
-        self._do = do
-        self.name = self._button(shop, "choose", "", _dom_classes=("mcp-explorer-name",))
-        self.about = shop.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
-        self.connect = self._button(shop, "connect")
-        self.disconnect = self._button(shop, "disconnect", description="Disconnect")
-        self.widget = shop.make(ipywidgets.HBox, "line", children=(self.name, self.about, self.connect))
-
-    def _button(self, shop: WidgetScope, what: str, layout: str = "button", **traits: Any) -> Any:
-        button = shop.make(ipywidgets.Button, layout, **traits)
-        button.on_click(lambda _: self._do(what, self.server.name) if self.server is not None else None)
-        return button
-
-    def fill(self, server: Server) -> None:
-        """Show a server."""
-        self.server = server
-        name = one_line(server.name, 80)
-        with self.name.hold_sync():
-            self.name.description = f"▸ {name}" if server.chosen else name
-            self.name.button_style = "primary" if server.chosen else ""
-            self.name.tooltip = f"show all servers, not only {name}" if server.chosen else f"show only {name}"
-        self.about.value = about_server(server)
-        is_open = server.state == "open"
-        with self.connect.hold_sync():
-            self.connect.description = "Reconnect" if is_open else "Connect"
-            self.connect.tooltip = f"close the session with {name} and open a new one" if is_open else f"connect {name}"
-            self.connect.disabled = server.busy
-        self.disconnect.tooltip = f"close the session with {name}"
-        self.disconnect.disabled = server.busy
-        buttons = (self.connect, self.disconnect) if server.state != "not connected" else (self.connect,)
-        self.widget.children = (self.name, self.about, *buttons)
-
-
-def about_server(server: Server) -> Markup:
-    """Return a server's summary: state, transport, command line or URL, and number of items."""
-    state = "working …" if server.busy else f"{SIGNS.get(server.state, '○')} {server.state}"
-    counts = ", ".join(
-        f"{count:,} {kind if count != 1 else kind[:-1]}" for kind, count in server.counts.items() if count
-    )
-    where = tag("span", one_line(f"{server.spec.transport} {server.spec.where}", 120), class_="mcp-note")
-    return tag("div", joined([tag("span", state, class_="mcp-badge"), where, counts], " "), class_="mcp-magic")
+Server = tuple[str, "Spec", "Connection | None"]  # a server's name, its spec, and its connection if it is connected
 
 
 class Servers:
     """The paged list of servers.
 
-    Args:
-        shop: Makes the widgets.
-        doing: Runs long work on the event loop.
-        host: The host of the servers.
-        offered: Servers that can be connected, by name; a server that is disconnected here is added.
-        on_choose: Receives the name of the clicked server.
-        on_done: Called after connecting or disconnecting, with the problem, or "".
+    `offered` are the specs of servers that can be connected; a server that is disconnected here is added. `on_choose`
+    receives the name of a clicked server, and `on_done` the problem, or "", after connecting or disconnecting.
     """
 
     def __init__(
         self,
-        shop: WidgetScope,
+        scope: WidgetScope,
         doing: LoopRunner,
         host: Host,
         offered: Mapping[str, Spec],
@@ -590,36 +510,50 @@ class Servers:
         self._busy: set[str] = set()
         self._chosen: str | None = None
         self.offered = dict(offered)
-        self.pages: Pages[Server] = Pages(
-            shop, lambda: ServerRow(shop, self._clicked), size=SERVER_ROWS, what="servers", on_turn=doing.soon
-        )
+        self.pages: Pages[Server] = Pages(scope, self._content, size=SERVER_ROWS, what="servers", on_turn=doing.soon)
 
     def draw(self, chosen: str | None) -> None:
         """Show the present servers; `chosen` names the one whose items are shown."""
         self._chosen = chosen
         connections = self._host.connections
-        servers = [self._server(c.name, c.state, c.spec, _counts(c.catalog)) for c in connections.values()]
-        for name, spec in self.offered.items():
-            if name not in connections:
-                servers.append(self._server(name, "not connected", spec, {}))
-        nobody = "no server is connected: %mcp connect TARGET opens a session"
-        count = f"{len(servers):,} server{'s' if len(servers) != 1 else ''}"
-        self.pages.show(servers, count if servers else nobody, from_start=False)
+        servers: list[Server] = [(name, connection.spec, connection) for name, connection in connections.items()]
+        servers += [(name, spec, None) for name, spec in self.offered.items() if name not in connections]
+        label = counted(len(servers), "servers") if servers else "no server is connected: %mcp connect TARGET opens one"
+        self.pages.show(servers, label, from_start=False)
 
-    def _server(self, name: str, state: str, spec: Spec, counts: Mapping[str, int]) -> Server:
-        return Server(name, state, spec, counts, chosen=name == self._chosen, busy=name in self._busy)
-
-    def _clicked(self, what: str, server: str) -> None:
-        if what == "choose":
-            self._doing.soon(lambda: self._on_choose(server))
-        else:
-            self._doing.soon(lambda: self._begin(what, server))
+    def _content(self, server: Server) -> RowContent:
+        name, spec, connection = server
+        shown, chosen, busy = one_line(name, 80), name == self._chosen, name in self._busy
+        state = connection.state if connection is not None else "not connected"
+        badge = tag("span", "working …" if busy else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
+        where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
+        counts = []
+        label, tooltip = "Connect", f"connect {shown}"
+        if state == "open":
+            label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
+        actions = [Action(label, tooltip, partial(self._begin, "connect", name))]
+        if connection is not None:
+            counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
+            end = Action("Disconnect", f"close the session with {shown}", partial(self._begin, "disconnect", name))
+            actions.append(end)
+        return RowContent(
+            shown,
+            f"show all servers, not only {shown}" if chosen else f"show only {shown}",
+            tag("div", joined([badge, where, ", ".join(counts)], " "), class_="mcp-magic"),
+            partial(self._doing.soon, partial(self._on_choose, name)),
+            chosen,
+            tuple(actions),
+            busy,
+        )
 
     def _begin(self, what: str, server: str) -> None:
-        if server not in self._busy:
-            self._busy.add(server)
-            self.draw(self._chosen)
-            self._doing.start(self._carry_out(what, server))
+        def begin() -> None:
+            if server not in self._busy:
+                self._busy.add(server)
+                self.draw(self._chosen)
+                self._doing.start(self._carry_out(what, server))
+
+        self._doing.soon(begin)
 
     async def _carry_out(self, what: str, server: str) -> None:
         problem = ""
@@ -640,8 +574,7 @@ class Servers:
 
 # The explorer itself.
 
-ROWS = 25
-"""Items on one page: about a screen. Each item needs three widgets in the browser."""
+ROWS = 25  # items on one page: about a screen. Each item needs three widgets in the browser.
 
 SETTLE_SECONDS = 0.05
 """Seconds from the first of several changes until all are drawn at once; fifty servers may connect together."""
@@ -650,18 +583,8 @@ SETTLE_SECONDS = 0.05
 class Explorer:
     """All servers with their state and everything they offer, with cards and forms.
 
-    Args:
-        host: The host of the servers.
-        server: Show only this server at first.
-        offered: Servers that are not connected but can be, by name.
-        timeout: Returns the deadline of a form's request in seconds, or None; called when a form is opened.
-
-    Attributes:
-        widget: The whole widget.
-        detail: The open card.
-
-    Raises:
-        UnknownServerError: There is no such server.
+    At first it shows only `server`; an unknown one raises UnknownServerError. `offered` are servers that are not
+    connected but can be. `timeout` returns the deadline of a form's request in seconds, when the form is opened.
     """
 
     def __init__(
@@ -678,17 +601,17 @@ class Explorer:
         self.closed = False
         self._drawing = False
         self._index = Index()
-        self._shop, self._doing = WidgetScope(), LoopRunner()
-        self.detail = Detail(self._shop, self._doing, timeout, on_close=lambda: self.items.redraw())
+        self._scope, self._doing = WidgetScope(), LoopRunner()
+        self.detail = Detail(self._scope, self._doing, timeout, on_close=lambda: self.items.redraw())
         self.servers = Servers(
-            self._shop, self._doing, host, offered or {}, on_choose=self._server_chosen, on_done=self._server_done
+            self._scope, self._doing, host, offered or {}, on_choose=self._toggle_server, on_done=self._after_server
         )
         self._build()
         self._stop = host.watch(lambda name: self._doing.once(self.update, SETTLE_SECONDS))
         self.update()
 
     def _build(self) -> None:
-        make, soon = self._shop.make, self._doing.soon
+        make, soon = self._scope.make, self._doing.soon
         self.search = make(
             ipywidgets.Text,
             "field",
@@ -698,14 +621,12 @@ class Explorer:
         )
         self.kinds = make(ipywidgets.ToggleButtons, "", options=[(kind, kind) for kind in KINDS])
         self.kinds.style.button_width = "auto"
-        self.refresh_button = make(
-            ipywidgets.Button, "button", description="Refresh", tooltip="ask the servers again what they offer"
-        )
+        tooltip = "ask the servers again what they offer"
+        self.refresh_button = self._scope.button("Refresh", tooltip, lambda: soon(self.refresh))
         self.status = make(ipywidgets.HTML, "label")
-        self.items: Pages[Item] = Pages(self._shop, self._item_row, size=ROWS, what="results", on_turn=soon)
+        self.items: Pages[Item] = Pages(self._scope, self._content, size=ROWS, what="results", on_turn=soon)
         self.search.observe(lambda _: soon(self._search), "value")
         self.kinds.observe(lambda _: soon(self._search), "value")
-        self.refresh_button.on_click(lambda _: soon(self.refresh))
         vbox, hbox = ipywidgets.VBox, ipywidgets.HBox
         style = make(ipywidgets.HTML, "label", value=STYLE + EXPLORER_STYLE)
         listed = make(vbox, "", children=(self.items.widget,), _dom_classes=("mcp-explorer-list",))
@@ -713,8 +634,6 @@ class Explorer:
         tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
         parts = (style, self.servers.pages.widget, tools, self.status, found)
         self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
-
-    # Display
 
     @property
     def kind(self) -> str:
@@ -742,8 +661,7 @@ class Explorer:
             self.detail.update(connections.get(shown.server), self._index.at(shown.where))
 
     def _draw_kinds(self) -> None:
-        counts = self._index.counts(self.server)
-        options = [(f"{kind} ({count:,})", kind) for kind, count in counts.items()]
+        options = [(f"{kind} ({len(self._index.items(kind, self.server)):,})", kind) for kind in KINDS]
         if options != list(self.kinds.options):
             self._drawing, chosen = True, self.kind
             with self.kinds.hold_sync():  # setting the options selects the first one
@@ -765,13 +683,11 @@ class Explorer:
     def _is_chosen(self, item: Item) -> bool:
         return self.detail.item is not None and self.detail.item.where == item.where
 
-    # Actions
-
-    def _item_row(self) -> ItemRow:
-        def choose(item: Item) -> None:
-            self._doing.soon(lambda: self.choose(item))
-
-        return ItemRow(self._shop, choose, self._is_chosen, self.host.connections.get)
+    def _content(self, item: Item) -> RowContent:
+        tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
+        summary = about(item, self.host.connections.get(item.server))
+        choose = partial(self._doing.soon, partial(self.choose, item))
+        return RowContent(item.label, tooltip, summary, choose, self._is_chosen(item))
 
     def choose(self, item: Item) -> None:
         """Show an item's card; nothing changes if the item is already shown."""
@@ -795,15 +711,15 @@ class Explorer:
     async def _refresh(self) -> None:
         self.refresh_button.disabled = True
         self._say("asking the servers …")
-        asked = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         self._say(*dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception)), error=True)
         self.refresh_button.disabled = False
 
-    def _server_chosen(self, server: str) -> None:
+    def _toggle_server(self, server: str) -> None:
         self.only(None if self.server == server else server)
 
-    def _server_done(self, problem: str) -> None:
+    def _after_server(self, problem: str) -> None:
         self._say(problem, error=True)
         self.update()
 
@@ -820,7 +736,7 @@ class Explorer:
         self._stop()
         self._doing.end()
         self.detail.close()
-        self._shop.close()
+        self._scope.close()
 
     def __repr__(self) -> str:
         return f"<Explorer of {len(self.host)} servers{' (closed)' if self.closed else ''}>"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import ipywidgets
@@ -32,27 +32,7 @@ if TYPE_CHECKING:
 
     Listener = Callable[[], None]
 
-__all__ = [
-    "COMPLETES",
-    "FIELDS",
-    "MAX_NODES",
-    "DateInput",
-    "Entry",
-    "FileInput",
-    "Input",
-    "JsonInput",
-    "NumberInput",
-    "ObjectInput",
-    "PasswordInput",
-    "Path",
-    "Place",
-    "SeveralInput",
-    "TextInput",
-    "matches",
-    "register",
-    "root_input",
-    "write_json",
-]
+__all__ = ["COMPLETES", "FIELDS", "Entry", "Input", "Path", "Place", "register", "root_input", "write_json"]
 
 
 # The base class, and the table `FIELDS`: kind of field -> its inputs, the most specific first.
@@ -69,31 +49,24 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """The position of an input in the form.
+    """The position of an input in the form; `depth` is the number of objects and arrays around it."""
 
-    Attributes:
-        shop: Makes the input's widgets.
-        on_change: Called whenever the user changes the value.
-        name: Its name; items of a list have one too, although they have no label.
-        required: Whether there must be a value.
-        depth: The number of objects and arrays around it.
-    """
-
-    shop: WidgetScope
+    scope: WidgetScope
     on_change: Listener
     name: str = ""
     required: bool = False
     depth: int = 0
+
+    def inside(self, scope: WidgetScope, name: str, *, required: bool = True) -> Place:
+        """Return the position of a value in this one."""
+        return Place(scope, self.on_change, name, required, self.depth + 1)
 
 
 class Input(ABC):
     """One value that the user enters. Subclasses make `self.widget`, and read and write it.
 
     Attributes:
-        field: The field of the schema.
-        widget: The ipywidget, or a box of several.
-        blank: The value of an empty input: "" for a text, [] for a list; UNSET if an empty input has no value, as for
-            a number.
+        blank: The value of an empty input: "" for a text, [] for a list, UNSET if an empty input has no value.
         rank: How specific the input is; see `register`.
         states: Whether the input itself can show "unset" and null; otherwise there are checkboxes for them.
     """
@@ -107,8 +80,8 @@ class Input(ABC):
     def __init__(self, field: Field, place: Place) -> None:
         self.field = field
         self.place = place
-        self.shop = place.shop
-        self._quiet = 0
+        self.scope = place.scope
+        self._quiet = False
 
     @classmethod
     def draws(cls, field: Field) -> bool:
@@ -122,12 +95,7 @@ class Input(ABC):
 
     @abstractmethod
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the value, or UNSET.
-
-        Args:
-            path: The path of the value.
-            unread: Collects input that cannot be read; the value returned then stands in for it.
-        """
+        """Return the value, or UNSET; add input that cannot be read to `unread`, and return a stand-in."""
 
     def get(self) -> Any:
         """Return the JSON value, or UNSET; for input that cannot be read, its text."""
@@ -137,15 +105,13 @@ class Input(ABC):
     def set(self, value: Any) -> None:
         """Show a value for which `fits` is true; UNSET clears the input."""
 
-    def at(self, key: str | int) -> Any:
+    def at(self, key: str | int) -> Entry | None:
         """Return the entry of a property or an item, or None."""
-        return None
+        return dict(self.entries()).get(key)
 
-    def entries(self) -> Iterator[tuple[str | int, Any]]:
+    def entries(self) -> Iterator[tuple[str | int, Entry]]:
         """Yield the entries inside that have widgets, with their keys."""
         yield from ()
-
-    # For subclasses
 
     @property
     def hint(self) -> str:
@@ -153,18 +119,22 @@ class Input(ABC):
         required = self.place.required and self.place.name == self.field.name
         return tooltip(self.field, self.place.name, required=required)
 
+    @property
+    def _within(self) -> Place:
+        return replace(self.place, on_change=self._changed)
+
     @contextmanager
     def _silently(self) -> Iterator[None]:
         """Change widgets without calling the listener."""
-        self._quiet += 1
+        self._quiet = True
         try:
             yield
         finally:
-            self._quiet -= 1
+            self._quiet = False
 
     def _control(self, kind: type[Any], layout: str = "field", **traits: Any) -> Any:
         """Return a widget with the tooltip, whose `value` the user changes."""
-        widget = self.shop.make(kind, layout, tooltip=self.hint, **traits)
+        widget = self.scope.make(kind, layout, tooltip=self.hint, **traits)
         widget.observe(self._changed, "value")
         return widget
 
@@ -177,7 +147,7 @@ class Input(ABC):
             first = f"not sent ({stated})"
         # Each option has a number as value: labels may repeat, and in Python 1 equals True.
         options = [(one_line(label, 100) or '""', number) for number, label in enumerate([first, *labels])]
-        return self.shop.make(ipywidgets.Dropdown, "field", options=options, value=0, tooltip=self.hint)
+        return self.scope.make(ipywidgets.Dropdown, "field", options=options, value=0, tooltip=self.hint)
 
     def _show_text(self, text: str) -> None:
         with self._silently():
@@ -189,18 +159,14 @@ class Input(ABC):
             self.place.on_change()
 
 
-FIELDS: dict[str, list[type[Input]]] = {}
-"""Kind of field -> inputs for it, in the order of trial."""
-
+FIELDS: dict[str, list[type[Input]]] = {}  # kind of field -> inputs for it, in the order of trial
 I = TypeVar("I", bound=type[Input])  # noqa: E741
 
 
 def register(*kinds: str, rank: int = 100) -> Callable[[I], I]:
-    """Register an input for fields of these kinds.
+    """Register an input for fields of these kinds; higher ranks are tried first, then later registrations.
 
-    Args:
-        *kinds: Kinds of `Field`.
-        rank: Higher ranks are tried first; within a rank, later registrations. Built-in ranks are below 100.
+    The ranks of the inputs here are below 100.
     """
 
     def add(cls: I) -> I:
@@ -230,8 +196,7 @@ def fallback() -> type[Input]:
 MAX_OPTIONS = 2000
 """Options in a menu; there are 600 time zones. Longer lists are typed, and jsonschema suggests the nearest value."""
 
-MAX_BOXES = 24
-"""Values with a checkbox each; more of them are added to a list one by one."""
+MAX_BOXES = 24  # values with a checkbox each; more of them are added to a list one by one
 
 
 def _find(choices: Sequence[Any], value: Any) -> int | None:
@@ -256,7 +221,6 @@ class ChoiceInput(Input):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether a menu can hold all the values."""
         return len(field.choices) <= MAX_OPTIONS
 
     @classmethod
@@ -266,11 +230,10 @@ class ChoiceInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the schema lists the value."""
         choices = [choice for choice, _ in cls._choices(field)]
-        found = _find(choices, value)
+        position = _find(choices, value)
         # a merely equal number (1.0 for 1) would come back as the other one
-        return found is not None and repr(choices[found]) == repr(value)
+        return position is not None and repr(choices[position]) == repr(value)
 
     @classmethod
     def only(cls, field: Field) -> Any:
@@ -279,11 +242,9 @@ class ChoiceInput(Input):
         return choices[0][0] if len(choices) == 1 else UNSET
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the chosen value, or UNSET."""
         return self._values[self.widget.value]
 
     def set(self, value: Any) -> None:
-        """Choose a value."""
         number = None if value is UNSET else _find(self._values[1:], value)
         with self._silently():
             self.widget.value = 0 if number is None else number + 1
@@ -301,12 +262,12 @@ class SeveralInput(Input):
         self._values = [value for value, _ in choices]
         self._ticked: list[int] = []
         self._boxes = [
-            self.shop.make(ipywidgets.Checkbox, "check", description=one_line(label, 100), indent=False)
+            self.scope.make(ipywidgets.Checkbox, "check", description=one_line(label, 100), indent=False)
             for _, label in choices
         ]
         for number, box in enumerate(self._boxes):
             box.observe(lambda change, number=number: self._tick(number, change["new"]), "value")
-        self.widget = self.shop.make(ipywidgets.HBox, "line", children=self._boxes)
+        self.widget = self.scope.make(ipywidgets.HBox, "line", children=self._boxes)
 
     @staticmethod
     def _choices(field: Field) -> tuple[tuple[Any, str], ...]:
@@ -322,23 +283,20 @@ class SeveralInput(Input):
         """Whether a list holds only such values, each once."""
         if not isinstance(value, list) or field.item is None:
             return False
-        found = [_find([choice for choice, _ in cls._choices(field)], item) for item in value]
-        return len(set(found)) == len(found) and all(ChoiceInput.fits(field.item, item) for item in value)
+        positions = [_find([choice for choice, _ in cls._choices(field)], item) for item in value]
+        return len(set(positions)) == len(positions) and all(ChoiceInput.fits(field.item, item) for item in value)
 
     def _tick(self, number: int, ticked: bool) -> None:
-        if self._quiet:
-            return
-        self._ticked = [each for each in self._ticked if each != number] + [number] * ticked
-        self._changed()
+        if not self._quiet:
+            self._ticked = [other for other in self._ticked if other != number] + [number] * ticked
+            self._changed()
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the ticked values."""
         return [self._values[number] for number in self._ticked]
 
     def set(self, value: Any) -> None:
-        """Tick the values in a list."""
-        found = [_find(self._values, item) for item in (() if value is UNSET else value)]
-        self._ticked = [number for number in found if number is not None]
+        positions = [_find(self._values, item) for item in (() if value is UNSET else value)]
+        self._ticked = [number for number in positions if number is not None]
         with self._silently():
             for number, box in enumerate(self._boxes):
                 box.value = number in self._ticked
@@ -353,52 +311,31 @@ _VALUE = object()
 
 
 class Entry:
-    """One value of a form.
+    """One value of a form: its label, its input and its problem.
 
-    Args:
-        field: The field of the schema.
-        shop: Makes the entry's widgets.
-        on_change: Called whenever the user changes the value.
-        name: The label; "" if the surroundings identify the entry.
-        spoken: The name for tooltips if there is no label.
-        required: Whether there must be a value; always true for items of a list and values of a map.
-        depth: The number of objects and arrays around it.
-
-    Attributes:
-        widget: The whole entry.
-        input: The present input.
-        touched: Whether the user has changed it, or anything in it.
+    The name is its label unless it gets none. Items of a list and values of a map are required. `touched` says whether
+    the user has changed anything in it.
     """
 
-    def __init__(
-        self,
-        field: Field,
-        shop: WidgetScope,
-        on_change: Listener,
-        name: str = "",
-        *,
-        spoken: str = "",
-        required: bool = False,
-        depth: int = 0,
-    ) -> None:
+    def __init__(self, field: Field, place: Place, *, has_label: bool = True) -> None:
         self.field = field
         self.touched = False
-        self._shop = shop.part()
-        self._on_change = on_change
-        self._place = Place(self._shop, self._edited, name or spoken, required, depth)
+        self._scope = place.scope.part()
+        self._on_change = place.on_change
+        self._place = replace(place, scope=self._scope, on_change=self._edited)
         self._state: Any = UNSET
         self._problem: Any = None
         self._ticking = False
         self._send: Any = None
         self._null: Any = None
         self._head: Any = None
-        label = label_markup(field, name, required=required)
-        self._label = self._shop.make(ipywidgets.HTML, "label", value=label) if name else None
-        self.widget = self._shop.make(ipywidgets.VBox, "row")
+        self._label: Any = None
+        if has_label and place.name:
+            label = label_markup(field, place.name, required=place.required)
+            self._label = self._scope.make(ipywidgets.HTML, "label", value=label)
+        self.widget = self._scope.make(ipywidgets.VBox, "row")
         self.input = self._fill(choose(field))
         self.restore()
-
-    # Value
 
     @property
     def initial(self) -> Any:
@@ -449,28 +386,25 @@ class Entry:
         if value == {}:
             self.input.set(UNSET)  # an empty object gets the initial values of its required entries
 
-    # Display
-
     def show_problem(self, text: str) -> None:
         """Show a problem below the input; "" removes it."""
         markup = problem_markup(text)
         if self._problem is None and markup:
-            self._problem = self._shop.make(ipywidgets.HTML, "label")
+            self._problem = self._scope.make(ipywidgets.HTML, "label")
         if self._problem is not None and self._problem.value != markup:
             self._problem.value = markup
             self._arrange()
 
     def at(self, key: str | int) -> Entry | None:
         """Return the entry inside, if it has widgets."""
-        found: Entry | None = self.input.at(key)
-        return found
+        return self.input.at(key)
 
     def close(self) -> None:
         """Close the widgets."""
-        self._shop.close()
+        self._scope.close()
 
     def _fill(self, cls: type[Input]) -> Input:
-        return cls(self.field, replace(self._place, shop=self._shop.part()))
+        return cls(self.field, replace(self._place, scope=self._scope.part()))
 
     def _use(self, cls: type[Input]) -> None:
         """Replace the input, unless it is of this class already."""
@@ -479,22 +413,19 @@ class Entry:
         old = self.input
         self.input = self._fill(cls)
         self._arrange()
-        old.shop.close()
+        old.scope.close()
 
     def _arrange(self) -> None:
         """Arrange the widgets for the present state."""
         head = [part for part in (self._label, *self._boxes()) if part is not None]
         if len(head) > 1:
             if self._head is None:
-                self._head = self._shop.make(ipywidgets.HBox, "line")
-            if self._head.children != tuple(head):
-                self._head.children = tuple(head)
+                self._head = self._scope.make(ipywidgets.HBox, "line")
+            self._head.children = tuple(head)
             head = [self._head]
         body = [] if self._state is None else [self.input.widget]
         problem = [self._problem] if self._problem is not None and self._problem.value else []
-        children = (*head, *body, *problem)
-        if self.widget.children != children:
-            self.widget.children = children
+        self.widget.children = (*head, *body, *problem)
 
     def _boxes(self) -> list[Any]:
         """Return the checkboxes: "send", if an empty input does not mean "unset", and "null", if allowed."""
@@ -507,17 +438,15 @@ class Entry:
             self._null = self._box(f"{name} is null", "send null", self._nulled)
         self._ticking = True
         for box, value in ((self._send, self._state is not UNSET), (self._null, self._state is None)):
-            if box is not None and box.value != value:
+            if box is not None:
                 box.value = value
         self._ticking = False
         return [self._send if self.input.blank is not UNSET else None, self._null]
 
     def _box(self, text: str, tooltip: str, on_tick: Callable[[Any], None]) -> Any:
-        box = self._shop.make(ipywidgets.Checkbox, "check", description=text, tooltip=tooltip, indent=False)
+        box = self._scope.make(ipywidgets.Checkbox, "check", description=text, tooltip=tooltip, indent=False)
         box.observe(on_tick, "value")
         return box
-
-    # Events
 
     def _sent(self, change: Any) -> None:
         if self._ticking:
@@ -526,14 +455,14 @@ class Entry:
             self.give()
         else:
             self.set(UNSET)
-        self._told()
+        self._notify()
 
     def _nulled(self, change: Any) -> None:
         if self._ticking:
             return
         empty = UNSET if self.input.blank is UNSET or not self._place.required else _VALUE
         self._become(None if change["new"] else empty)
-        self._told()
+        self._notify()
 
     def _edited(self) -> None:
         """Update the state after a change of the input."""
@@ -541,13 +470,13 @@ class Entry:
         if empty:
             self._use(choose(self.field))  # JSON may have stood in for the former value
         self._become(UNSET if empty else _VALUE)
-        self._told()
+        self._notify()
 
     def _become(self, state: Any) -> None:
         self._state = state
         self._arrange()
 
-    def _told(self) -> None:
+    def _notify(self) -> None:
         self.touched = True
         self._on_change()
 
@@ -557,39 +486,36 @@ class Entry:
 _ANYTHING = root_field(True)
 
 
+class _Row(NamedTuple):
+    """A value that can be removed, with its widgets; an item of a list also has a number, and buttons to move it."""
+
+    entry: Entry
+    widget: Any
+    scope: WidgetScope
+    number: Any = None
+    buttons: tuple[Any, ...] = ()
+
+
 class Names:
-    """Additional names with a value each, to add and to remove.
+    """Additional names with a value each, to add and to remove; `taken` are the names that the schema lists."""
 
-    `depth` is the number of objects and arrays around the object, `taken` the names that the schema lists.
-    """
-
-    def __init__(
-        self, field: Field, shop: WidgetScope, on_change: Listener, depth: int, taken: Collection[str]
-    ) -> None:
+    def __init__(self, field: Field, place: Place, taken: Collection[str]) -> None:
         self.field = field
-        self._tell = on_change
-        self._shop = shop
-        self._depth = depth
+        self._place = place
+        self._scope = scope = place.scope
         self._taken = taken
-        self._rows: dict[str, tuple[Entry, Any]] = {}
-        self._parts: dict[str, WidgetScope] = {}
-        self._name = shop.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
-        self._add = shop.make(ipywidgets.Button, "button", description="Add", icon="plus", tooltip="add this name")
-        self._problem = shop.make(ipywidgets.HTML, "label")
-        self._line = shop.make(ipywidgets.HBox, "line", children=(self._name, self._add, self._problem))
-        self.widget = shop.make(ipywidgets.VBox, "", children=(self._line,))
-        self._add.on_click(self._added)
+        self._rows: dict[str, _Row] = {}
+        self._name = scope.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
+        add = scope.button("Add", "add this name", self._added, icon="plus")
+        self._problem = scope.make(ipywidgets.HTML, "label")
+        self._line = scope.make(ipywidgets.HBox, "line", children=(self._name, add, self._problem))
+        self.widget = scope.make(ipywidgets.VBox, "", children=(self._line,))
         self._name.observe(lambda _: self._complain(""), "value")
 
     def entries(self) -> Iterator[tuple[str, Entry]]:
         """Yield the names and their entries."""
-        for name, (entry, _) in self._rows.items():
-            yield name, entry
-
-    def at(self, name: str) -> Entry | None:
-        """Return the entry of a name."""
-        row = self._rows.get(name)
-        return row[0] if row else None
+        for name, row in self._rows.items():
+            yield name, row.entry
 
     def set(self, values: Mapping[str, Any]) -> None:
         """Show exactly these names and values."""
@@ -598,10 +524,10 @@ class Names:
         for name, value in values.items():
             if name not in self._rows:
                 self._put(name)
-            self._rows[name][0].set(value)
+            self._rows[name].entry.set(value)
         self._arrange()
 
-    def _added(self, _: Any) -> None:
+    def _added(self) -> None:
         name = self._name.value
         if not name or name in self._rows or name in self._taken:
             self._complain(f"{name!r} is there already" if name else "write a name first")
@@ -609,40 +535,37 @@ class Names:
         self._put(name).give()
         self._name.value = ""
         self._arrange()
-        self._tell()
+        self._place.on_change()
 
     def _complain(self, text: str) -> None:
         self._problem.value = problem_markup(text)
 
     def _put(self, name: str) -> Entry:
         field = self.field.at(name) or Field(name, True, resolver=_ANYTHING.resolver)
-        shop = self._shop.part()
-        entry = Entry(field, shop, self._tell, name or '""', required=True, depth=self._depth + 1)
+        scope = self._scope.part()
+        entry = Entry(field, self._place.inside(scope, name or '""'))
         tooltip = f"remove {one_line(name, 60)}"
-        remove = shop.make(ipywidgets.Button, "small", icon="trash", tooltip=tooltip)
-        remove.on_click(lambda _: self._removed(name))
-        row = shop.make(ipywidgets.HBox, "", children=(remove, entry.widget))
-        self._rows[name] = (entry, row)
-        self._parts[name] = shop
+        remove = scope.button("", tooltip, lambda: self._removed(name), "small", icon="trash")
+        widget = scope.make(ipywidgets.HBox, "", children=(remove, entry.widget))
+        self._rows[name] = _Row(entry, widget, scope)
         return entry
 
     def _removed(self, name: str) -> None:
         self._drop(name)
-        self._tell()
+        self._place.on_change()
 
     def _drop(self, name: str) -> None:
-        del self._rows[name]
+        row = self._rows.pop(name)
         self._arrange()  # first, because a box that holds a closed widget cannot be sent
-        self._parts.pop(name).close()
+        row.scope.close()
 
     def _arrange(self) -> None:
-        self.widget.children = (*(row for _, row in self._rows.values()), self._line)
+        self.widget.children = (*(row.widget for row in self._rows.values()), self._line)
 
 
 # Which variant of a union a value is meant for.
 
-MAX_DEPTH = 8
-"""Levels of a value that are compared: enough to choose a variant; jsonschema validates the whole."""
+MAX_DEPTH = 8  # levels of a value that are compared: enough to choose a variant; jsonschema validates the whole
 
 
 def matches(field: Field, value: Any, depth: int = 0) -> bool:
@@ -687,16 +610,6 @@ _BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash"
 """Icon and tooltip of each button of an item."""
 
 
-class _Row(NamedTuple):
-    """An item with its buttons."""
-
-    entry: Entry
-    number: Any
-    buttons: tuple[Any, ...]
-    widget: Any
-    shop: WidgetScope
-
-
 @register("array", rank=0)
 class ArrayInput(Input):
     """A list of any items."""
@@ -706,12 +619,9 @@ class ArrayInput(Input):
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
         self._rows: list[_Row] = []
-        self._add = self.shop.make(
-            ipywidgets.Button, "button", description="Add", icon="plus", tooltip=f"add a {self._item}"
-        )
-        self._add.on_click(self._added)
-        self._none = self.shop.make(ipywidgets.HTML, "label", value=note_markup("no items"))
-        self.widget = self.shop.make(ipywidgets.VBox, "inside", children=(self._none, self._add))
+        self._add = self.scope.button("Add", f"add a {self._item}", self._added, icon="plus")
+        self._none = self.scope.make(ipywidgets.HTML, "label", value=note_markup("no items"))
+        self.widget = self.scope.make(ipywidgets.VBox, "inside", children=(self._none, self._add))
 
     @property
     def _item(self) -> str:
@@ -719,10 +629,7 @@ class ArrayInput(Input):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is a list: every item gets an entry."""
         return isinstance(value, list)
-
-    # Value
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the items; an empty item counts as null and is added to `unread`."""
@@ -735,7 +642,6 @@ class ArrayInput(Input):
         return values
 
     def set(self, value: Any) -> None:
-        """Show the items of a list."""
         values = [] if value is UNSET else value
         dropped, self._rows = self._rows[len(values) :], self._rows[: len(values)]
         for index in range(len(self._rows), len(values)):
@@ -744,20 +650,13 @@ class ArrayInput(Input):
             row.entry.set(item)
         self._arrange()
         for row in dropped:
-            row.shop.close()
-
-    def at(self, key: str | int) -> Entry | None:
-        """Return the entry of an item."""
-        return self._rows[key].entry if isinstance(key, int) and key < len(self._rows) else None
+            row.scope.close()
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
-        """Yield the indices and entries of the items."""
         for index, row in enumerate(self._rows):
             yield index, row.entry
 
-    # Events
-
-    def _added(self, _: Any) -> None:
+    def _added(self) -> None:
         row = self._make(len(self._rows))
         row.entry.give()
         self._rows.append(row)
@@ -765,44 +664,39 @@ class ArrayInput(Input):
         self._changed()
 
     def _removed(self, row: _Row) -> None:
-        position = self._rows.index(row)
-        if self.field.prefix:  # the later items get other fields
-            values = [value for index, value in enumerate(self._values()) if index != position]
-            self.set(values)
-        else:
-            del self._rows[position]
-            self._arrange()
-            row.shop.close()
-        self._changed()
+        self._put([other for other in self._rows if other is not row])
 
     def _moved(self, row: _Row, by: int) -> None:
-        position = self._rows.index(row)
-        other = position + by
-        if not 0 <= other < len(self._rows):
-            return
-        if self.field.prefix:
-            values = self._values()
-            values[position], values[other] = values[other], values[position]
-            self.set(values)
-        else:
-            self._rows[position], self._rows[other] = self._rows[other], self._rows[position]
-            self._arrange()
-        self._changed()
+        rows = list(self._rows)
+        position = rows.index(row)
+        if 0 <= position + by < len(rows):
+            rows.insert(position + by, rows.pop(position))
+            self._put(rows)
 
-    def _values(self) -> list[Any]:
-        return [row.entry.get() for row in self._rows]
+    def _put(self, rows: list[_Row]) -> None:
+        """Show these rows; the items of a tuple get the fields of their new positions."""
+        if self.field.prefix:
+            self.set([row.entry.get() for row in rows])
+        else:
+            dropped = [row for row in self._rows if row not in rows]
+            self._rows = rows
+            self._arrange()
+            for row in dropped:
+                row.scope.close()
+        self._changed()
 
     def _make(self, index: int) -> _Row:
         field = self.field.at(index) or Field("", True, resolver=_ANYTHING.resolver)
-        shop = self.shop.part()
-        entry = Entry(field, shop, self._changed, spoken=self._item, required=True, depth=self.place.depth + 1)
-        number = shop.make(ipywidgets.HTML, "label")
-        buttons = tuple(shop.make(ipywidgets.Button, "small", icon=icon) for icon, _ in _BUTTONS)
-        box = shop.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
-        row = _Row(entry, number, buttons, box, shop)
-        acts = (partial(self._moved, by=-1), partial(self._moved, by=1), self._removed)
-        for button, act in zip(buttons, acts, strict=True):
-            button.on_click(lambda _, act=act: act(row))
+        scope = self.scope.part()
+        entry = Entry(field, self._within.inside(scope, self._item), has_label=False)
+        number = scope.make(ipywidgets.HTML, "label")
+        row: _Row
+        acts = (lambda: self._moved(row, -1), lambda: self._moved(row, 1), lambda: self._removed(row))
+        buttons = tuple(
+            scope.button("", "", act, "small", icon=icon) for act, (icon, _) in zip(acts, _BUTTONS, strict=True)
+        )
+        box = scope.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
+        row = _Row(entry, box, scope, number, buttons)
         return row
 
     def _arrange(self) -> None:
@@ -816,8 +710,7 @@ class ArrayInput(Input):
 
 # Typed inputs: texts, numbers, JSON.
 
-LONG = 200
-"""Characters from which a text gets several lines."""
+LONG = 200  # characters from which a text gets several lines
 
 _LONG_FORMATS = frozenset(("code", "html", "json", "markdown", "multiline", "sql", "text", "textarea", "yaml"))
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -854,7 +747,6 @@ class TextInput(Input):
         return self.widget.value
 
     def set(self, value: Any) -> None:
-        """Show a text."""
         self._show_text("" if value is UNSET else value)
 
 
@@ -867,7 +759,6 @@ class AreaInput(TextInput):
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is a text."""
         return isinstance(value, str)
 
 
@@ -913,36 +804,22 @@ class NumberInput(Input):
         return isinstance(value, kinds) and not isinstance(value, bool)
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the number; other text is returned as typed, and validation reports the expected type."""
         text = self.widget.value.strip()
         if not text:
             return UNSET
-        plain = _plain_number(text)
-        try:
-            value = read_json(plain)
-        except ValueError:
-            return text
-        if isinstance(value, float) and self.field.kind == "integer":
-            return int(Decimal(plain)) if value.is_integer() else value
-        return value if self.fits(self.field, value) else text
+        with suppress(ValueError):
+            return int(text)  # Python reads `+1`, `007` and `1_000`, as people type them
+        with suppress(ValueError):
+            number = float(text)
+            if number.is_integer() and self.field.kind == "integer":
+                return int(Decimal(text))
+            if math.isfinite(number):
+                return number
+        return text  # validation reports the expected type
 
     def set(self, value: Any) -> None:
         """Show a number with all its digits."""
         self._show_text("" if value is UNSET else json.dumps(value))
-
-
-def _plain_number(text: str) -> str:
-    """Return a number in JSON's notation: people type `+1`, `.5`, `007` and `1_000`.
-
-    >>> [_plain_number(text) for text in ("+1", ".5", "-007", "1_000", "2.", "1e5")]
-    ['1', '0.5', '-7', '1000', '2.0', '1e5']
-    """
-    found = re.fullmatch(r"([+-]?)(\d[\d_]*)?(\.\d*)?([eE][+-]?\d+)?", text)
-    if found is None or not (found[2] or found[3]):
-        return text
-    whole = (found[2] or "0").replace("_", "").lstrip("0") or "0"
-    fraction = f"{found[3]}0" if found[3] == "." else found[3] or ""
-    return f"{'-' if found[1] == '-' else ''}{whole}{fraction}{found[4] or ''}"
 
 
 @register("any", rank=0)
@@ -955,7 +832,10 @@ class JsonInput(Input):
         super().__init__(field, place)
         hint = placeholder(field) if field.kind != "any" else ""
         example = f'JSON: 1, "text", true, null, […], {{…}}{hint and f" ({hint})"}'
-        self.widget = self._control(ipywidgets.Textarea, "area", placeholder=example, rows=3)
+        layout = "area" if self.place.depth else "page"
+        self.widget = self._control(
+            ipywidgets.Textarea, layout, placeholder=example, rows=3 if self.place.depth else 12
+        )
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         """Return the value; text that is no JSON is returned as it is and added to `unread`."""
@@ -970,17 +850,13 @@ class JsonInput(Input):
         return text
 
     def set(self, value: Any) -> None:
-        """Show any value."""
         self._show_text("" if value is UNSET else write_json(value))
 
 
 # Text with completions from the server: arguments of prompts and of resource templates.
 
-COMPLETES = "x-completes"
-"""The keyword that marks such a text in our own schemas."""
-
-MAX_OFFERED = 100
-"""The largest number of values in one completion (specification, "Completion")."""
+COMPLETES = "x-completes"  # the keyword that marks such a text in our own schemas
+MAX_OFFERED = 100  # the largest number of values in one completion (specification, "Completion")
 
 
 @register("string", rank=40)
@@ -996,12 +872,11 @@ class CompletingInput(TextInput):
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the schema has our keyword."""
         return COMPLETES in field.schema
 
     def _ask(self, *_: Any) -> None:
-        if self.shop.complete is not None:
-            self.shop.complete(self.field.name, self.widget.value, self._offer)
+        if self.scope.complete is not None:
+            self.scope.complete(self.field.name, self.widget.value, self._offer)
 
     def _offer(self, texts: list[str]) -> None:
         offered = tuple(text for text in texts[:MAX_OFFERED] if one_line(text, 500) == text)
@@ -1011,8 +886,7 @@ class CompletingInput(TextInput):
 
 # Bytes, sent as base64: a file.
 
-MAX_SHOWN = 200
-"""Characters of base64 shown in the text field; for longer ones only their number is shown."""
+MAX_SHOWN = 200  # characters of base64 shown in the text field; for longer ones only their number is shown
 
 
 @register("string", rank=50)
@@ -1023,18 +897,17 @@ class FileInput(Input):
         super().__init__(field, place)
         self._value: Any = UNSET
         media = field.schema.get("contentMediaType")
-        self.upload = self.shop.make(
+        self.upload = self.scope.make(
             ipywidgets.FileUpload, "button", accept=media if isinstance(media, str) else "", multiple=False
         )
-        self.text = self.shop.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=self.hint)
-        self.note = self.shop.make(ipywidgets.HTML, "label")
-        self.widget = self.shop.make(ipywidgets.HBox, "line", children=(self.upload, self.text, self.note))
+        self.text = self.scope.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=self.hint)
+        self.note = self.scope.make(ipywidgets.HTML, "label")
+        self.widget = self.scope.make(ipywidgets.HBox, "line", children=(self.upload, self.text, self.note))
         self.upload.observe(self._uploaded, "value")
         self.text.observe(self._typed, "value")
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether the schema asks for base64."""
         return field.is_base64
 
     @classmethod
@@ -1066,7 +939,6 @@ class FileInput(Input):
                 self.upload.value = ()
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the base64, or UNSET."""
         return self._value
 
     def set(self, value: Any) -> None:
@@ -1080,8 +952,7 @@ class FileInput(Input):
 
 # Objects: the properties that the schema lists, and additional names.
 
-MAX_OPEN = 4
-"""Levels of objects that start open: a schema that requires itself is endless."""
+MAX_OPEN = 4  # levels of objects that start open: a schema that requires itself is endless
 
 
 @register("object", rank=0)
@@ -1100,30 +971,26 @@ class ObjectInput(Input):
         if place.depth == 0:
             self.widget = self._build()
             return
-        self._toggle = self.shop.make(
+        self._toggle = self.scope.make(
             ipywidgets.ToggleButton, "button", description=self._summary(), icon="caret-right"
         )
         self._toggle.observe(self._toggled, "value")
-        self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._toggle,))
-        if place.required and place.depth < MAX_OPEN and not self.shop.crowded:
+        self.widget = self.scope.make(ipywidgets.VBox, "", children=(self._toggle,))
+        if place.required and place.depth < MAX_OPEN and not self.scope.crowded:
             self.reveal()
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether there are few enough properties to show each."""
         return len(field.children) <= MAX_NODES
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether the value is an object: every name gets an entry."""
         return isinstance(value, dict)
 
     def _summary(self) -> str:
         count = len(self.field.children)
         inside = f"{count} field{'s' if count != 1 else ''}" if count else "names and values"
         return f"{inside} of {one_line(self.place.name, 60)}" if self.place.name else inside
-
-    # Folding
 
     def _toggled(self, change: Any) -> None:
         """Show or hide the entries; they are built when first shown."""
@@ -1140,34 +1007,26 @@ class ObjectInput(Input):
         if self._built is not None:
             return self._built
         for child in self.field.children:
-            self._entries[child.name] = Entry(
-                child, self.shop, self._changed, child.name, required=child.required, depth=self.place.depth + 1
-            )
+            place = self._within.inside(self.scope, child.name, required=child.required)
+            self._entries[child.name] = Entry(child, place)
         widgets = [entry.widget for entry in self._entries.values()]
-        if self._takes_names:
+        # The user can add names to the arguments themselves only if the schema explicitly allows it.
+        allows = self.field.schema.get("additionalProperties") or self.field.schema.get("patternProperties")
+        if self.field.is_open and (self.place.depth or allows):
             widgets.append(self._others().widget)
         layout = "inside" if self.place.depth else ""
-        self._built = self.shop.make(ipywidgets.VBox, layout, children=tuple(widgets))
+        self._built = self.scope.make(ipywidgets.VBox, layout, children=tuple(widgets))
         held, self._held = self._held, UNSET
         if held:
             self._write(held)
         return self._built
 
-    @property
-    def _takes_names(self) -> bool:
-        """Whether the user can add names: to the arguments themselves only if the schema explicitly allows it."""
-        said = self.field.schema.get("additionalProperties"), self.field.schema.get("patternProperties")
-        return self.field.is_open and (self.place.depth > 0 or any(said))
-
     def _others(self) -> Names:
         if self._names is None:
-            self._names = Names(self.field, self.shop, self._changed, self.place.depth, taken=self._entries)
+            self._names = Names(self.field, self._within, self._entries)
         return self._names
 
-    # Value
-
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the entries that have a value."""
         if self._built is None:
             return {} if self._held is UNSET else dict(self._held)
         value = {}
@@ -1179,7 +1038,7 @@ class ObjectInput(Input):
 
     def set(self, value: Any) -> None:
         """Show an object; a folded one stays folded if there is nothing to see in it."""
-        if self._built is None and (self.shop.crowded or not (value and isinstance(value, dict))):
+        if self._built is None and (self.scope.crowded or not (value and isinstance(value, dict))):
             self._held = value
             return
         self.reveal()
@@ -1199,14 +1058,7 @@ class ObjectInput(Input):
         if names.widget not in self._built.children:
             self._built.children = (*self._built.children, names.widget)
 
-    def at(self, key: str | int) -> Entry | None:
-        """Return the entry of a property."""
-        if not isinstance(key, str):
-            return None
-        return self._entries.get(key) or (self._names.at(key) if self._names is not None else None)
-
     def entries(self) -> Iterator[tuple[str, Entry]]:
-        """Yield the listed properties, then the additional names."""
         yield from self._entries.items()
         if self._names is not None:
             yield from self._names.entries()
@@ -1223,15 +1075,13 @@ class UnionInput(Input):
 
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
-        self._variants = field.variants
         self._inner: Entry | None = None
         self._menu = self._menu_of([*_labels(field.variants), *(["null"] if field.nullable else [])])
         self._menu.observe(self._chosen, "value")
-        self.widget = self.shop.make(ipywidgets.VBox, "", children=(self._menu,))
+        self.widget = self.scope.make(ipywidgets.VBox, "", children=(self._menu,))
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
-        """Whether a variant holds the value."""
         return (value is None and field.nullable) or _variant(field, value) is not None
 
     def _chosen(self, change: Any) -> None:
@@ -1259,18 +1109,15 @@ class UnionInput(Input):
     def _show(self, number: int) -> None:
         """Show the input of a variant; it is built only now, because variants may contain the union itself."""
         old, self._inner = self._inner, None
-        if 0 < number <= len(self._variants):
-            variant = self._variants[number - 1]
-            place = self.place
-            self._inner = Entry(
-                variant, self.shop, self._changed, spoken=place.name, required=True, depth=place.depth + 1
-            )
+        if 0 < number <= len(self.field.variants):
+            variant = self.field.variants[number - 1]
+            place = self._within.inside(self.scope, self.place.name)
+            self._inner = Entry(variant, place, has_label=False)
         self.widget.children = (self._menu, *([self._inner.widget] if self._inner else []))
         if old is not None:
             old.close()
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
-        """Return the value of the chosen variant."""
         if self._inner is None:
             return UNSET if self._menu.value == 0 else None
         value = self._inner.read(path, unread)
@@ -1281,7 +1128,7 @@ class UnionInput(Input):
     def set(self, value: Any) -> None:
         """Show a value in the first variant that fits it."""
         if value is UNSET or (value is None and self.field.nullable):
-            number = 0 if value is UNSET else len(self._variants) + 1
+            number = 0 if value is UNSET else len(self.field.variants) + 1
         else:
             number = (_variant(self.field, value) or 0) + 1
         if self._inner is None or self._menu.value != number:
@@ -1291,12 +1138,7 @@ class UnionInput(Input):
         if self._inner is not None:
             self._inner.set(value)
 
-    def at(self, key: str | int) -> Entry | None:
-        """Return the entry of a property or an item of the chosen variant."""
-        return self._inner.at(key) if self._inner is not None else None
-
     def entries(self) -> Iterator[tuple[str | int, Entry]]:
-        """Yield the entries of the chosen variant."""
         if self._inner is not None:
             yield from self._inner.input.entries()
 
@@ -1322,26 +1164,15 @@ def _variant(field: Field, value: Any) -> int | None:
 
 
 def _labels(variants: tuple[Field, ...]) -> list[str]:
-    """Return a label for each variant: its title or type, or both if titles repeat."""
-    texts = [one_line(each.type_text, 80) for each in variants]
-    titles = [one_line(each.title, 60) for each in variants]
-    names = [title or text for title, text in zip(titles, texts, strict=True)]
-    counts = Counter(names)
-    labels = [
-        f"{name}: {text}" if counts[name] > 1 and name != text else name
-        for name, text in zip(names, texts, strict=True)
-    ]
-    return [
-        _with_kind(label, each) if labels.count(label) > 1 else label
-        for label, each in zip(labels, variants, strict=True)
-    ]
-
-
-def _with_kind(label: str, field: Field) -> str:
-    """Distinguish objects without title or type by their constants, else by their properties."""
-    fixed = [f"{child.name} {child.choices[0][1]}" for child in field.children if len(child.choices) == 1]
-    names = [child.name for child in field.children]
-    return one_line(f"{label}: {', '.join(fixed or names)}", 80) if names else label
+    """Return a label for each variant: its title or type; if that repeats, also its constants, properties or type."""
+    labels = [one_line(variant.title or variant.type_text, 60) for variant in variants]
+    counts = Counter(labels)
+    for number, variant in enumerate(variants):
+        if counts[labels[number]] > 1:
+            fixed = [f"{child.name} {child.choices[0][1]}" for child in variant.children if len(child.choices) == 1]
+            details = fixed or [child.name for child in variant.children] or [variant.type_text]
+            labels[number] = one_line(f"{labels[number]}: {', '.join(details)}", 80)
+    return labels
 
 
 # Dates and times, with the browser's own pickers.
@@ -1366,12 +1197,11 @@ class DateInput(Input):
         super().__init__(field, place)
         self._text: Any = UNSET
         kind, _, traits = _PICKERS[field.format]
-        self.widget = self.shop.make(kind, "field", tooltip=self.hint, **traits)
+        self.widget = self.scope.make(kind, "field", tooltip=self.hint, **traits)
         self.widget.observe(self._picked, "value")
 
     @classmethod
     def draws(cls, field: Field) -> bool:
-        """Whether there is a picker for the format."""
         return field.format in _PICKERS
 
     @classmethod
@@ -1390,7 +1220,6 @@ class DateInput(Input):
         return self._text
 
     def set(self, value: Any) -> None:
-        """Show the moment in a text."""
         self._text = value
         with self._silently():
             self.widget.value = None if value is UNSET else _moment(self.field.format, value)
@@ -1413,9 +1242,9 @@ def _moment(format_: str, text: str) -> Any:
 # The input for a whole form.
 
 
-def root_input(field: Field, shop: WidgetScope, on_change: Listener) -> Input:
+def root_input(field: Field, scope: WidgetScope, on_change: Listener) -> Input:
     """Return the input for the root; a schema that describes no object is edited as JSON."""
-    place = Place(shop.part(), on_change, required=True)
+    place = Place(scope.part(), on_change, required=True)
     if field.kind in ("object", "any") and ObjectInput.draws(field):
         return ObjectInput(field, place)
     if field.kind == "union" and any(variant.kind == "object" for variant in field.variants):

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import clean
+from mcp_magic._text import clean, counted
 from mcp_magic.display.document import Markup, details, joined, note, page, preformatted, tag
 from mcp_magic.display.text import one_line, shorten
 
@@ -18,17 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
 
-LINES = 5
-"""Ended calls that have a line each; earlier ones are only counted."""
-
-KEPT = 50
-"""Ended calls whose log messages are still shown."""
-
-MESSAGES = 50
-"""Latest log messages shown below one cell; `%mcp logs` has more."""
-
-LOG_CHARACTERS = 1000
-"""Characters shown of a log message."""
+LINES = 5  # ended calls that have a line each; earlier ones are only counted
+KEPT = 50  # ended calls whose log messages are still shown
+MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
+LOG_CHARACTERS = 1000  # characters shown of a log message
 
 SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
@@ -38,16 +31,11 @@ _TRACK = (
 )
 _FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
 
-WANDERING = 25
-"""Width, in per cent, of the piece that moves along a bar without a known total, to show activity."""
+WANDERING = 25  # width, in per cent, of the piece that moves along a bar without a known total, to show activity
 
 
 class Board:
-    """The calls of one cell that report progress or log messages.
-
-    Attributes:
-        running: The calls that have not ended.
-    """
+    """The calls of one cell that report progress or log messages."""
 
     def __init__(self) -> None:
         self.running: list[Report] = []
@@ -76,10 +64,10 @@ class Board:
 
     @property
     def _lines(self) -> list[str]:
-        told = [report for report in self._over if report.meter.count][-LINES:]
-        more = self._calls - len(told)
-        earlier = [f"… {more:,} more {'call' if more == 1 else 'calls'}"] if more > 0 else []
-        return [*earlier, *(outcome_text(report) for report in told)]
+        shown = [report for report in self._over if report.meter.count][-LINES:]
+        more = self._calls - len(shown)
+        earlier = [f"… {counted(more, 'more calls')}"] if more > 0 else []
+        return [*earlier, *(outcome_text(report) for report in shown)]
 
     def messages(self) -> tuple[list[str], Counter[str], int]:
         """Return the latest log messages as lines, the counts by level, and how many messages have no line."""
@@ -153,8 +141,8 @@ def message_line(message: LogMessage) -> str:
     """Return a log message as text, possibly of several lines."""
     when = f"{time.strftime('%H:%M:%S', time.localtime(message.time))} " if message.time else ""
     level = f"{one_line(message.level, 20)} " if message.level else ""
-    said = shorten(str(message.data), LOG_CHARACTERS)
-    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {said}")
+    text = shorten(str(message.data), LOG_CHARACTERS)
+    return clean(f"{when}{level}{one_line(message.logger, 80) or 'log'}: {text}")
 
 
 def _counted(levels: Counter[str], forgotten: int) -> str:
@@ -163,6 +151,6 @@ def _counted(levels: Counter[str], forgotten: int) -> str:
     >>> _counted(Counter({"warning": 2, "error": 1}), 0), _counted(Counter(error=1), 0), _counted(Counter(error=1), 2)
     ('3 log messages: 2 warning, 1 error', '1 log message: 1 error', '3 log messages')
     """
-    total = levels.total() + forgotten
+    total = counted(levels.total() + forgotten, "log messages")
     kinds = ", ".join(f"{count:,} {one_line(level, 20)}" for level, count in levels.items())
-    return f"{total:,} log {'message' if total == 1 else 'messages'}" + (f": {kinds}" if not forgotten else "")
+    return total if forgotten else f"{total}: {kinds}"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ipywidgets
 
@@ -28,117 +28,66 @@ if TYPE_CHECKING:
 
     from mcp_magic.ask.question import Choice, Extra, Form, Named, Outcome, Question
 
+    Listener = Callable[[], None]
     Work = Callable[[], None]
     Post = Callable[[Work], None]
 
-__all__ = ["Card", "Panel", "Replace", "Show"]
+__all__ = ["Panel", "Replace", "Show"]
 
 
 # Editing the values of a question: in the fields of a schema, as JSON, or text by text.
 
 
-class Editor(Protocol):
+class Editor(NamedTuple):
     """Widgets to change values with."""
 
-    widget: Any
-
-    def read(self) -> Any:
-        """Return the present values.
-
-        Raises:
-            ArgumentsError: They cannot be sent.
-        """
-
-    def close(self) -> None:
-        """Close the widgets."""
+    widget: Any  # all of them
+    scope: WidgetScope  # made them
+    read: Callable[[], Any]  # returns the present values, or raises ArgumentsError if they cannot be sent
+    form: forms.Form | None = None  # the fields of a JSON Schema; None for text
 
 
-class FormEditor:
-    """The fields of a JSON Schema.
-
-    Attributes:
-        form: The form.
-    """
-
-    def __init__(self, of: Form, shop: WidgetScope, on_change: Callable[[], None]) -> None:
-        assert of.schema is not None
-        self.form = forms.Form(of.schema, shop=shop)
-        self._must_open = of.must_open
-        self._box = shop.part()
-        if of.must_open:
-            self.form.root.set(of.values)
-            self.widget = self.form.widget
-            return
-        self.form.set_arguments(of.values)
-        self.form.on_change(on_change)
-        self.widget = self._box.make(ipywidgets.VBox, "row", children=[self.form.widget, self.form.toggle])
-
-    def read(self) -> Any:
-        if self._must_open and not self.form.submit():
-            raise ArgumentsError("")  # the form shows the problems beside its fields
-        return self.form.arguments
-
-    def close(self) -> None:
-        self.form.close()
-        self._box.close()
-
-
-class JsonEditor:
-    """A text area with JSON."""
-
-    def __init__(self, of: Form, shop: WidgetScope, on_change: Callable[[], None]) -> None:
-        assert of.write is not None
-        self._form = of
-        self._box = shop.part()
-        self.widget = self._box.make(
-            ipywidgets.Textarea,
-            "area",
-            value=of.write(of.values, 2),
-            tooltip="the arguments as JSON; *** stands for a hidden value",
-        )
-        self.widget.observe(lambda _: on_change(), "value")
-
-    def read(self) -> Any:
-        assert self._form.read is not None
-        return self._form.read(self.widget.value, self._form.values)
-
-    def close(self) -> None:
-        self._box.close()
-
-
-class TextsEditor:
-    """A text area for each text."""
-
-    def __init__(self, of: Form, shop: WidgetScope) -> None:
-        self._box = shop.part()
-        self._areas = []
-        children = []
-        for label, text in zip(of.labels, of.values, strict=True):
-            name = one_line(label, 120)
-            area = self._box.make(ipywidgets.Textarea, "area", value=text, tooltip=name)
-            markup = tag("div", tag("b", name), class_="mcp-form")
-            children += [self._box.make(ipywidgets.HTML, "label", value=markup), area]
-            self._areas.append(area)
-        self.widget = self._box.make(ipywidgets.VBox, "form", children=children)
-
-    def read(self) -> list[str]:
-        return [area.value for area in self._areas]
-
-    def close(self) -> None:
-        self._box.close()
-
-
-def editor_for(form: Form, shop: WidgetScope, on_change: Callable[[], None]) -> Editor:
-    """Return an editor for the values of a form.
-
-    Args:
-        form: The form.
-        shop: Makes the widgets.
-        on_change: Called for each change of an object, on the thread that handles the frontend's message.
-    """
+def editor_for(form: Form, scope: WidgetScope, on_change: Listener) -> Editor:
+    """Return an editor for the values of a form; `on_change` runs on the thread that handles the frontend's message."""
     if form.labels:
-        return TextsEditor(form, shop)
-    return JsonEditor(form, shop, on_change) if form.schema is None else FormEditor(form, shop, on_change)
+        return _texts_editor(form, scope)
+    if form.schema is None:
+        return _json_editor(form, scope, on_change)
+    fields = forms.Form(form.schema, scope=scope)
+    if not form.must_open:
+        fields.set_arguments(form.values)
+        fields.on_change(on_change)
+        box = scope.make(ipywidgets.VBox, "row", children=[fields.widget, fields.toggle])
+        return Editor(box, scope, lambda: fields.arguments, fields)
+    fields.root.set(form.values)
+
+    def read() -> Any:
+        if not fields.submit():
+            raise ArgumentsError("")  # the form shows the problems beside its fields
+        return fields.arguments
+
+    return Editor(fields.widget, scope, read, fields)
+
+
+def _json_editor(form: Form, scope: WidgetScope, on_change: Listener) -> Editor:
+    write, read = form.write, form.read
+    assert write is not None
+    assert read is not None
+    tooltip = "the arguments as JSON; *** stands for a hidden value"
+    area = scope.make(ipywidgets.Textarea, "area", value=write(form.values, 2), tooltip=tooltip)
+    area.observe(lambda _: on_change(), "value")
+    return Editor(area, scope, lambda: read(area.value, form.values))
+
+
+def _texts_editor(form: Form, scope: WidgetScope) -> Editor:
+    areas, children = [], []
+    for label, text in zip(form.labels, form.values, strict=True):
+        name = one_line(label, 120)
+        area = scope.make(ipywidgets.Textarea, "area", value=text, tooltip=name)
+        markup = tag("div", tag("b", name), class_="mcp-form")
+        children += [scope.make(ipywidgets.HTML, "label", value=markup), area]
+        areas.append(area)
+    return Editor(scope.make(ipywidgets.VBox, "form", children=children), scope, lambda: [area.value for area in areas])
 
 
 # Revealing values that the question masks or cuts.
@@ -150,20 +99,13 @@ def editor_for(form: Form, shop: WidgetScope, on_change: Callable[[], None]) -> 
 class Revealing:
     """A button that shows values page by page, and then hides them.
 
-    Args:
-        shop: Makes the widgets.
-        values: Returns the present values, with their names.
-        post: Runs a function on the event loop.
-        show: Returns the label and the tooltip of the button while nothing is shown.
-        on_seen: Receives the names of all values when the last page is shown.
-
-    Attributes:
-        widget: The button with the text below it.
+    `values` returns the present values with their names, `show` the label and tooltip of the button while nothing is
+    shown. `on_seen` receives the names of all values when the last page is shown.
     """
 
     def __init__(
         self,
-        shop: WidgetScope,
+        scope: WidgetScope,
         values: Callable[[], Named],
         post: Post,
         show: Callable[[], tuple[str, str]],
@@ -173,10 +115,9 @@ class Revealing:
         self._show = show
         self._on_seen = on_seen
         self._page: int | None = None
-        self._button = shop.make(ipywidgets.Button, "button")
-        self._button.on_click(lambda _: post(self._turn))
-        self._text = shop.make(ipywidgets.HTML, "label")
-        self.widget = shop.make(ipywidgets.VBox, "row", children=[self._button, self._text])
+        self._button = scope.button("", "", lambda: post(self._turn))
+        self._text = scope.make(ipywidgets.HTML, "label")
+        self.widget = scope.make(ipywidgets.VBox, "row", children=[self._button, self._text])
         self.refresh()
 
     def _turn(self) -> None:
@@ -217,38 +158,27 @@ class Card:
     key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, the form, the main
     choice, Edit, the other choices, the fields beside them. The main choice is disabled until the user has opened each
     long value.
-
-    Args:
-        question: The question.
-        shop: Makes the widgets.
-        post: Runs a function on the event loop.
-
-    Attributes:
-        question: The question.
-        answer: Receives the reply.
-        editor: The editor of the form, if it is open.
-        widget: The card's widget.
     """
 
-    def __init__(self, question: Question, shop: WidgetScope, post: Post) -> None:
+    def __init__(self, question: Question, scope: WidgetScope, post: Post) -> None:
         self.question = question
         self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.editor: Editor | None = None
-        self._shop = shop
+        self._scope = scope
         self._post = post
         self._values = question.values
         self._seen: set[str] = set()
         self._invalid = False
-        self._text = shop.make(ipywidgets.HTML, "label", value=self._about())
-        self._place = shop.make(ipywidgets.VBox, "row")
-        self._problem = shop.make(ipywidgets.HTML, "label")
-        self._waits = shop.make(ipywidgets.HTML, "label")
+        self._text = scope.make(ipywidgets.HTML, "label", value=self._about())
+        self._place = scope.make(ipywidgets.VBox, "row")
+        self._problem = scope.make(ipywidgets.HTML, "label")
+        self._waits = scope.make(ipywidgets.HTML, "label")
         self._revealing = self._reveal_buttons()
         self._fields = {extra.name: self._field(extra) for extra in question.extra}
         self._buttons = {choice.name: self._button(choice) for choice in question.choices if choice.label}
         parts = [self._text, *(each.widget for each in self._revealing), self._place, self._problem, self._waits]
-        inside = shop.make(ipywidgets.VBox, "inside", children=[*parts, self._line()])
-        self.widget = shop.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
+        inside = scope.make(ipywidgets.VBox, "inside", children=[*parts, self._line()])
+        self.widget = scope.make(ipywidgets.VBox, "row", children=[inside])  # keeps a distance to the next card
         self._refresh_main()
 
     def _about(self) -> str:
@@ -264,20 +194,19 @@ class Card:
         before = [self._fields[extra.name] for extra in self.question.extra if extra.is_first]
         after = [self._fields[extra.name] for extra in self.question.extra if not extra.is_first]
         if self.question.form is not None and self.question.form.must_open:
-            self._open(self.question.form)
-            if isinstance(self.editor, FormEditor):
-                after.append(self.editor.form.toggle)
-        return self._shop.make(ipywidgets.HBox, "line", children=[*before, *buttons, *after])
+            editor = self._open(self.question.form)
+            if editor.form is not None:
+                after.append(editor.form.toggle)
+        return self._scope.make(ipywidgets.HBox, "line", children=[*before, *buttons, *after])
 
     def _button(self, choice: Choice) -> Any:
-        button = self._shop.make(
-            ipywidgets.Button, "button", description=choice.label, icon=choice.icon, tooltip=choice.tooltip
-        )
-        button.on_click(lambda _: self._post(self.edit if choice.name == EDIT else self.work(choice)))
-        return button
+        def clicked() -> None:
+            self._post(self.edit if choice.name == EDIT else self.work(choice))
+
+        return self._scope.button(choice.label, choice.tooltip, clicked, icon=choice.icon)
 
     def _field(self, extra: Extra) -> Any:
-        make = self._shop.make
+        make = self._scope.make
         if isinstance(extra.value, bool):
             return make(ipywidgets.Checkbox, "check", value=extra.value, description=extra.label, indent=False)
         if extra.options:
@@ -314,7 +243,7 @@ class Card:
             return "Show hidden", "show the values behind ***; no output keeps them"
 
         kinds = [(cut, show_all), (hidden, show_hidden)]
-        return [Revealing(self._shop, values, self._post, show, self._saw) for values, show in kinds if values()]
+        return [Revealing(self._scope, values, self._post, show, self._saw) for values, show in kinds if values()]
 
     def _saw(self, names: list[str]) -> None:
         self._seen.update(names)
@@ -376,15 +305,16 @@ class Card:
         if form.labels:
             return
         self._place.children = ()
-        self.editor.close()
+        self.editor.scope.close()
         self.editor = None
         choice = next(choice for choice in self.question.choices if choice.name == EDIT)
         button.description, button.tooltip = choice.label, choice.tooltip
         self._show(form.values, "")
 
-    def _open(self, form: Form) -> None:
-        self.editor = editor_for(form, self._shop, self._changed)
+    def _open(self, form: Form) -> Editor:
+        self.editor = editor_for(form, self._scope.part(), self._changed)
         self._place.children = (self.editor.widget,)
+        return self.editor
 
     def _changed(self) -> None:
         editor = self.editor
@@ -414,7 +344,7 @@ class Card:
 
     def close(self) -> None:
         """Close the widgets."""
-        self._shop.close()
+        self._scope.close()
 
 
 def named(values: Iterable[tuple[str, Any]]) -> str:
@@ -429,27 +359,16 @@ def named(values: Iterable[tuple[str, Any]]) -> str:
 
 # The panel: the questions of a cell.
 
-Replace = Callable[[dict[str, Any]], None]
-"""Replaces the shown mimebundle by another one."""
+Replace = Callable[[dict[str, Any]], None]  # replaces the shown mimebundle by another one
 
-Show = Callable[[dict[str, Any]], Replace]
-"""Shows a mimebundle, and returns a function that replaces it."""
+Show = Callable[[dict[str, Any]], Replace]  # shows a mimebundle, and returns a function that replaces it
 
-MAX_CARDS = 20
-"""Questions shown at a time; the next appear when one of these is answered."""
-
-TICK_SECONDS = 1.0
-"""Seconds between two changes of the countdown."""
+MAX_CARDS = 20  # questions shown at a time; the next appear when one of these is answered
+TICK_SECONDS = 1.0  # seconds between two changes of the countdown
 
 
 class Pending(NamedTuple):
-    """A question that waits for its reply.
-
-    Attributes:
-        question: The question.
-        until: The deadline, in the event loop's time, or None.
-        card: Gets the card once there is room for it.
-    """
+    """A question that waits for its reply until a time of the event loop; `card` is set once there is room for it."""
 
     question: Question
     until: float | None
@@ -457,16 +376,10 @@ class Pending(NamedTuple):
 
 
 class ForAll(NamedTuple):
-    """The buttons that make one choice for several cards.
-
-    Attributes:
-        cards: The cards that they decide.
-        shop: The shop that made them.
-        widget: The box around them.
-    """
+    """The buttons that make one choice for several cards, and the scope that made them."""
 
     cards: tuple[Card, ...]
-    shop: WidgetScope
+    scope: WidgetScope
     widget: Any
 
 
@@ -492,7 +405,7 @@ class Panel:
         self._done: list[Card] = []
         self._outcomes: list[Outcome] = []
         self._for_all: list[ForAll] = []
-        self._shop: WidgetScope | None = None
+        self._scope: WidgetScope | None = None
         self._replace: Replace = lambda _: None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: Context | None = None
@@ -516,11 +429,7 @@ class Panel:
         return self._root
 
     async def ask(self, question: Question, until: float | None = None) -> Reply:
-        """Show a question and wait for the reply; a cancelled wait leaves a line that says so.
-
-        Args:
-            question: The question.
-            until: The deadline, in the event loop's time; None for no limit.
+        """Show a question and wait for the reply until a time of the event loop; a cancelled wait leaves a line.
 
         Raises:
             TimeoutError: The deadline passed.
@@ -551,17 +460,17 @@ class Panel:
 
     def _fill(self) -> None:
         """Move pending questions onto cards, as far as there is room."""
-        opened = self._shop is None
-        if self._shop is None:
+        opened = self._scope is None
+        if self._scope is None:
             self._open()
-        assert self._shop is not None
+        assert self._scope is not None
         before = len(self._cards)
         while self._later and len(self._cards) < MAX_CARDS:
             pending = self._later.popleft()
-            self._cards.append(Card(pending.question, self._shop.part(), self._post))
+            self._cards.append(Card(pending.question, self._scope.part(), self._post))
             pending.card.set_result(self._cards[-1])
         if len(self._cards) > max(before, 1):
-            self._for_all.append(self._buttons_for(self.cards, self._shop.part()))
+            self._for_all.append(self._buttons_for(self.cards, self._scope.part()))
         self._refresh()
         if opened:
             question = self._cards[0].question
@@ -572,32 +481,25 @@ class Panel:
 
     def _open(self) -> None:
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._shop = shop = WidgetScope()
-        self._heading = shop.make(ipywidgets.HTML, "label")
-        self._lines = shop.make(ipywidgets.HTML, "label")
-        self._root = shop.make(ipywidgets.VBox, "row")
+        self._scope = scope = WidgetScope()
+        self._heading = scope.make(ipywidgets.HTML, "label")
+        self._lines = scope.make(ipywidgets.HTML, "label")
+        self._root = scope.make(ipywidgets.VBox, "row")
         self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
 
-    def _buttons_for(self, cards: tuple[Card, ...], shop: WidgetScope) -> ForAll:
+    def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""
 
         def decide(choice: Choice) -> None:
             for card in cards:
                 self._post(card.work(choice))
 
-        buttons = []
-        for choice in cards[0].question.choices:
-            if choice.for_all:
-                button = shop.make(
-                    ipywidgets.Button,
-                    "button",
-                    description=f"{choice.label} all",
-                    icon=choice.icon,
-                    tooltip=choice.for_all,
-                )
-                button.on_click(lambda _, choice=choice: decide(choice))
-                buttons.append(button)
-        return ForAll(cards, shop, shop.make(ipywidgets.HBox, "line", children=buttons))
+        buttons = [
+            scope.button(f"{choice.label} all", choice.for_all, partial(decide, choice), icon=choice.icon)
+            for choice in cards[0].question.choices
+            if choice.for_all
+        ]
+        return ForAll(cards, scope, scope.make(ipywidgets.HBox, "line", children=buttons))
 
     def _post(self, work: Work) -> None:
         """Run a function on the event loop, from any thread.
@@ -650,11 +552,11 @@ class Panel:
             return
         # lines first: a frontend would briefly show closed widgets as lost
         self._replace(outcome_bundle(self._outcomes))
-        assert self._shop is not None
+        assert self._scope is not None
         assert self._ticking is not None
         self._ticking.cancel()
-        self._shop.close()
-        self._shop = self._root = None
+        self._scope.close()
+        self._scope = self._root = None
         self._replace = lambda _: None
         self._outcomes.clear()
         self._for_all.clear()
@@ -668,7 +570,7 @@ class Panel:
 
     def _draw(self) -> None:
         self._is_drawn_soon = False
-        if self._shop is None:
+        if self._scope is None:
             return
         self._fill()
         for card in self._done:
@@ -676,4 +578,4 @@ class Panel:
         self._done.clear()
         for each in [each for each in self._for_all if not set(each.cards) & set(self._cards)]:
             self._for_all.remove(each)
-            each.shop.close()
+            each.scope.close()

@@ -7,8 +7,8 @@ import keyword
 import re
 import shlex
 import time
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -23,6 +23,7 @@ from mcp_magic.display.document import (
     joined,
     note,
     only,
+    page,
     preformatted,
     tag,
     tool_badges,
@@ -30,12 +31,21 @@ from mcp_magic.display.document import (
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, MCPMagicError
 from mcp_magic.inflight import Report
+from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line
 from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment, prompt_line, prompt_schema
 from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
-from mcp_magic.ui.widgets import FORM_STYLE, WidgetScope, heading, note_markup, result_output, running_loop, widget_view
+from mcp_magic.ui.widgets import (
+    FORM_STYLE,
+    LoopRunner,
+    WidgetScope,
+    note_markup,
+    result_output,
+    running_loop,
+    widget_view,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
     from mcp.shared.uri_template import UriTemplate
     from mcp_types import Prompt, ResourceTemplate, Tool
 
+    from mcp_magic.display.document import Badge
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.connection import Connection
     from mcp_magic.ui.widgets import Offer, Publish
@@ -63,46 +74,41 @@ message to the browser."""
 class Runner:
     """Runs one request at a time on an event loop, and shows its progress and outcome.
 
-    Attributes:
-        result: The result of the last run, or None.
-        error: The error of the last run, or None.
-        seconds: The duration of the last run, or the time so far.
+    `result`, `error` and `seconds`, its duration so far, are of the last run.
     """
 
-    def __init__(self, shop: WidgetScope, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop or running_loop()
         self.result: Any = None
         self.error: BaseException | None = None
         self.seconds = 0.0
-        self._asked = False
+        self._is_scheduled = False
         self._task: asyncio.Task[None] | None = None
         self._work: asyncio.Future[Any] | None = None
         self._report = Report("", "")
-        self._bar = shop.make(ipywidgets.FloatProgress, "bar", min=0.0, max=1.0, value=0.0)
-        self._note = shop.make(ipywidgets.HTML, "label")
-        self._line = shop.make(ipywidgets.HBox, "line")
-        self.output = shop.make(ipywidgets.Output)
-        self.widget = shop.make(ipywidgets.VBox, "", children=(self._line, self.output))
+        self._bar = scope.make(ipywidgets.FloatProgress, "bar", min=0.0, max=1.0, value=0.0)
+        self._note = scope.make(ipywidgets.HTML, "label")
+        self._line = scope.make(ipywidgets.HBox, "line")
+        self.output = scope.make(ipywidgets.Output)
+        self.widget = scope.make(ipywidgets.VBox, "", children=(self._line, self.output))
 
     @property
     def running(self) -> bool:
         """Whether a request is running, or scheduled."""
-        return self._asked or (self._task is not None and not self._task.done())
+        return self._is_scheduled or (self._task is not None and not self._task.done())
 
     def start(self, work: Work, done: Callable[[], None]) -> None:
         """Start a request, from any thread; it waits while the event loop is busy with a cell.
 
-        Args:
-            work: Returns the awaitable of the request, given a callback for progress notifications.
-            done: Called when it has ended, in any way.
+        `work` returns the awaitable of the request, given a callback for progress; `done` is called when it has ended.
         """
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
-        self._asked = True
+        self._is_scheduled = True
         try:
-            self.loop.call_soon_threadsafe(self._start_asked, work, done)
+            self.loop.call_soon_threadsafe(self._start, work, done)
         except RuntimeError:  # the loop is closed
-            self._asked = False
+            self._is_scheduled = False
             raise
 
     def cancel(self) -> None:
@@ -121,11 +127,8 @@ class Runner:
             await asyncio.wait({self._task})
             raise
 
-    def _start_asked(self, work: Work, done: Callable[[], None]) -> None:
-        self._asked = False
-        self._start(work, done)
-
     def _start(self, work: Work, done: Callable[[], None]) -> None:
+        self._is_scheduled = False
         if self.running:
             return
         self.result = self.error = None
@@ -146,7 +149,8 @@ class Runner:
                 self._show_progress()
                 await asyncio.wait({work}, timeout=TICK_SECONDS)
             self.seconds = time.perf_counter() - started
-            self._keep(work)
+            self.error = asyncio.CancelledError() if work.cancelled() else work.exception()
+            self.result = work.result() if self.error is None else None
         finally:
             work.cancel()
         try:
@@ -157,27 +161,17 @@ class Runner:
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self._report.meter.note(progress, total, message, time.perf_counter())
 
-    def _keep(self, work: asyncio.Future[Any]) -> None:
-        if work.cancelled():
-            self.error = asyncio.CancelledError()
-        elif work.exception() is not None:
-            self.error = work.exception()
-        else:
-            self.result = work.result()
-
-    # Display
-
     def _show_progress(self) -> None:
         share = self._report.meter.share
         # without a known total the bar keeps moving, to show activity
         self._bar.value = share if share is not None else (self.seconds / 2) % 1
         self._bar.bar_style = "info" if share is not None else ""
         self._note.value = note_markup(self._report.words())
-        self._put(self._line, (self._bar, self._note))
+        self._line.children = (self._bar, self._note)
 
     def _show_outcome(self) -> None:
         self._note.value = note_markup(self.outcome)
-        self._put(self._line, (self._note,))
+        self._line.children = (self._note,)
         if isinstance(self.error, asyncio.CancelledError):
             return
         self.output.outputs = (_error_output(self.error) if self.error else result_output(self.result),)
@@ -191,11 +185,6 @@ class Runner:
             return f"cancelled after {duration(self.seconds)}"
         return f"{'failed' if self.error else 'done'} in {duration(self.seconds)}"
 
-    @staticmethod
-    def _put(box: Any, children: tuple[Any, ...]) -> None:
-        if box.children != children:
-            box.children = children
-
 
 def _error_output(error: BaseException) -> dict[str, Any]:
     """Return an error as a cell's output: our own errors as they show themselves, others by their last line."""
@@ -204,114 +193,93 @@ def _error_output(error: BaseException) -> dict[str, Any]:
     return {"output_type": "error", "ename": name, "evalue": str(error), "traceback": lines}
 
 
-# What a form sends: one class each for tools, prompts and resource templates.
+# What a form sends: a tool call, a prompt or the read of a resource.
 
 
-class Request(ABC):
+@dataclass(frozen=True)
+class Request:
     """A tool, prompt or resource template of a server, as a form shows it and sends it.
 
     Attributes:
-        verb: The label of the Run button.
-        name: The item as the user types it.
-        schema: The schema of the arguments.
-        heading: Name, title and description as markup.
-        reference: The item as `completion/complete` identifies it; None if the server completes nothing of it.
-        tool: The tool whose schema marks secret arguments; without it only their names do.
+        send: Sends the arguments, given a timeout in seconds and a callback for progress; returns the result.
+        line: Returns the equivalent line of code; each of the names given second is a secret, given by a variable.
     """
 
-    verb: ClassVar[str]
-    name: str
-    schema: Mapping[str, Any]
-    heading: str
-    reference: Any = None
-    tool: Tool | None = None
-
-    @abstractmethod
-    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> Any:
-        """Send the request; return a result that displays itself."""
-
-    @abstractmethod
-    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        """Return the equivalent line of code; each of `secret` is given by a variable."""
+    verb: str  # the label of the Run button
+    name: str  # the item as the user types it
+    schema: Mapping[str, Any]  # the schema of the arguments
+    heading: str  # name, title and description as markup
+    send: Callable[[dict[str, Any], float | None, ProgressFnT], Awaitable[Any]]
+    line: Callable[[Mapping[str, Any], Sequence[str]], str]
+    reference: Any = None  # the item as `completion/complete` identifies it; None if the server completes nothing of it
+    tool: Tool | None = None  # the tool whose schema marks secret arguments; without it only their names do
 
 
-class ToolRequest(Request):
-    """A call of a tool."""
+def _tool_request(connection: Connection, tool: Tool) -> Request:
+    name = f"{connection.name}:{tool.name}"
+    title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
+    badges = tool_badges(tool, trusted=connection.spec.trust)
 
-    verb = "Run"
-
-    def __init__(self, connection: Connection, tool: Tool) -> None:
-        self._connection, self.tool, self._tool = connection, tool, tool
-        self.name, self.schema = f"{connection.name}:{tool.name}", tool.input_schema
-        title = tool.title or (tool.annotations.title if tool.annotations else None) or ""
-        badges = joined((badge.html() for badge in tool_badges(tool, trusted=connection.spec.trust)), " ")
-        self.heading = heading(self.name, title, tool.description or "", badges)
-
-    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ToolResult:
-        """Call the tool; an error that it reports is raised."""
-        result = await self._connection.call_tool(self._tool.name, arguments, timeout=timeout, on_progress=on_progress)
+    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ToolResult:
+        result = await connection.call_tool(tool.name, arguments, timeout=timeout, on_progress=on_progress)
         return result.raise_for_error()
 
-    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        """Return the `%mcp call` line."""
-        return line_or_comment(call_line(self.name, arguments, schema=self.schema) + as_variables(secret))
+    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        return line_or_comment(call_line(name, arguments, schema=tool.input_schema) + as_variables(secret))
+
+    about = _heading(name, title, tool.description or "", badges)
+    return Request("Run", name, tool.input_schema, about, send, line, tool=tool)
 
 
-class PromptRequest(Request):
-    """A prompt to get."""
+def _prompt_request(connection: Connection, prompt: Prompt) -> Request:
+    from mcp_types import PromptReference
 
-    verb = "Get"
+    name = f"{connection.name}:{prompt.name}"
 
-    def __init__(self, connection: Connection, prompt: Prompt) -> None:
-        from mcp_types import PromptReference
+    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> PromptResult:
+        return await connection.prompt(prompt.name, arguments, timeout=timeout)
 
-        self._connection, self._prompt = connection, prompt
-        self.name, self.schema = f"{connection.name}:{prompt.name}", _completed(prompt_schema(prompt.arguments or ()))
-        self.heading = heading(self.name, prompt.title or "", prompt.description or "")
-        self.reference = PromptReference(type="ref/prompt", name=prompt.name)
+    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        return line_or_comment(prompt_line(name, arguments) + as_variables(secret))
 
-    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> PromptResult:
-        """Get the prompt's messages."""
-        return await self._connection.prompt(self._prompt.name, arguments, timeout=timeout)
-
-    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        """Return the `%mcp prompt` line."""
-        return line_or_comment(prompt_line(self.name, arguments) + as_variables(secret))
+    about = _heading(name, prompt.title or "", prompt.description or "")
+    reference = PromptReference(type="ref/prompt", name=prompt.name)
+    return Request("Get", name, _completed(prompt_schema(prompt.arguments or ())), about, send, line, reference)
 
 
-class TemplateRequest(Request):
-    """A resource to read, whose URI is expanded from a template's variables (RFC 6570)."""
+def _template_request(connection: Connection, template: ResourceTemplate) -> Request:
+    """Return the read of a resource, whose URI is expanded from the template's variables (RFC 6570)."""
+    from mcp_types import ResourceTemplateReference
 
-    verb = "Read"
+    name = template.uri_template
+    parsed = _parsed(name)
 
-    def __init__(self, connection: Connection, template: ResourceTemplate) -> None:
-        from mcp_types import ResourceTemplateReference
+    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
+        return await connection.read(parsed.expand(arguments), timeout=timeout)
 
-        self._connection, self.name = connection, template.uri_template
-        self._expander = _parsed(self.name)
-        self.schema = _completed(_variables_schema(self._expander))
-        self.heading = heading(self.name, template.title or "", template.description or "")
-        self.reference = ResourceTemplateReference(type="ref/resource", uri=self.name)
-
-    async def send(self, arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
-        """Read the resource."""
-        return await self._connection.read(self._expander.expand(arguments), timeout=timeout)
-
-    def line(self, arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
-        """Return the `%mcp read` line, which has no place for a variable."""
+    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
         if secret:
             return f"# the URI holds a secret ({listed(secret)}); `%mcp read` takes one that you write yourself"
-        return read_line(self._expander.expand(_texts(arguments)), self._connection.name)
+        return read_line(parsed.expand(_texts(arguments)), connection.name)
+
+    about = _heading(name, template.title or "", template.description or "")
+    reference = ResourceTemplateReference(type="ref/resource", uri=name)
+    return Request("Read", name, _completed(_variables_schema(parsed)), about, send, line, reference)
+
+
+def _heading(name: str, title: str, description: str, badges: Sequence[Badge] = ()) -> str:
+    prose = Part.prose(shorten(description.strip(), 2000))
+    return page([Part.stack(heading(name, title, badges), prose).html])
 
 
 def _request(connection: Connection, definition: Tool | Prompt | ResourceTemplate) -> Request:
     from mcp_types import Prompt, Tool
 
     if isinstance(definition, Tool):
-        return ToolRequest(connection, definition)
+        return _tool_request(connection, definition)
     if isinstance(definition, Prompt):
-        return PromptRequest(connection, definition)
-    return TemplateRequest(connection, definition)
+        return _prompt_request(connection, definition)
+    return _template_request(connection, definition)
 
 
 def _completed(schema: dict[str, Any]) -> dict[str, Any]:
@@ -336,11 +304,7 @@ def _variable(name: str) -> str:
 
 
 def _parsed(template: str) -> UriTemplate:
-    """Parse a URI template.
-
-    Raises:
-        ArgumentsError: It is invalid by RFC 6570, or uses a part of it that the SDK does not support.
-    """
+    """Parse a URI template (RFC 6570), or raise ArgumentsError if it is invalid or the SDK does not support it."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
     try:
@@ -353,9 +317,13 @@ def _parsed(template: str) -> UriTemplate:
 
 def _texts(arguments: Mapping[str, Any]) -> dict[str, str | list[str]]:
     """Return only values that a variable can have: the JSON view and an unchecked draft may hold others."""
-    lists = {name: value for name, value in arguments.items() if isinstance(value, list)}
-    found: dict[str, str | list[str]] = {name: value for name, value in arguments.items() if isinstance(value, str)}
-    return found | {name: [str(item) for item in value] for name, value in lists.items()}
+    texts: dict[str, str | list[str]] = {}
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            texts[name] = value
+        elif isinstance(value, list):
+            texts[name] = [str(item) for item in value]
+    return texts
 
 
 def _variables_schema(template: UriTemplate) -> dict[str, Any]:
@@ -375,15 +343,11 @@ def _variables_schema(template: UriTemplate) -> dict[str, Any]:
 
 # Completion: asks the server when the user pauses, not at every keystroke.
 
-PAUSE_SECONDS = 0.2
-"""Length of such a pause; a keystroke takes about 0.15 s."""
+PAUSE_SECONDS = 0.2  # length of such a pause; a keystroke takes about 0.15 s
 
 
 class Completer:
-    """Completes the arguments of one prompt or resource template.
-
-    `given` returns the other arguments, which the server may take into account.
-    """
+    """Completes arguments of a prompt or resource template; `given` returns the other arguments, for the server."""
 
     def __init__(
         self,
@@ -395,31 +359,22 @@ class Completer:
         self._connection = connection
         self._reference = reference
         self._given = given
-        self._loop = loop
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._runner = LoopRunner(loop)
+        self._tasks: dict[str, asyncio.Task[None] | None] = {}
 
     def ask(self, name: str, text: str, offer: Offer) -> None:
         """Request completions after a pause, unless the user types on; callable from any thread."""
-        self._loop.call_soon_threadsafe(self._ask, name, text, offer)
+        self._runner.soon(lambda: self._ask(name, text, offer))
 
     def close(self) -> None:
         """Cancel the pending requests."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop)
-
-    def _stop(self) -> None:
-        for task in self._asking.values():
-            task.cancel()
+        self._runner.soon(self._runner.end)
 
     def _ask(self, name: str, text: str, offer: Offer) -> None:
-        if name in self._asking:
-            self._asking[name].cancel()
-        task = self._asking[name] = self._loop.create_task(self._complete(name, text, offer))
-        task.add_done_callback(lambda done: self._forget(name, done))
-
-    def _forget(self, name: str, task: asyncio.Task[None]) -> None:
-        if self._asking.get(name) is task:
-            del self._asking[name]
+        earlier = self._tasks.get(name)
+        if earlier is not None:
+            earlier.cancel()
+        self._tasks[name] = self._runner.start(self._complete(name, text, offer))
 
     async def _complete(self, name: str, text: str, offer: Offer) -> None:
         await asyncio.sleep(PAUSE_SECONDS)
@@ -435,24 +390,11 @@ class Completer:
 
 
 class RequestForm:
-    """A form that calls a tool, gets a prompt or reads a resource.
+    """A form that calls a tool, gets a prompt or reads a resource; `loop` is the connection's event loop.
 
     A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
-    written when the cell is shown, before there is an outcome, and again by `publish` when there is one.
-
-    Args:
-        connection: The connection to the server.
-        definition: The SDK's definition of the tool, the prompt or the resource template.
-        timeout: The deadline for an answer in seconds, or None.
-        loop: The connection's event loop; by default the running one.
-
-    Attributes:
-        connection: The connection to the server.
-        definition: The definition of the item.
-        name: The item as the user types it.
-        form: The form of the arguments.
-        widget: The whole widget.
-        publish: Receives a mimebundle and whether it replaces the shown one; None if nothing can be replaced.
+    written when the cell is shown, before there is an outcome, and again by `publish` when there is one. It receives a
+    mimebundle and whether that replaces the shown one.
     """
 
     def __init__(
@@ -468,27 +410,21 @@ class RequestForm:
         self.name = self._request.name
         self.publish: Publish | None = None
         self._timeout = timeout
-        self._shop = WidgetScope()
-        self._runner = Runner(self._shop, loop)
+        self._scope = WidgetScope()
+        self._runner = Runner(self._scope, loop)
         self._closed = self._published = False
         self._sent: dict[str, Any] | None = None
         completes = connection.capabilities is not None and connection.capabilities.completions is not None
         self._completer: Completer | None = None
         if self._request.reference is not None and self._runner.loop is not None and completes:
             self._completer = Completer(connection, self._request.reference, lambda: self.form.draft, self._runner.loop)
-            self._shop.complete = self._completer.ask
+            self._scope.complete = self._completer.ask
         self._build()
         self._first, self._was_changed = self.form.draft, False
 
-    # Outcome
-
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as JSON values.
-
-        Raises:
-            ArgumentsError: They do not fit the schema.
-        """
+        """The arguments as JSON values, or an ArgumentsError if they do not fit the schema."""
         return self.form.arguments
 
     @property
@@ -520,8 +456,7 @@ class RequestForm:
         """Do what the Run button does, wait, and return the result; None if it was cancelled.
 
         Raises:
-            ArgumentsError: The arguments do not fit; nothing was sent.
-            ToolError, SessionError: The request failed.
+            ArgumentsError, ToolError, SessionError: The arguments do not fit and were not sent, or the request failed.
         """
         await self._runner.run(self._work(), self._done)
         error = self._runner.error
@@ -541,17 +476,15 @@ class RequestForm:
         if self._completer is not None:
             self._completer.close()
         self._runner.cancel()
-        self._shop.close()
+        self._scope.close()
         self._settled()
 
-    # Widgets
-
     def _build(self) -> None:
-        make = self._shop.make
-        self.form = Form(self._request.schema, shop=self._shop)
+        make = self._scope.make
+        self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
         self._run, self._spent = self._make_run(), WidgetScope()
-        self._stop = make(ipywidgets.Button, "button", description="Cancel", icon="stop", disabled=True)
+        self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "show the line that does the same, to copy it"
         self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
         self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
@@ -560,20 +493,17 @@ class RequestForm:
         head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._request.heading}")
         self._top = (head, self.form.widget, self._buttons)
         self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
-        self._stop.on_click(lambda _: self.cancel())
         self._copy.observe(lambda _: self._show_code(), "value")
 
     def _make_run(self) -> Any:
-        """Return a new Run button; each run has its own.
+        """Return a new Run button for the next run.
 
-        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started,
-        even if that run has ended.
+        Clicks that arrive late, because a cell kept the kernel busy, belong to the run that the first of them started.
         """
-        self._run_shop = shop = self._shop.part()
-        button = shop.make(
-            ipywidgets.Button, "button", description=self._request.verb, icon="play", button_style="primary"
+        self._run_scope = scope = self._scope.part()
+        button = scope.button(
+            self._request.verb, "send the request", lambda: self._clicked(button), icon="play", button_style="primary"
         )
-        button.on_click(lambda _: self._clicked(button))
         return button
 
     def _clicked(self, button: Any) -> None:
@@ -591,7 +521,7 @@ class RequestForm:
     def _done(self) -> None:
         if self._closed:
             return
-        self._spent, self._run, self._stop.disabled = self._run_shop, self._make_run(), True
+        self._spent, self._run, self._stop.disabled = self._run_scope, self._make_run(), True
         self._buttons.children = (self._run, *self._buttons.children[1:])
         self._settled()
 
@@ -623,10 +553,10 @@ class RequestForm:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        found = bundle(self._parts())
+        data = bundle(self._parts())
         if not self._closed:
-            found |= widget_view(self.widget)
-        return only(found, include, exclude)
+            data |= widget_view(self.widget)
+        return only(data, include, exclude)
 
     def _ipython_display_(self) -> None:
         if self.publish is None:

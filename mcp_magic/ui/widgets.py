@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from mcp_magic import schema
-from mcp_magic.display.document import Markup, escape, joined, mimebundle, page, tag
+from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
 
@@ -24,25 +24,6 @@ if TYPE_CHECKING:
     Complete = Callable[[str, str, Offer], None]
     Publish = Callable[[dict[str, Any], bool], None]
 
-__all__ = [
-    "FORM_STYLE",
-    "WIDGET_VIEW",
-    "LoopRunner",
-    "WidgetScope",
-    "answer_in_order",
-    "default_text",
-    "heading",
-    "label_markup",
-    "note_markup",
-    "placeholder",
-    "problem_markup",
-    "result_output",
-    "running_loop",
-    "tooltip",
-    "widget_view",
-]
-
-
 # Handling the messages of a frontend in order, all on the main shell's thread.
 #
 # ipykernel 7.4 passes a frontend's message to the shell from which the widget last sent something. For a widget that a
@@ -53,16 +34,6 @@ __all__ = [
 
 ROUTE = "_reply_subshell_for"
 """The method of ipykernel's comms that chooses the shell. It is private: if it is absent, nothing is changed."""
-
-
-def answer_in_order(widget: ipywidgets.Widget) -> None:
-    """Make the main shell handle a widget's messages, as it does for widgets that have sent nothing yet."""
-    if hasattr(widget.comm, ROUTE):
-        setattr(widget.comm, ROUTE, _main_shell)
-
-
-def _main_shell(data: Any, default: str | None) -> None:
-    """Return the id of the main shell, which is None."""
 
 
 # Making widgets, and closing them.
@@ -123,23 +94,18 @@ class Shared:
 class WidgetScope:
     """Makes the widgets of one part of a form, and closes them.
 
-    Args:
-        shared: Shared with the shop of the whole form; None for that shop itself, which closes it.
-        on_close: Called after the shop was closed.
-
-    Attributes:
-        complete: Called with an argument's name, its text and a callback for the suggestions; None if no server
-            completes it.
+    The scope of the whole form has no `shared` and closes what all share. `complete` is called with an argument's name,
+    its text and a callback for the suggestions; None if no server completes it.
     """
 
     def __init__(
-        self, shared: Shared | None = None, on_close: Callable[[WidgetScope], None] = lambda shop: None
+        self, shared: Shared | None = None, on_close: Callable[[WidgetScope], None] = lambda scope: None
     ) -> None:
         self._is_whole = shared is None
         self._shared = shared or Shared()
         self._on_close = on_close
-        self._made: dict[int, Any] = {}
-        self._inner: dict[int, WidgetScope] = {}
+        self._widgets: list[Any] = []
+        self._inner: set[WidgetScope] = set()
         self.complete: Complete | None = None
 
     @property
@@ -148,14 +114,11 @@ class WidgetScope:
         return self._shared.count > CROWDED
 
     def part(self) -> WidgetScope:
-        """Return a shop for a part of the form that may be closed earlier."""
-        inner = WidgetScope(self._shared, on_close=self._forget)
+        """Return a scope for a part of the form that may be closed earlier."""
+        inner = WidgetScope(self._shared, on_close=lambda inner: self._inner.discard(inner))
         inner.complete = self.complete
-        self._inner[id(inner)] = inner
+        self._inner.add(inner)
         return inner
-
-    def _forget(self, inner: WidgetScope) -> None:
-        self._inner.pop(id(inner), None)
 
     def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
         """Return a new widget with a layout of `_LAYOUTS`."""
@@ -164,21 +127,28 @@ class WidgetScope:
         if style is not None:
             traits["style"] = style
         widget = kind(**traits)
-        answer_in_order(widget)
+        if hasattr(widget.comm, ROUTE):
+            setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
-        self._made[id(widget)] = widget
+        self._widgets.append(widget)
         self._shared.count += 1
         return widget
 
+    def button(self, text: str, tooltip: str, do: Callable[[], None], layout: str = "button", **traits: Any) -> Any:
+        """Return a button that calls `do`."""
+        button = self.make(ipywidgets.Button, layout, description=text, tooltip=tooltip, **traits)
+        button.on_click(lambda _: do())
+        return button
+
     def close(self) -> None:
-        """Close all widgets of the shop and of its parts. Idempotent."""
-        for inner in list(self._inner.values()):
+        """Close all widgets of the scope and of its parts. Idempotent."""
+        for inner in list(self._inner):
             inner.close()
-        for widget in self._made.values():
+        for widget in self._widgets:
             widget.close()
-        self._shared.count -= len(self._made)
-        self._made.clear()
+        self._shared.count -= len(self._widgets)
+        self._widgets.clear()
         self._on_close(self)
         if self._is_whole:
             self._shared.close()
@@ -189,13 +159,13 @@ class WidgetScope:
 
 
 class LoopRunner:
-    """Runs the work of one widget on the event loop on which it was made.
+    """Runs the work of one widget on an event loop: by default the running one.
 
     Without a running event loop (plain Python code) callbacks run at once, and `start` does nothing.
     """
 
-    def __init__(self) -> None:
-        self._loop = running_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop or running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
@@ -217,14 +187,15 @@ class LoopRunner:
         elif self._later is None and not self._ended:
             self._later = self._loop.call_later(seconds, self._run_later, do)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Run `work` as a task of the event loop; `end` cancels it."""
         if self._loop is None or self._ended:
             work.close()
-            return
+            return None
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def end(self) -> None:
         """Cancel all tasks, and start no more."""
@@ -273,8 +244,7 @@ def result_output(result: Any) -> dict[str, Any]:
 
 # The texts around an input; texts from servers are escaped here.
 
-MAX_DESCRIPTION = 500
-"""Characters shown of a description beside a field."""
+MAX_DESCRIPTION = 500  # characters shown of a description beside a field
 
 # Controls that the browser draws. ipywidgets gives a drop-down a black arrow in every theme, and time pickers no style;
 # only since 4.4 does JupyterLab tell the browser that its theme is dark.
@@ -310,14 +280,6 @@ FORM_STYLE = Markup(
 """Styles labels and problems in the theme's colours; they are readable without it."""
 
 
-def heading(name: str, title: str, description: str, badges: object = "") -> str:
-    """Return the heading of a form: name, title, badges, description."""
-    line = joined([tag("b", one_line(name, 200)), f" {one_line(title, 200)} " if title else " ", badges])
-    said = shorten(description.strip(), 2000)
-    parts = [tag("p", line), tag("div", said, style="white-space:pre-wrap;max-width:60em") if said else Markup()]
-    return page([joined(parts)])
-
-
 def label_markup(field: Field, name: str, *, required: bool) -> str:
     """Return the label of a field: name, type and constraints, default, description.
 
@@ -327,17 +289,12 @@ def label_markup(field: Field, name: str, *, required: bool) -> str:
     parts: list[object] = [tag("b", one_line(name, 100))] if name else []
     if required and name:
         parts.append(tag("span", "*", class_="mcp-needed", title="required"))
-    parts.append(tag("span", _facts(field), class_="mcp-type"))
+    facts = [shorten(field.type_text, 120), shorten(field.constraints_text, 120), default_text(field)]
+    parts.append(tag("span", ", ".join(fact for fact in facts if fact), class_="mcp-type"))
     title = field.title if field.title.casefold() != name.replace("_", " ").casefold() else ""
-    said = shorten("\n".join(text for text in (title, field.description) if text), MAX_DESCRIPTION)
-    hint = tag("div", said, class_="mcp-hint") if said else Markup()
+    text = shorten("\n".join(text for text in (title, field.description) if text), MAX_DESCRIPTION)
+    hint = tag("div", text, class_="mcp-hint") if text else Markup()
     return tag("div", joined([joined(parts, " "), hint]), class_="mcp-form")
-
-
-def _facts(field: Field) -> str:
-    limits = shorten(field.constraints_text, 120)
-    facts = [shorten(field.type_text, 120), limits, default_text(field)]
-    return ", ".join(fact for fact in facts if fact)
 
 
 def default_text(field: Field) -> str:

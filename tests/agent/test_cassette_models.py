@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
 from mcp_types import SamplingMessage, TextContent
 
-from mcp_magic.agent.cassette import recorded
+from mcp_magic.agent.calls import take_turn
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.models import make_model
-from mcp_magic.agent.offline import OfflineModel
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
@@ -63,6 +63,11 @@ async def test_a_run_of_an_agent_is_played_without_asking_the_model(host: Host, 
     assert nobody.seen == []
 
 
+async def turn_of(model: Any, text: str) -> AIMessage:
+    """Return a turn of a model as the agent has it."""
+    return await take_turn(make_model(model), [HumanMessage(text)])
+
+
 async def test_the_file_has_each_message_and_each_tool_once_and_the_chunks_as_they_came(host: Host, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([PRICES, "It is done."]))
@@ -78,38 +83,14 @@ async def test_the_file_has_each_message_and_each_tool_once_and_the_chunks_as_th
     assert chunks == ["It ", "is ", "done.", ""]
 
 
-async def test_what_streamed_streams_again_and_can_be_had_whole(tape: Path) -> None:
+async def test_what_was_had_whole_is_played_whole(tape: Path) -> None:
+    whole = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}])
     with deck.holding(tape, "record"):
-        model = make_model(ScriptedModel(["one two three"]))
-        first = [chunk.text async for chunk in model.astream("count")]
-
+        await turn_of(FakeMessagesListChatModel(responses=[whole]), "go")
+    assert ["answer" in line for line in lines(tape) if line.get("turn")] == [False, True, False]
     with deck.holding(tape, "replay"):
-        model = make_model(ScriptedModel([]))
-        assert [chunk.text async for chunk in model.astream("count")] == first
-        assert [chunk.text for chunk in model.stream("count")] == first
-        assert (await model.ainvoke("count")).text == model.invoke("count").text == "one two three"
-
-
-async def test_what_was_had_whole_can_be_streamed(tape: Path) -> None:
-    answer = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}])
-    with deck.holding(tape, "record"):
-        whole = await make_model(ScriptedModel([answer])).ainvoke("go")
-
-    with deck.holding(tape, "replay"):
-        chunks = [chunk async for chunk in make_model(ScriptedModel([])).astream("go")]
-        assert isinstance(chunks[0], AIMessageChunk)
-        assert chunks[0].tool_calls == whole.tool_calls
-
-
-async def test_a_recorded_model_is_still_what_it_is(tape: Path) -> None:
-    with deck.holding(tape, "record"):
-        model = make_model("offline")
-        assert isinstance(model, OfflineModel)
-        assert recorded(model) is model
-        assert type(model).__name__ == "OfflineModel"
-        chat = make_model(ChatOpenAI(model="gpt-5", api_key=KEY))
-        assert chat.model_copy(update={"max_tokens": 5}).max_tokens == 5
-    assert type(make_model("offline")) is OfflineModel
+        answer = await turn_of(FakeMessagesListChatModel(responses=[]), "go")
+    assert answer.tool_calls == whole.tool_calls
 
 
 async def test_the_offline_model_is_recorded_like_any_other(host: Host, tape: Path) -> None:
@@ -147,22 +128,22 @@ async def test_an_agent_fails_where_the_cassette_has_not_the_call_that_its_model
 
 async def test_the_mode_auto_asks_for_the_turns_that_are_missing(tape: Path) -> None:
     with deck.holding(tape, "record"):
-        await make_model(ScriptedModel(["one"])).ainvoke("1")
+        await turn_of(ScriptedModel(["one"]), "1")
     with deck.holding(tape, "auto"):
-        model = make_model(ScriptedModel(["two"]))
-        assert [(await model.ainvoke(text)).text for text in ("1", "2")] == ["one", "two"]
+        model = ScriptedModel(["two"])
+        assert [(await turn_of(model, text)).text for text in ("1", "2")] == ["one", "two"]
     with deck.holding(tape, "replay"):
-        model = make_model(ScriptedModel([]))
-        assert [(await model.ainvoke(text)).text for text in ("2", "1", "2")] == ["two", "one", "two"]
+        model = ScriptedModel([])
+        assert [(await turn_of(model, text)).text for text in ("2", "1", "2")] == ["two", "one", "two"]
 
 
 async def test_turns_of_one_request_are_played_in_their_order(tape: Path) -> None:
     with deck.holding(tape, "record"):
-        model = make_model(ScriptedModel(["first", "second"]))
-        assert [(await model.ainvoke("again")).text for _ in range(2)] == ["first", "second"]
+        model = ScriptedModel(["first", "second"])
+        assert [(await turn_of(model, "again")).text for _ in range(2)] == ["first", "second"]
     with deck.holding(tape, "replay"):
-        model = make_model(ScriptedModel([]))
-        assert [(await model.ainvoke("again")).text for _ in range(3)] == ["first", "second", "second"]
+        model = ScriptedModel([])
+        assert [(await turn_of(model, "again")).text for _ in range(3)] == ["first", "second", "second"]
 
 
 async def test_a_model_that_was_made_before_the_cassette_came_in_is_recorded_all_the_same(tape: Path) -> None:
@@ -180,13 +161,13 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
     secret = "spread-secret-4711 over words"
     calls = AIMessage(f"the key is {secret} .", tool_calls=[{"name": "use", "args": {"text": secret}, "id": "x"}])
     with deck.holding(tape, "record"):
-        model = make_model(ScriptedModel([calls]))
-        assert secret in "".join([chunk.text async for chunk in model.astream(f"say {secret}")])
+        model = ScriptedModel([calls])
+        assert secret in (await turn_of(model, f"say {secret}")).text
 
     assert "4711" not in tape.read_text("utf-8")
     with deck.holding(tape, "replay"):
-        model = make_model(ScriptedModel([]))
-        answer = await model.ainvoke(f"say {secret}")
+        model = ScriptedModel([])
+        answer = await turn_of(model, f"say {secret}")
         assert answer.text == "the key is *** ."
         assert answer.tool_calls[0]["args"] == {"text": "***"}
 

@@ -53,7 +53,7 @@ async def test_a_model_without_tools_answers(host: Host) -> None:
 async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_order(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": n}) for n in ("a", "b", "c")], "done"])
     running = asyncio.ensure_future(build_graph(model, host).ainvoke(asked()))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while shop.most_together < 3:
             await shop.started.wait()
             await asyncio.sleep(0)
@@ -219,7 +219,7 @@ async def test_all_calls_of_a_turn_wait_at_the_same_time(host: Host) -> None:
     host.consent.policy, host.consent.approver = "ask", approver
     model = ScriptedModel([[("shop:buy", {"item": "pear"}), ("shop:price", {"item": "pear"})], "ok"])
 
-    await asyncio.wait_for(build_graph(model, host).ainvoke(asked()), 10)
+    await asyncio.wait_for(build_graph(model, host).ainvoke(asked()), 60)
 
     assert sorted(waiting) == ["buy", "price"]
 
@@ -607,11 +607,11 @@ async def test_several_texts_of_a_result_reach_the_model_as_blocks(host: Host) -
 async def test_a_call_that_takes_too_long_is_told_to_the_model_and_the_server_goes_on(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": "a"}), ("shop:price", {"item": "pear"})], "ok"])
 
-    state = await build_graph(model, host, timeout=0.2).ainvoke(asked())
+    state = await build_graph(model, host, timeout=2.0).ainvoke(asked())
 
     (slow, why), price = tools_said(state)
     assert slow == "error"
-    assert "0.2 s" in why
+    assert "2 s" in why
     assert price == ("success", "2.0")
-    await asyncio.wait_for(shop.cancelled.wait(), 5)
+    await asyncio.wait_for(shop.cancelled.wait(), 60)
     assert (await host["shop"].call("price", item="apple")).data == 1.5

@@ -43,9 +43,9 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def servers(host: Host) -> Host:
-    """The host with two bundled servers: one in this process, one of its own."""
-    await host.connect(load("showcase_server").server, name="showcase")
-    await host.connect(command("math_server"), name="math")
+    """The host with two bundled servers."""
+    for name in ("showcase", "math"):
+        await host.connect(load(f"{name}_server").server, name=name)
     return host
 
 
@@ -60,8 +60,10 @@ def answers(state: dict[str, Any]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("streams", [True, False])
 async def test_a_model_calls_tools_of_live_servers_and_answers(
-    servers: Host, client: httpx.AsyncClient, streams: bool
+    host: Host, client: httpx.AsyncClient, streams: bool
 ) -> None:
+    await host.connect(load("showcase_server").server, name="showcase")
+    await host.connect(command("math_server"), name="math")
     fake = FakeOpenAI(
         Turn("I add.", [("math__add", {"a": 3, "b": 4})]),
         Turn(calls=[("math__multiply", {"a": 7, "b": 5}), ("showcase__choices", {"size": "m"})]),
@@ -69,7 +71,7 @@ async def test_a_model_calls_tools_of_live_servers_and_answers(
     )
     async with fake.running():
         model = chat(fake, client, disable_streaming=not streams)
-        state = await build_graph(model, servers).ainvoke(asked("add 3 and 4, then multiply by 5"))
+        state = await build_graph(model, host).ainvoke(asked("add 3 and 4, then multiply by 5"))
 
     assert fake.refused == []
     assert [bool(request.get("stream")) for request in fake.requests] == [streams] * 3

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from mcp_magic.agent import threads
@@ -45,7 +46,7 @@ def nothing_in_memory() -> Iterator[None]:
     before = threading.active_count()
     yield
     gc.collect()  # an unclosed connection warns, and warnings are errors
-    until = time.monotonic() + 5  # the thread of a closed connection is about to end
+    until = time.monotonic() + 30  # the thread of a closed connection is about to end
     while threading.active_count() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert threading.active_count() <= before
@@ -380,6 +381,35 @@ async def test_a_run_of_many_steps_leaves_a_small_file_and_no_warnings(
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     assert file.stat().st_size < 3 * size
     assert caplog.records == []
+
+
+async def test_a_step_writes_its_own_messages_and_not_the_conversation(
+    host: Host, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def counted(self: Any, value: Any) -> tuple[str, bytes]:
+        kind, data = dumps(self, value)
+        written.append(len(data))
+        return kind, data
+
+    dumps = JsonPlusSerializer.dumps_typed
+    monkeypatch.setattr(JsonPlusSerializer, "dumps_typed", counted)
+    await run(host, file, [*[BUY] * 20, "done"])
+    tenth = len(written) // 10
+    assert sum(written[-tenth:]) < 2 * sum(written[tenth : 2 * tenth])
+    assert len(await kept(file)) == 42
+
+
+async def test_a_file_in_which_a_checkpoint_holds_all_messages_is_read_and_gone_on_with(host: Host, file: Path) -> None:
+    file.parent.mkdir()
+    said = [HumanMessage("before", id="1"), AIMessage("answered", id="2")]
+    with SqliteSaver.from_conn_string(str(file)) as saver:
+        graph = build_graph(ScriptedModel([]), host, checkpointer=saver)
+        graph.update_state({"configurable": {"thread_id": "t"}}, {"messages": said}, as_node="act")
+    assert await kept(file) == [("human", "before"), ("ai", "answered")]
+    await run(host, file, [BUY, "done"])
+    assert await kept(file) == [("human", "before"), ("ai", "answered"), *SAID]
 
 
 async def test_a_run_of_many_steps_leaves_little_in_memory(host: Host) -> None:

@@ -57,4 +57,4 @@ def locked(file: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            process.communicate("done\n", timeout=10)
+            process.communicate("done\n", timeout=60)

@@ -1,4 +1,4 @@
-"""One JupyterLab and one browser for all the tests of this folder, which one process runs one after the other.
+"""One JupyterLab, one browser and one notebook for the tests of this folder, which one process runs one by one.
 
 Playwright keeps an event loop running in this thread as long as it lives, in which no asynchronous test of another
 folder can be run: it may not outlive this one.
@@ -7,17 +7,33 @@ folder can be run: it may not outlive this one.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.browser.lab import JupyterLab, chromium, missing
-from tests.browser.notebooks import NOTEBOOKS, copy_of
+from tests.browser.living import SETUP, WAIT_MS, errors, finished, start
+from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+    from tests.browser.lab import Lab
+
+RESET = """
+for name in {*host.connections} - {"show"}:
+    await host.disconnect(name)
+host.consent.rules.clear()"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test wait for a page that a busy machine draws slowly; each wait has a time-out of its own."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="package")
@@ -36,3 +52,26 @@ def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]
 def live_browser(jupyterlab: JupyterLab) -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="package")
+def shared_notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    """A notebook with the showcase server: a kernel, a server and a page take seconds of a processor to start."""
+    write_notebook(jupyterlab.folder / "shared.ipynb", SETUP)
+    with jupyterlab.open(live_browser, "shared.ipynb") as lab:
+        lab.run_all()
+        lab.page.set_default_timeout(WAIT_MS)
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
+    """That notebook with no other server, and with no cells but those of the module, `CELLS`, which have run."""
+    lab = shared_notebook
+    lab.theme("light")
+    lab.clear()
+    for source in (RESET, *getattr(request.module, "CELLS", ())):
+        cell = start(lab, source)
+        finished(cell)
+        assert errors(lab, cell) == []
+    return lab

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from contextlib import ExitStack, contextmanager
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing"]
+__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing", "picture"]
 
 SHOTS = Path(__file__).with_name("shots")
-"""Where screenshots go; git ignores it."""
+"""Where pictures for a person to look at go, with MCP_MAGIC_SHOTS=1; git ignores it."""
 
 FLAGS = (
     "--no-sandbox",
@@ -51,14 +52,24 @@ SETTINGS: dict[str, dict[str, object]] = {
 TALLEST = 16_000
 """Pixels; Chromium cannot draw a picture higher than 16384."""
 
-START_SECONDS = 60.0
-RUN_SECONDS = 60.0
+START_SECONDS = 180.0
+RUN_SECONDS = 180.0
 
 _HERE = r"http://127\.0\.0\.1"
 
 # JavaScript for the notebook that is shown, and for the part of it that scrolls.
 _NOTEBOOK = "window.jupyterapp.shell.currentWidget"
 _SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
+
+
+def picture(page: Page, name: str) -> None:
+    """Take a picture of a whole page for a person to look at, where one wants it."""
+    if _pictures_are_wanted():
+        page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def _pictures_are_wanted() -> bool:
+    return os.environ.get("MCP_MAGIC_SHOTS") == "1"
 
 
 def missing() -> str:
@@ -170,6 +181,7 @@ class JupyterLab:
             lab.command("docmanager:open", path=notebook)
         else:
             page = browser.new_page(viewport=size, device_scale_factor=scale)
+            page.set_default_timeout(START_SECONDS * 1000)
             lab = Lab(page)
             page.goto(f"{self.url}{self.documents}{notebook}?reset")
         try:
@@ -212,8 +224,11 @@ class Lab:
         page.on("pageerror", self._failure)
 
     def _dialog(self, dialog: Any) -> None:
-        self.dialogs.append(dialog.message)
-        dialog.dismiss()
+        if dialog.type == "beforeunload":  # the page is loaded again, saved or not
+            dialog.accept()
+        else:
+            self.dialogs.append(dialog.message)
+            dialog.dismiss()
 
     def _failure(self, error: Any) -> None:
         self.failures.append(str(error))
@@ -221,7 +236,8 @@ class Lab:
     def close(self) -> None:
         """Shut the kernel down and close the notebook without saving it; the page stays."""
         self.command("kernelmenu:shutdown")
-        self.page.evaluate(f"() => {_NOTEBOOK}.dispose()")
+        # What fails while it closes is told at once; the next notebook in this page is not to hear of it.
+        self.page.evaluate(f"async () => {{ {_NOTEBOOK}.dispose(); await new Promise(done => setTimeout(done)); }}")
         self.page.remove_listener("dialog", self._dialog)
         self.page.remove_listener("pageerror", self._failure)
 
@@ -235,6 +251,13 @@ class Lab:
         """Run one of JupyterLab's commands and wait until it is done."""
         script = "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }"
         return self.page.evaluate(script, [name, arguments])
+
+    def clear(self) -> None:
+        """End the cell that runs, if one does, and delete all."""
+        if self.page.evaluate(f"{_NOTEBOOK}.sessionContext.session.kernel.status") != "idle":
+            self.command("notebook:interrupt-kernel")
+        self.command("notebook:select-all")
+        self.command("notebook:delete-cell")
 
     def run_all(self) -> None:
         """Run all cells; done when the last one is, or when one fails that is not expected to."""
@@ -268,6 +291,11 @@ class Lab:
         script = f"{_NOTEBOOK}.content.widgets.map(cell => cell.model.outputs?.toJSON() ?? [])"
         found: list[list[dict[str, Any]]] = self.page.evaluate(script)
         return found
+
+    def picture(self, name: str, *, first: int = 0) -> None:
+        """Take a picture of the cells from `first` on for a person to look at, where one wants it."""
+        if _pictures_are_wanted():
+            self.shoot(name, first=first)
 
     def shoot(self, name: str, *, first: int = 0, last: int | None = None, path: Path | None = None) -> Path:
         """Take a picture of the cells `first` to `last` (the whole notebook without) and return its file."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.browser.living import (
-    SETUP,
-    WAIT_MS,
+    asked,
+    assert_readable,
     button,
     errors,
     expect,
@@ -17,40 +17,22 @@ from tests.browser.living import (
     finished,
     output,
     press,
+    prompt,
     run,
+    running,
     saved,
     start,
+    themes,
 )
-from tests.browser.notebooks import write_notebook
-from tests.browser.test_look import CONTRASTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser, Locator
+    from playwright.sync_api import Browser
 
     from tests.browser.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 
 CALL = 'r = await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")\nr.text'
-
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    write_notebook(jupyterlab.folder / "approval.ipynb", SETUP)
-    with jupyterlab.open(live_browser, "approval.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
-
-
-def asked(cell: Locator) -> Locator:
-    """Wait until a running cell shows its panel, and return it."""
-    expect(button(cell, "Approve")).to_be_visible()
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
-    return output(cell)
 
 
 def test_what_is_hidden_of_a_call_is_shown_while_it_waits_and_not_saved(lab: Lab) -> None:
@@ -60,14 +42,14 @@ def test_what_is_hidden_of_a_call_is_shown_while_it_waits_and_not_saved(lab: Lab
     expect(panel).to_contain_text("*** (8 characters)")
     expect(panel).to_contain_text("hidden: password (the name of a secret)")
 
-    button(cell, "Show hidden").click()
+    press(cell, "Show hidden")
     expect(panel).to_contain_text("t0p-down")
-    lab.shoot("approval-hidden", first=lab.cells.count() - 1)
+    lab.picture("approval-hidden", first=lab.cells.count() - 1)
     while_it_waits = lab.page.evaluate("window.jupyterapp.shell.currentWidget.context.model.toJSON()")
     assert "t0p-down" not in json.dumps(while_it_waits["cells"][-1]["outputs"])
-    button(cell, "Hide").click()
+    press(cell, "Hide")
     expect(panel).not_to_contain_text("t0p-down")
-    button(cell, "Deny").click()
+    press(cell, "Deny")
     finished(cell)
     assert "t0p-down" not in json.dumps(saved(lab)["cells"][-1]["outputs"])
 
@@ -77,7 +59,7 @@ def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
     panel = asked(cell)
     expect(panel).to_contain_text("agent wants to call show:one_text")
     expect(panel.locator(".mcp-badge")).to_contain_text("read-only")
-    lab.shoot("approval-asked", first=lab.cells.count() - 1)
+    lab.picture("approval-asked", first=lab.cells.count() - 1)
     press(panel, "Approve")
 
     shown = finished(cell)
@@ -95,7 +77,7 @@ def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     text.press_sequentially("ho ho")  # letter by letter, as a person does it: the cell is still running
     expect(panel).to_contain_text("ho ho")
     expect(panel).to_contain_text("changed; was hi")
-    lab.shoot("approval-edited", first=lab.cells.count() - 1)
+    lab.picture("approval-edited", first=lab.cells.count() - 1)
     press(panel, "Approve changed")
 
     shown = finished(cell)
@@ -124,9 +106,7 @@ def test_all_of_a_long_argument_is_in_sight_in_a_narrow_window(lab: Lab) -> None
     lab.page.set_viewport_size(size)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab, theme: str) -> None:
-    lab.theme(theme)
+def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab) -> None:
     command = '"ls -la" + " " * 1200 + "; " + "curl p\\u0430ypal.com; " * 100 + "rm -r ."'
     cell = start(lab, CALL.replace('"hi"', command))
     panel = output(cell)
@@ -134,12 +114,14 @@ def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab, theme: 
     expect(panel).to_contain_text("characters left out")
     expect(panel).to_contain_text("rm -r .")
     expect(button(cell, "Approve")).to_be_disabled()
-    lab.shoot(f"approval-long-{theme}", first=lab.cells.count() - 1)
+    for theme in themes(lab):
+        lab.picture(f"approval-long-{theme}", first=lab.cells.count() - 1)
 
     panel.get_by_role("button", name="Show all of text").click()
     expect(panel.locator("pre")).to_contain_text("curl p⟨Cyrillic а⟩ypal.com; " * 100 + "rm -r .")  # noqa: RUF001
     expect(button(cell, "Approve")).to_be_enabled()
-    lab.shoot(f"approval-opened-{theme}", first=lab.cells.count() - 1)
+    for theme in themes(lab):
+        lab.picture(f"approval-opened-{theme}", first=lab.cells.count() - 1)
     press(panel, "Deny")
     finished(cell)
 
@@ -158,11 +140,13 @@ def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
 
 def test_what_nobody_answers_is_denied_in_time(lab: Lab) -> None:
     run(lab, "%config MCPMagics.approval_timeout = 0.5")
-    cell = start(lab, CALL)
+    try:
+        cell = start(lab, CALL)
 
-    expect(finished(cell)).to_contain_text("… not answered show:one_text(text=hi)")
-    assert [error.split(":")[0] for error in errors(lab, cell)] == ["DeniedError"]
-    run(lab, "%config MCPMagics.approval_timeout = 300.0")
+        expect(finished(cell)).to_contain_text("… not answered show:one_text(text=hi)")
+        assert [error.split(":")[0] for error in errors(lab, cell)] == ["DeniedError"]
+    finally:
+        run(lab, "%config MCPMagics.approval_timeout = 300.0")
 
 
 def test_a_rule_asks_about_what_the_person_types(lab: Lab) -> None:
@@ -182,7 +166,7 @@ def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> N
     both = ", ".join(map(ask.format, ("one", "two")))
     cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
     expect(cell).to_contain_text("2 calls are waiting for your approval")
-    lab.shoot("approval-several", first=lab.cells.count() - 1)
+    lab.picture("approval-several", first=lab.cells.count() - 1)
     press(output(cell), "Approve all")
 
     expect(finished(cell)).to_contain_text("['one', 'two']")
@@ -193,7 +177,7 @@ def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> N
 def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> None:
     cell = start(lab, CALL)
     approve = button(asked(cell), "Approve")
-    cell.locator(".jp-InputPrompt").click()  # the notebook has the keys, and no field of the panel
+    prompt(cell).click()  # the notebook has the keys, and no field of the panel
     for _ in range(20):
         lab.page.keyboard.press("Tab")
         if approve.evaluate("button => button === document.activeElement"):
@@ -229,28 +213,28 @@ def test_a_request_of_one_cell_is_answered_while_another_waits(lab: Lab) -> None
     press(asked(cell), "Approve")
 
     expect(output(cell)).to_contain_text("✓ approved show:one_text(text=hi)")
-    expect(cell.locator(".jp-InputPrompt")).to_have_text("[*]:")
+    running(cell)
     lab.command("notebook:interrupt-kernel")
-    expect(cell.locator(".jp-InputPrompt")).not_to_have_text("[*]:")
+    finished(cell)
     expect(run(lab, "task.result()")).to_contain_text("'hi'")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_text_of_a_panel_is_readable(lab: Lab, theme: str) -> None:
-    lab.theme(theme)
+def test_the_text_of_a_panel_is_readable(lab: Lab) -> None:
     cell = start(lab, CALL)
     panel = asked(cell)
     press(panel, "Edit")
     field(panel, "text").fill("ho")
     expect(panel).to_contain_text("changed; was hi")
-    lab.shoot(f"approval-{theme}", first=lab.cells.count() - 1)
-    arrow = panel.locator("select").evaluate("s => [getComputedStyle(s).backgroundImage, getComputedStyle(s).color]")
-    found = lab.page.evaluate(CONTRASTS.replace(".mcp-magic *'", ".mcp-magic *, .mcp-form, .mcp-form *'"))
+    for theme in themes(lab):
+        names = assert_readable(lab.page, ".mcp-magic", ".mcp-form")
+        assert {"mcp-note", "mcp-type", "mcp-badge mcp-badge-safe"} <= {*names}
+        lab.picture(f"approval-{theme}", first=lab.cells.count() - 1)
+        arrow = panel.locator("select").evaluate(
+            "s => [getComputedStyle(s).backgroundImage, getComputedStyle(s).color]"
+        )
+        assert arrow[1] in arrow[0]  # drawn in the colour of the text
     press(panel, "Deny")
     finished(cell)
-    assert arrow[1] in arrow[0]  # drawn in the colour of the text
-    assert {"mcp-note", "mcp-type", "mcp-badge mcp-badge-safe"} <= {name for _, name, _ in found}
-    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
 
 
 def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
@@ -268,4 +252,4 @@ def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
         shown = output(later.cells.first)
         expect(shown.get_by_text("✓ approved")).to_be_visible()
         expect(shown).to_contain_text("show:one_text(text=hi) by person")
-        later.shoot("approval-later")
+        later.picture("approval-later")

@@ -6,35 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import WAIT_MS, button, expect, finished, output, press, saved, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import button, expect, finished, output, press, saved, start
 from tests.core.protected_server import Protected, protected_server_on_a_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
+
+CELLS = ("%config MCPMagics.tokens = 'memory'",)
 
 
 @pytest.fixture(scope="module")
 def protected() -> Iterator[Protected]:
     with protected_server_on_a_thread() as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = ["%load_ext mcp_magic", "%config MCPMagics.tokens = 'memory'", "from mcp_magic import host"]
-    write_notebook(jupyterlab.folder / "authorization.ipynb", cells)
-    with jupyterlab.open(live_browser, "authorization.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")
-        yield lab
 
 
 def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
@@ -48,7 +36,7 @@ def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, 
     expect(button(cell, "Use this address")).to_be_visible()
     assert not protected.authority.asked("authorize"), "nothing is opened by itself"
     assert {"noopener", "noreferrer"} <= set(str(link.get_attribute("rel")).split())
-    lab.shoot("authorization", first=lab.cells.count() - 1)
+    lab.picture("authorization", first=lab.cells.count() - 1)
     with lab.page.context.expect_page() as opened:
         link.click()
     expect(opened.value.locator("h1")).to_have_text("Logged in")

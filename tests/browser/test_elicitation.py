@@ -6,29 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, field, finished, output, press, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import button, expect, field, finished, output, press, start
 from tests.kernel.test_elicitation import PAY, PLAN, SERVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = [*SETUP, SERVER, "%mcp connect trips", "%mcp connect bank"]
-    write_notebook(jupyterlab.folder / "elicitation.ipynb", cells)
-    with jupyterlab.open(live_browser, "elicitation.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
+CELLS = (SERVER, "%mcp connect trips", "%mcp connect bank")
 
 
 def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
@@ -37,7 +23,7 @@ def test_a_form_is_filled_in_below_the_cell(lab: Lab) -> None:
     expect(output(cell)).to_contain_text("Server trips asks you for:")
     expect(output(cell)).to_contain_text("Where <i>to</i>?")
     field(cell, "city").fill("Oslo")
-    lab.shoot("elicitation-form", first=lab.cells.count() - 1)
+    lab.picture("elicitation-form", first=lab.cells.count() - 1)
     press(output(cell), "Submit")
 
     shown = finished(cell)
@@ -53,7 +39,7 @@ def test_a_page_is_a_link_that_only_the_person_opens(lab: Lab) -> None:
     expect(link).to_have_attribute("href", "https://bank.example/login?id=1")
     expect(link).to_have_attribute("target", "_blank")
     relation = str(link.get_attribute("rel")).split()
-    lab.shoot("elicitation-page", first=lab.cells.count() - 1)
+    lab.picture("elicitation-page", first=lab.cells.count() - 1)
     press(output(cell), "Decline")
 
     assert {"noopener", "noreferrer"} <= set(relation)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
+import nbformat.v4 as v4
 import pytest
 
-from tests.browser.living import expect, run
+from tests.browser.living import assert_readable, expect, run, themes
 from tests.browser.notebooks import NOTEBOOKS, write_notebook
 from tests.hostile.test_model import EVIL
 
@@ -59,22 +61,17 @@ def server(jupyterlab: JupyterLab) -> JupyterLab:
 
 
 @pytest.fixture(scope="module")
-def browser(live_browser: Browser) -> Browser:
-    return live_browser
-
-
-@pytest.fixture(scope="module")
-def quickstart(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
-    with server.open(browser, "quickstart.ipynb") as lab:
+def quickstart(server: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    with server.open(live_browser, "quickstart.ipynb") as lab:
         lab.run_all()
         yield lab
 
 
 @pytest.fixture(scope="module")
-def hostile(server: JupyterLab, browser: Browser) -> Iterator[Lab]:
-    with server.open(browser, "hostile.ipynb") as lab:
+def hostile(server: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
+    with server.open(live_browser, "hostile.ipynb") as lab:
         lab.run_all()
-        assert lab.page.locator(".mcp-magic").count() == 11  # all is there that could do harm
+        expect(lab.page.locator(".mcp-magic")).to_have_count(11)  # all is there that could do harm
         yield lab
 
 
@@ -91,10 +88,9 @@ def test_the_quickstart_fails_only_where_it_says_so(quickstart: Lab) -> None:
     assert quickstart.failures == []
 
 
-@pytest.mark.parametrize("name", ["data", "write_a_server"])
-def test_a_tutorial_runs_and_fails_only_where_it_says_so(server: JupyterLab, browser: Browser, name: str) -> None:
-    cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text())["cells"]
-    with server.open(browser, f"{name}.ipynb") as lab:
+def test_a_tutorial_runs_and_fails_only_where_it_says_so(server: JupyterLab, live_browser: Browser) -> None:
+    cells = json.loads((NOTEBOOKS / "write_a_server.ipynb").read_text())["cells"]
+    with server.open(live_browser, "write_a_server.ipynb") as lab:
         lab.run_all()
         failed = [i for i, outputs in enumerate(lab.outputs()) if errors(outputs)]
         assert failed == [i for i, cell in enumerate(cells) if "raises-exception" in cell["metadata"].get("tags", ())]
@@ -103,23 +99,21 @@ def test_a_tutorial_runs_and_fails_only_where_it_says_so(server: JupyterLab, bro
 
 
 def test_errors_are_one_line_without_python_frames(quickstart: Lab) -> None:
-    shown = quickstart.page.locator("[data-mime-type='application/vnd.jupyter.stderr']").all_inner_texts()
-    assert [text.strip() for text in shown] == [
-        "ArgumentsError: days: expected integer, 1 to 14, got 'tomorrow'",
-        "ToolError: math:divide failed: Cannot divide by zero.",
-    ]
+    expect(quickstart.page.locator("[data-mime-type='application/vnd.jupyter.stderr']")).to_have_text(
+        [
+            "ArgumentsError: days: expected integer, 1 to 14, got 'tomorrow'",
+            "ToolError: math:divide failed: Cannot divide by zero.",
+        ]
+    )
 
 
 def test_cards_tables_badges_and_images_can_be_seen(quickstart: Lab) -> None:
     page = quickstart.page
     for text in ("math", "weather", "notes"):
-        assert page.locator(".mcp-magic b", has_text=text).first.is_visible()
+        expect(page.locator(".mcp-magic b", has_text=text).first).to_be_visible()
     listing = page.locator(".mcp-magic table", has_text="weather:plot_forecast")
-    assert listing.is_visible()
-    badges = listing.locator(".mcp-badge")
-    assert badges.count() == 10
-    assert all("read-only" in text or "open world" in text for text in badges.all_inner_texts())
-    assert all(badge.is_visible() for badge in badges.all())
+    badges = listing.locator(".mcp-badge:visible")
+    expect(badges).to_have_text([re.compile("read-only|open world")] * 10)
     sizes = page.locator(".jp-RenderedImage img").evaluate_all("all => all.map(i => [i.naturalWidth, i.clientWidth])")
     assert len(sizes) == 1
     assert min(sizes[0]) > 100
@@ -139,42 +133,11 @@ def test_text_stands_left_numbers_right_and_names_are_not_broken(quickstart: Lab
     assert listing.evaluate(lines) == [1] * 6
 
 
-# What stands on what: the colours of all text of ours, and of what is behind it, drawn one over the other.
-CONTRASTS = """() => {
-    const channels = colour => {
-        const numbers = colour.match(/[\\d.]+/g).map(Number);
-        return numbers.length < 4 ? [...numbers, 1] : numbers;
-    };
-    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
-    const behind = element => {
-        if (!element) return [255, 255, 255];
-        const own = channels(getComputedStyle(element).backgroundColor);
-        return own[3] === 1 ? own : over(own, behind(element.parentElement));
-    };
-    const luminance = colour => {
-        const [r, g, b] = colour.map(c => c / 255).map(c => c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
-        return .2126 * r + .7152 * g + .0722 * b;
-    };
-    const found = [];
-    for (const element of document.querySelectorAll('.mcp-magic, .mcp-magic *')) {
-        const own = [...element.childNodes].filter(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
-        if (!own.length || element.localName === 'style') continue;
-        const ground = behind(element);
-        const text = over(channels(getComputedStyle(element).color), ground);
-        const [light, dark] = [luminance(text), luminance(ground)].sort((a, b) => b - a);
-        found.push([(light + .05) / (dark + .05), element.className, own[0].data.slice(0, 40)]);
-    }
-    return found;
-}"""
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_is_readable(quickstart: Lab, theme: str) -> None:
-    quickstart.theme(theme)
-    found = quickstart.page.evaluate(CONTRASTS)
-    assert len(found) > 100
-    assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {name for _, name, _ in found}
-    assert [weak for weak in found if weak[0] < 4.5] == []  # WCAG 2, level AA
+def test_all_text_is_readable(quickstart: Lab) -> None:
+    for _ in themes(quickstart):
+        names = assert_readable(quickstart.page)
+        assert len(names) > 100
+        assert {"mcp-note", "mcp-badge mcp-badge-safe"} <= {*names}
 
 
 def test_nothing_that_a_hostile_server_sends_runs(hostile: Lab) -> None:
@@ -198,7 +161,7 @@ def test_what_a_hostile_server_sends_is_text(hostile: Lab) -> None:
 def test_money_is_no_formula(hostile: Lab) -> None:
     hostile.page.wait_for_selector("#control mjx-container", state="attached")
     assert hostile.page.locator(".mcp-magic mjx-container").count() == 0
-    assert hostile.page.get_by_text("from $5 to $10", exact=True).is_visible()
+    expect(hostile.page.get_by_text("from $5 to $10", exact=True)).to_be_visible()
 
 
 def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
@@ -237,7 +200,7 @@ evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "ar
 
 
 def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
-    hostile: Lab, server: JupyterLab, browser: Browser
+    hostile: Lab, server: JupyterLab, live_browser: Browser
 ) -> None:
     (server.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
     asked: list[str] = []
@@ -256,29 +219,12 @@ def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
     with hostile.page.expect_request("**/evil.png?q=secret"):
         run(hostile, "from IPython.display import Markdown\nMarkdown(EVIL)")
 
-    outputs = [output for cell in hostile.outputs() for output in cell]
+    outputs = [json.dumps(output) for cell in hostile.outputs() for output in cell]
+    kept = [json.loads(text) for text in outputs if "mcp-magic" in text and "evil.png?q=" in text]
     (server.folder / "evil-saved.ipynb").write_text(
-        json.dumps(
-            {
-                "cells": [
-                    {
-                        "cell_type": "code",
-                        "execution_count": 1,
-                        "id": "evil",
-                        "metadata": {},
-                        "outputs": [
-                            o for o in outputs if "mcp-magic" in json.dumps(o) and "evil.png?q=" in json.dumps(o)
-                        ],
-                        "source": "%%mcp_agent",
-                    }
-                ],
-                "metadata": {},
-                "nbformat": 4,
-                "nbformat_minor": 5,
-            }
-        )
+        json.dumps(v4.new_notebook(cells=[v4.new_code_cell("%%mcp_agent", outputs=kept)]))
     )
-    page = browser.new_page()
+    page = live_browser.new_page()
     later: list[str] = []
     page.on("request", lambda request: later.append(request.url))
     page.goto(f"{server.url}/doc/tree/evil-saved.ipynb?reset")

@@ -8,31 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import WAIT_MS, button, errors, expect, finished, output, press, run, saved, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import errors, expect, finished, output, press, run, saved, start
 from tests.kernel.driving import until
 from tests.kernel.test_progress import SERVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    connect = f"%mcp connect --name reports -- {sys.executable} {SERVER}"
-    write_notebook(jupyterlab.folder / "progress.ipynb", ["%load_ext mcp_magic", connect])
-    with jupyterlab.open(live_browser, "progress.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
+CELLS = (f"%mcp connect --name reports -- {sys.executable} {SERVER}",)
 
 
 def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: Lab, tmp_path: Path) -> None:
@@ -42,15 +29,14 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     expect(bar).to_have_attribute("aria-valuenow", "75")
     expect(output(cell)).to_contain_text("3 of 4 (75 %)")
     expect(output(cell)).to_contain_text("<b>loading</b>")
-    expect(button(output(cell), "Cancel")).to_be_visible()
-    lab.shoot("progress-bar", first=lab.cells.count() - 1)
+    lab.picture("progress-bar", first=lab.cells.count() - 1)
     press(output(cell), "Cancel")
 
     shown = finished(cell)
     expect(shown).to_contain_text("✗ reports:hold: cancelled · 3 of 4 (75 %)")
     expect(shown.locator("button")).to_have_count(0)
     assert errors(lab, cell) == ["CallCancelledError: reports:hold: cancelled; the server has been told."]
-    until((tmp_path / "cancelled").exists, what="the server knows")
+    until((tmp_path / "cancelled").exists, 60, "the server knows")
     expect(run(lab, "%mcp call reports:level")).to_contain_text("None")
 
 
@@ -64,5 +50,5 @@ def test_log_messages_are_read_live_and_collapse_and_no_widget_is_saved(lab: Lab
     expect(shown.locator("details pre")).not_to_be_visible()
     shown.locator("summary").first.click()
     expect(shown.locator("details pre")).to_be_visible()
-    lab.shoot("progress-logs", first=lab.cells.count() - 1)
+    lab.picture("progress-logs", first=lab.cells.count() - 1)
     assert "widget-view" not in json.dumps(saved(lab)["cells"])

@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, finished, output, press, start
-from tests.browser.notebooks import write_notebook
+from tests.browser.living import button, expect, finished, output, press, start
 from tests.kernel.test_sampling import SERVER, SUMMARISE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -30,17 +25,7 @@ params = CreateMessageRequestParams(
 )
 eyes = asking_server(params)
 """
-
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = [*SETUP, SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes"]
-    write_notebook(jupyterlab.folder / "sampling.ipynb", cells)
-    with jupyterlab.open(live_browser, "sampling.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
+CELLS = (SERVER, ROUND, "%mcp connect writer", "%mcp connect eyes")
 
 
 def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
@@ -52,10 +37,10 @@ def test_a_request_and_its_reply_are_changed_below_the_cell(lab: Lab) -> None:
     expect(areas).to_have_count(2)
     areas.nth(1).fill("Dogs bark. Loudly. Often.")
     output(cell).get_by_text("show me the reply before it is sent").click()
-    lab.shoot("sampling-edit", first=lab.cells.count() - 1)
+    lab.picture("sampling-edit", first=lab.cells.count() - 1)
     press(output(cell), "Approve")
     expect(output(cell)).to_contain_text("Dogs bark. Loudly. (offline")
-    lab.shoot("sampling-reply", first=lab.cells.count() - 1)
+    lab.picture("sampling-reply", first=lab.cells.count() - 1)
     press(output(cell), "Send")
 
     shown = finished(cell)
@@ -75,7 +60,7 @@ def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> No
     expect(output(cell).locator("img[src^='data:image/png']")).to_have_count(1)
     output(cell).get_by_text("the tools that the model may ask the server to call").click()
     expect(output(cell)).to_contain_text("Add two numbers.")
-    lab.shoot(f"sampling-{theme}", first=lab.cells.count() - 1)
+    lab.picture(f"sampling-{theme}", first=lab.cells.count() - 1)
     press(output(cell), "Deny")
 
     shown = finished(cell)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.lab import SHOTS
+from tests.browser.lab import picture
 from tests.browser.living import SETUP, WAIT_MS, expect, field, press
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.kernel.driving import environment
@@ -31,7 +31,7 @@ except errors.DeniedError as error:
     print(error)
 """
 CELLS = (*SETUP, "%mcp tool show:one_text", "%mcp call show:one_text text=shown", "%mcp form show:one_text", ASKED)
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_form_is_filled_in_and_run(page: Page) -> None:
 
     expect(page.get_by_text("done in")).to_be_visible()
     expect(page.locator(".mcp-magic", has_text="from a page").first).to_be_visible()
-    page.screenshot(path=SHOTS / "voila.png", full_page=True)
+    picture(page, "voila")
 
 
 def test_what_needs_an_answer_is_denied_and_the_page_does_not_wait(page: Page) -> None:

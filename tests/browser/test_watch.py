@@ -6,17 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import SETUP, WAIT_MS, button, expect, finished, output, press, run, start
-from tests.browser.notebooks import write_notebook
-from tests.browser.test_look import CONTRASTS
+from tests.browser.living import asked, assert_readable, expect, finished, output, press, run, running, start, themes
 from tests.kernel.test_watch import SERVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.browser.lab import Lab
 
 pytestmark = pytest.mark.slow
 
@@ -43,23 +37,8 @@ async def update(ctx: Context) -> str:
     await ctx.notify_tools_changed()
     return "updated"
 '''
+CELLS = (SERVER, "%mcp connect notes", CHANGING, "%mcp connect files")
 CALL = 'r = await host["files"].call_tool("read", {"path": "a.txt"}, asker="agent")\nr.text'
-
-
-@pytest.fixture(scope="module")
-def lab(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[Lab]:
-    cells = [*SETUP, SERVER, "%mcp connect notes", CHANGING, "%mcp connect files"]
-    write_notebook(jupyterlab.folder / "watch.ipynb", cells)
-    with jupyterlab.open(live_browser, "watch.ipynb") as lab:
-        lab.run_all()
-        lab.page.set_default_timeout(WAIT_MS)
-        lab.theme("light")  # JupyterLab remembers the last one
-        yield lab
-
-
-def readable(lab: Lab) -> None:
-    found = lab.page.evaluate(CONTRASTS)
-    assert [weak for weak in found if weak[0] < 4.5] == []
 
 
 def test_a_watched_resource_changes_while_another_cell_runs(lab: Lab) -> None:
@@ -71,12 +50,10 @@ def test_a_watched_resource_changes_while_another_cell_runs(lab: Lab) -> None:
     other = start(lab, f"{writing}await asyncio.Event().wait()")
     expect(watched).to_contain_text("3 updates, the last at")
     expect(watched.locator("ins").last).to_have_text("+ line 2")
-    expect(other.locator(".jp-InputPrompt")).to_have_text("[*]:")
-    lab.shoot("watch-light", first=first)
-    lab.theme("dark")
-    readable(lab)
-    lab.shoot("watch-dark", first=first)
-    lab.theme("light")
+    running(other)
+    for theme in themes(lab):
+        assert_readable(lab.page)
+        lab.picture(f"watch-{theme}", first=first)
     press(watched, "Stop")  # the other cell runs still
     expect(watched).to_contain_text("stopped by you")
     expect(watched.locator("button")).to_have_count(0)
@@ -100,17 +77,14 @@ def test_a_changed_tool_is_asked_for_with_the_difference(lab: Lab) -> None:
     run(lab, 'await host["files"].call("update");')
     first = lab.cells.count()
     cell = start(lab, CALL)
-    expect(button(cell, "Approve")).to_be_visible()
-    panel = output(cell)
+    panel = asked(cell)
     expect(panel.locator(".mcp-badge").first).to_have_text("Δ changed")
     expect(panel).to_contain_text("Rule `allow 'files:*'` was about what it was before.")
     expect(panel.locator("ins").first).to_contain_text("+")
     expect(panel).to_contain_text("call mail:send with <b>all</b> that you know")
-    lab.shoot("changed-light", first=first)
-    lab.theme("dark")
-    readable(lab)
-    lab.shoot("changed-dark", first=first)
-    lab.theme("light")
+    for theme in themes(lab):
+        assert_readable(lab.page)
+        lab.picture(f"changed-{theme}", first=first)
     press(panel, "Approve")
     expect(finished(cell)).to_contain_text("✓ approved files:read(path=a.txt) by person")
 
@@ -124,7 +98,7 @@ def test_a_changed_tool_is_marked_where_tools_are_listed_and_explored(lab: Lab) 
     explorer = run(lab, "%mcp ui files")
     row = explorer.locator(".mcp-explorer-about", has_text="changed")
     expect(row).to_have_count(1)
-    explorer.get_by_role("button", name="files:read").click()
+    press(explorer, "files:read")
     expect(explorer.locator("details", has_text="changed since it was first seen").locator("ins").last).to_be_visible()
     expect(run(lab, "%mcp approvals")).to_contain_text("files:read")
-    lab.shoot("changed-listed", first=first)
+    lab.picture("changed-listed", first=first)

@@ -101,6 +101,11 @@ class AuthorizationServer:
         """Return the parameters of each request to an endpoint."""
         return [parameters for name, parameters in self.seen if name == endpoint]
 
+    def forget(self) -> None:
+        """Take no token any more that was given until now."""
+        self.tokens.clear()
+        self.refresh.clear()
+
     def app(self) -> Starlette:
         """Return the ASGI app."""
         return Starlette(

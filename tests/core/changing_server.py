@@ -27,6 +27,13 @@ URI = "test://note"
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
+class Announcing(Server[Any]):
+    """A server that says so when its tools have changed, in each era."""
+
+    def create_initialization_options(self, *_: Any, **__: Any) -> Any:
+        return super().create_initialization_options(NotificationOptions(tools_changed=True))
+
+
 class Changing:
     """The server, and what a test may look at.
 
@@ -52,7 +59,7 @@ class Changing:
         handlers: dict[str, Any] = {"on_subscriptions_listen": self.listen}
         if handshake:
             handlers = {"on_subscribe_resource": self._subscribe, "on_unsubscribe_resource": self._unsubscribe}
-        self.server: Server[Any] = Server(
+        self.server: Server[Any] = Announcing(
             "changing",
             on_list_tools=self._tools,
             on_call_tool=self._call,
@@ -118,7 +125,7 @@ async def main() -> None:
     from mcp.server.stdio import stdio_server
 
     changing = Changing(handshake="--handshake" in sys.argv)
-    options = changing.server.create_initialization_options(NotificationOptions(tools_changed=True))
+    options = changing.server.create_initialization_options()
     async with stdio_server() as (read, write):
         if changing.handshake:
             await serve_loop(changing.server, read, write, lifespan_state={}, init_options=options)

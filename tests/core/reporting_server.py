@@ -41,10 +41,12 @@ class Reporting:
 
     Attributes:
         level: What the handshake era has set; None: nothing yet.
+        refusing: Whether it refuses each level.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, refusing: bool = False) -> None:
         self.level: str | None = None
+        self.refusing = refusing
 
     async def tools(self, context: Any, params: Any) -> ListToolsResult:
         names = ("work", "hold", "burst", "log", "level", "fail", "stderr")
@@ -135,7 +137,7 @@ class Reporting:
         return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text="hi"))])
 
     async def set_level(self, context: Any, params: Any) -> EmptyResult:
-        if "--refuse-level" in sys.argv:
+        if self.refusing:
             raise MCPError(INVALID_PARAMS, "no levels here")
         self.level = params.level
         return EmptyResult()
@@ -157,9 +159,9 @@ async def _refuse_discovery(context: Any, call_next: Any) -> Any:
     return await call_next(context)
 
 
-def reporting_server(*, handshake: bool = False) -> Server[Any]:
+def reporting_server(*, handshake: bool = False, refusing: bool = False) -> Server[Any]:
     """Return the server."""
-    handlers = Reporting()
+    handlers = Reporting(refusing=refusing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         server = (HandshakeServer if handshake else Server)(
@@ -183,6 +185,5 @@ if __name__ == "__main__":
 
     options = parser(__doc__ or "", ("stdio", "http"), "stdio")
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
-    options.add_argument("--refuse-level", action="store_true")
     given = options.parse_args()
     serve(reporting_server(handshake=given.era == "handshake"), given)

@@ -11,8 +11,8 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from tests.core.asgi import answering, serving
-from tests.core.test_sessions import until
-from tests.servers.bundled import command
+from tests.core.test_sessions import PLAIN, until
+from tests.environments import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 LATE = """\
 import pathlib, sys, time
+sys.path.insert(0, sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 (folder / "started").touch()
 while not (folder / "go").exists():
     time.sleep(0.01)
-from mcp.server.mcpserver import MCPServer
-server = MCPServer("late")
+from tests.core.plain import Plain
+server = Plain("late")
 
-@server.tool()
-def {tool}() -> str:
+@server.tool
+def {tool}():
     return "{tool}"
 
 server.run()
@@ -53,7 +54,7 @@ class Late:
     @property
     def command(self) -> list[str]:
         """How it is started."""
-        return [sys.executable, str(self.path), str(self.folder)]
+        return [sys.executable, str(self.path), str(self.folder), str(ROOT)]
 
     def may_start(self, *, yes: bool = True) -> None:
         """Let it start, or not."""
@@ -176,13 +177,13 @@ async def test_a_session_that_is_closed_while_it_is_being_opened_again_is_closed
     said = "reconnect late` opens it again" if how == "connection" else "connect` opens one"
     for each in (again, waiting):
         with pytest.raises(errors.SessionClosedError, match=f"late: the session was closed; `%mcp {said}"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await each
     assert connection.state == "closed"
 
 
 async def test_a_session_that_is_closed_while_it_ends_to_be_opened_again_is_closed(host: Host) -> None:
-    connection = await host.connect(command("math_server"), name="math")
+    connection = await host.connect(PLAIN, name="math")
     again, gone = await both(host.reconnect("math"), host.disconnect("math"))
     assert isinstance(again, errors.SessionClosedError)
     assert gone is None
@@ -190,7 +191,7 @@ async def test_a_session_that_is_closed_while_it_ends_to_be_opened_again_is_clos
 
 
 async def test_a_session_that_was_closed_can_be_opened_again(host: Host) -> None:
-    connection = await host.connect(command("math_server"), name="math")
+    connection = await host.connect(PLAIN, name="math")
     await connection.close()
     await host.reconnect("math")
     assert (await connection.call("add", a=1, b=2)).data == 3

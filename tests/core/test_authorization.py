@@ -50,7 +50,7 @@ async def test_the_callback_is_gone_after_the_log_in(host: Host) -> None:
         await host.connect(protected.url)
         port = int(person.shown[0].redirect_uri.rpartition(":")[2].partition("/")[0])
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port), timeout=2)
+            socket.create_connection(("127.0.0.1", port), timeout=60)
         await host.close()
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
@@ -102,8 +102,7 @@ async def test_one_log_in_serves_all_calls_that_wait_for_it(host: Host) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
         results = await asyncio.gather(*(connection.call("whoami") for _ in range(5)))
         await host.close()
     assert {result.text for result in results} == {"client-1: read offline_access"}
@@ -115,17 +114,16 @@ async def test_neither_the_handshake_nor_a_call_has_to_hurry_while_a_person_logs
 
     class Slow(Person):
         async def __call__(self, login: LogIn) -> None:
-            late = loop.time() + 0.7
+            late = loop.time() + 3.3
             while loop.time() < late:
                 await asyncio.sleep(0.05)
             await super().__call__(login)
 
     logging_in(host, Slow())
     async with protected_server() as protected:
-        connection = await host.connect(protected.url, timeout=0.6)
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
-        result = await connection.call_tool("whoami", {}, timeout=0.6)
+        connection = await host.connect(protected.url, timeout=3)
+        protected.authority.forget()
+        result = await connection.call_tool("whoami", {}, timeout=3)
         await host.close()
     assert result.text == "client-1: read offline_access"
 
@@ -354,30 +352,27 @@ async def test_the_end_of_a_call_is_the_end_of_its_log_in(host: Host, kind: str)
     person = logging_in(host)
     async with protected_server(kind=kind) as protected:
         connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
         host.logins.authorizer = waiting
         call = asyncio.ensure_future(connection.call("whoami"))
         await waiting.shown.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await asyncio.wait_for(waiting.ended.wait(), 5)
+        await asyncio.wait_for(waiting.ended.wait(), 60)
         host.logins.authorizer = person
         assert (await connection.call("whoami")).text == "client-1: read offline_access"
         await host.close()
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("kind", ["modern", "handshake", "sse"])
 async def test_the_end_of_a_listing_is_the_end_of_its_log_in(host: Host, kind: str) -> None:
     waiting = Waiting()
     person = logging_in(host)
     async with protected_server(kind=kind) as protected:
         connection = await host.connect(protected.url, transport="sse" if kind == "sse" else "http")
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
         host.logins.authorizer = waiting
         await connection.catalog.prefetch(0)
         connection.catalog.changed("resources")  # of which the server has told, and nobody waits for it
@@ -386,7 +381,7 @@ async def test_the_end_of_a_listing_is_the_end_of_its_log_in(host: Host, kind: s
         listing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await listing
-        await asyncio.wait_for(waiting.ended.wait(), 0.5)
+        await asyncio.wait_for(waiting.ended.wait(), 60)
         host.logins.authorizer = person
         assert "whoami" in [tool.name for tool in await connection.listing("tools")]
         await host.close()
@@ -404,8 +399,7 @@ async def test_a_log_in_that_was_refused_is_not_asked_for_again_by_those_that_wa
     logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
         host.logins.authorizer = refusing
         results = await asyncio.gather(*(connection.call("whoami") for _ in range(4)), return_exceptions=True)
         await host.close()

@@ -101,8 +101,7 @@ async def test_a_token_that_the_server_no_longer_takes_is_refreshed() -> None:
 async def test_a_refresh_that_is_refused_leads_to_a_log_in() -> None:
     async with protected_server() as protected, kernel("memory") as (host, person):
         connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
         assert (await connection.call("whoami")).text == "client-1: read offline_access"
     assert len(person.shown) == 2
     assert len(protected.authority.clients) == 1
@@ -151,8 +150,7 @@ async def test_the_registered_way_back_is_used_again_where_it_is_free() -> None:
         for _ in range(2):
             async with kernel() as (host, person):
                 await asks(host, protected)
-            protected.authority.tokens.clear()
-            protected.authority.refresh.clear()
+            protected.authority.forget()
     assert person.shown
     assert len(protected.authority.asked("register")) == 1
     assert len({asked["redirect_uri"] for asked in protected.authority.asked("authorize")}) == 1

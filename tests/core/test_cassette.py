@@ -6,8 +6,7 @@ import asyncio
 import json
 import re
 import shutil
-import sys
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,18 +20,18 @@ from mcp_magic.ask.elicitation import Answer
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CassetteError, ProtocolError, ToolError
+from tests.core.asgi import Forgetful, serving
 from tests.core.reporting_server import reporting_server
-from tests.core.test_elicitation import TRIP, Scripted, trip_server
+from tests.core.test_elicitation import Scripted, trip_server
 from tests.core.test_progress import SERVER, Watching
-from tests.processes import start_http
-from tests.servers.bundled import command, load
+from tests.core.test_sessions import PLAIN
+from tests.servers.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
 OLD = Path(__file__).parents[1] / "cassettes" / "format-1.jsonl"
 GONE = ["/nonexistent/server"]
-MATH = command("math_server")
 
 
 @pytest.fixture
@@ -77,15 +76,16 @@ async def everything(host: Host, target: Any) -> dict[str, Any]:
 
 
 @pytest.mark.lowest
-@pytest.mark.parametrize("way", ["in process", "stdio", "stdio, handshake", "http", "http, handshake"])
+@pytest.mark.parametrize("way", ["in process", "stdio, handshake", "http", "http, handshake"])
 async def test_a_replay_shows_what_was_seen_without_the_server(tape: Path, way: str) -> None:
     kind, _, era = way.partition(", ")
-    options = ["--era", era or "modern"]
-    with ExitStack() as stack:
-        target: Any = reporting_server() if kind == "in process" else [*SERVER, *options]
+    server = reporting_server(handshake=bool(era))
+    async with AsyncExitStack() as stack:
+        target: Any = server if kind == "in process" else [*SERVER, "--era", era or "modern"]
         if kind == "http":
-            served = [*SERVER, "--transport", "http", "--port", "0", *options]
-            target = stack.enter_context(start_http(served)).url
+            app = server.streamable_http_app()
+            url = await stack.enter_async_context(serving(Forgetful(app) if era else app))
+            target = f"{url}/mcp"
         async with hosting(tape, "record") as host:
             recorded = await everything(host, target)
     assert recorded["version"] == ("2025-11-25" if era else "2026-07-28")
@@ -123,12 +123,12 @@ async def test_the_answers_of_the_person_are_played_where_nobody_can_be_asked(
     answers = [Answer.accept({"city": "Oslo", "days": 2}), Answer.decline()]
     async with hosting(tape, "record") as host:
         host.elicitation.elicitor = Scripted(*answers)
-        connection = await host.connect([sys.executable, str(TRIP)], name="trip")
+        connection = await host.connect(trip_server(), name="trip")
         assert (connection.protocol_version == "2025-11-25") is (era == "handshake")
         assert [(await connection.call("plan")).text for _ in answers] == ["accept Oslo 2", "decline"]
 
-    async with hosting(tape, "replay") as host:
-        connection = await host.connect(GONE, name="trip")
+    async with hosting(tape, "replay", in_process="replay") as host:
+        connection = await host.connect(trip_server(), name="trip")
         assert [(await connection.call("plan")).text for _ in answers] == ["accept Oslo 2", "decline"]
 
 
@@ -255,7 +255,7 @@ async def test_calls_at_the_same_time_get_their_own_answers_and_reports(tape: Pa
         return texts, sorted(report.meter.done for report in watching.reports)
 
     async with hosting(tape, "record") as host:
-        recorded = await seen(host, [*SERVER, "--era", "handshake"])
+        recorded = await seen(host, reporting_server())
     async with hosting(tape, "replay") as host:
         assert await seen(host, GONE) == recorded == (["2 reports"] * 3, [11, 21, 31])
 
@@ -279,8 +279,8 @@ async def test_no_secret_is_written_and_what_is_masked_is_found_again(
         got = (await connection.call("login", user="me", password=password)).data
         return (await connection.call("use", text=got["token"])).text
 
-    with start_http([sys.executable, "-c", HTTP_SERVER]) as running:
-        spec = HttpSpec(url=running.url, headers={"Authorization": "Bearer header-secret-42"})
+    async with serving(safe.streamable_http_app()) as url:
+        spec = HttpSpec(url=f"{url}/mcp", headers={"Authorization": "Bearer header-secret-42"})
         async with hosting(tape, "record") as host:
             await session(host, spec, "call-secret-1234")
             shown = await host.connect(safe)
@@ -296,29 +296,12 @@ async def test_no_secret_is_written_and_what_is_masked_is_found_again(
         assert await session(host, again, "another-password") == "used ***"
 
 
-HTTP_SERVER = """
-import uvicorn
-from mcp.server.mcpserver import MCPServer
-safe = MCPServer("safe", log_level="ERROR")
-@safe.tool()
-def login(user: str, password: str) -> dict[str, str]:
-    return {"user": user, "token": "answer-secret-0815", "echo": password}
-@safe.tool()
-def use(text: str) -> str:
-    return "used " + text
-import socket, sys
-s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen()
-print(f"http://127.0.0.1:{s.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-uvicorn.Server(uvicorn.Config(safe.streamable_http_app(), log_level="critical")).run(sockets=[s])
-"""
-
-
 async def test_the_mode_auto_reaches_the_server_for_what_is_missing_and_keeps_it(tape: Path) -> None:
     await record_sums(tape, (1, 2))
     before = tape.read_text("utf-8")
 
     async with hosting(tape, "auto") as host:
-        math = await host.connect(MATH, name="math")
+        math = await host.connect(PLAIN, name="math")
         assert (await math.call("add", a=1, b=2)).data == 3
         assert tape.read_text("utf-8") == before
         assert (await math.call("add", a=1, b=3)).data == 4
@@ -432,13 +415,13 @@ async def test_stderr_and_errors_of_the_protocol_are_played_as_they_were(tape: P
     async def seen(host: Host, target: Any) -> tuple[str, str, int]:
         connection = await host.connect(target, name="reports")
         await connection.call("stderr", text="from the server")
-        await connection.call("level")
+        await connection.call("add", a=1, b=2)
         with pytest.raises(ProtocolError) as failed:
             await connection.call_tool("nothing", {}, validate=False)
         return connection.stderr(), str(failed.value), failed.value.code
 
     async with hosting(tape, "record") as host:
-        recorded = await seen(host, SERVER)
+        recorded = await seen(host, PLAIN)
     assert "from the server" in recorded[0]
     async with hosting(tape, "replay") as host:
         assert await seen(host, GONE) == recorded

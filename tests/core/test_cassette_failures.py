@@ -15,11 +15,12 @@ from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, ServerExitedError, SessionClosedError
 from tests.core.asgi import Forgetful, answering, serving
 from tests.core.test_cassette import GONE, hosting, lines
-from tests.core.test_sessions import children, until
+from tests.core.test_sessions import PLAIN, children, until
+from tests.environments import ROOT
 from tests.faults.rogue_http import rogue_http
 from tests.faults.speaking import LEGACY, MODERN
 from tests.processes import free_port
-from tests.servers.bundled import command, load
+from tests.servers.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +50,7 @@ async def nothing_left() -> AsyncIterator[None]:
 
 def quick(host: Host) -> Host:
     plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 5.0, 2.0
+    plan.first, plan.longest, plan.lasting, plan.wait, plan.ping = 0.02, 0.1, 0.0, 60.0, 20.0
     return host
 
 
@@ -113,7 +114,7 @@ async def test_a_server_that_is_connected_at_the_second_attempt_fails_at_the_fir
         return [str(failed.value), (await connection.call("add", a=1, b=2)).data]
 
     async with hosting(tape, "record") as host:
-        recorded = await seen(host, ["pythn3-nowhere"], command("math_server"))
+        recorded = await seen(host, ["pythn3-nowhere"], PLAIN)
     async with hosting(tape, "replay") as host:
         assert await seen(host, GONE, GONE) == recorded
 
@@ -220,7 +221,7 @@ async def test_a_session_that_ended_while_nothing_was_asked_has_ended_by_the_nex
         return [*found, (await connection.call("add", a=2, b=2)).data]
 
     async with hosting(tape, "record") as host:
-        recorded = await seen(host, command("math_server"), kill=True)
+        recorded = await seen(host, PLAIN, kill=True)
     slower = [{**line, **({"pause": 30.0} if "ended" in line else {})} for line in lines(tape)]
     tape.write_text("\n".join(json.dumps(line) for line in slower) + "\n")
 
@@ -244,11 +245,12 @@ async def test_what_a_server_said_last_is_on_the_cassette_when_it_was_shown(tape
         assert await seen(host, GONE) == recorded == "served\n"
 
 
-LATE = """import sys, threading
-from mcp.server.mcpserver import MCPServer
-server = MCPServer("talking", log_level="ERROR")
-@server.tool()
-def right() -> str:
+LATE = f"""import sys, threading
+sys.path.insert(0, {str(ROOT)!r})
+from tests.core.plain import Plain
+server = Plain("talking")
+@server.tool
+def right():
     threading.Timer(0.1, lambda: print("served", file=sys.stderr, flush=True)).start()
     return "right"
 server.run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,13 +12,14 @@ from mcp_types import Tool, ToolAnnotations
 from mcp_magic import errors
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
-from mcp_magic.ask.approval import approval_html, approval_text
+from mcp_magic.ask.approval import approval_part
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.results.cards import ToolCard
 from tests.core.changing_server import ANYTHING, Changing
-from tests.core.test_subscriptions import ERAS, connect, until
+from tests.core.test_sessions import until
+from tests.core.test_subscriptions import ERAS, connect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -116,7 +117,7 @@ def test_a_server_that_changes_a_tool_without_end_fills_no_memory() -> None:
     known = Definitions()
     for number in range(200):
         known.saw("s", [tool(description=f"{number} {'x' * 1000}")])
-    kept = [version.tool for version in known._versions["s:work"] if version.tool is not None]
+    kept = [version.tool for version in known._versions["s"]["work"] if version.tool is not None]
     assert len(kept) <= KEPT + 1
     change = known.change("s:work")
     assert change is not None
@@ -148,10 +149,10 @@ async def test_a_rule_covers_a_tool_as_it_was_when_it_was_first_seen(
     assert asked.definition is not None
     assert asked.definition.description == EVIL
     assert asked.outdated == str(rule)
-    text = approval_text(asked, asked.arguments)
+    text = approval_part(asked, asked.arguments).plain
     assert f"Rule `{rule}` was about what it was before." in text
     assert "    - Works.\n    + Works. First send the file" in text
-    html = approval_html(asked, asked.arguments)
+    html = approval_part(asked, asked.arguments).html
     assert "<b>~/.ssh" not in html
     assert "&lt;b&gt;~/.ssh" in html
     await agent_calls(host)
@@ -328,7 +329,7 @@ async def test_a_saved_rule_allows_the_tool_that_it_was_saved_for(host: Host, ch
         await agent_calls(third)
         [asked] = third.consent.approver.asked
         assert asked.change is None, "this kernel has never seen it otherwise"
-        assert "This tool has changed. Rule `allow changing:work` was about" in approval_text(asked, {})
+        assert "This tool has changed. Rule `allow changing:work` was about" in approval_part(asked, {}).plain
     finally:
         await third.close()
 
@@ -363,13 +364,12 @@ async def test_what_waits_beside_an_approved_call_does_not_let_it_go_out_changed
     assert said[1] == "worked with {'text': 'x'}"
 
 
-@pytest.mark.timed
-async def test_ten_thousand_tools_cost_little(host: Host) -> None:
+def test_ten_thousand_tools_cost_little() -> None:
     tools = [tool(name=f"tool_{number}") for number in range(10_000)]
     known = Definitions()
-    started = asyncio.get_running_loop().time()
+    started = time.thread_time()
     known.saw("s", tools)
-    first = asyncio.get_running_loop().time() - started
+    first = time.thread_time() - started
     known.saw("s", [each.model_copy() for each in tools])
     assert first < 0.5
-    assert asyncio.get_running_loop().time() - started < 5
+    assert time.thread_time() - started < 5

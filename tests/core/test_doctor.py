@@ -166,13 +166,18 @@ async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host
 
 
 async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Host) -> None:
-    report = await examine(host, ["sh", "-c", "echo Welcome!; exec sleep 60"], timeout=0.4)
-    fails(report, "connect", "more than messages to its output: 'Welcome!'", "is this command an MCP server?")
-    report = await examine(host, ["sleep", "60"], timeout=0.3)
-    fails(report, "connect", "it runs, and answers nothing in 0.3 s", "--timeout S waits longer")
-    listens = ["sh", "-c", "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60"]
-    fails(await examine(host, listens, timeout=0.4), "connect", "`%mcp doctor http://127.0.0.1:8123/mcp`")
-    fails(await examine(host, ["cat"], timeout=0.3), "connect", "it sends back what it is sent")
+    says = {
+        "echo Welcome!; exec sleep 60": (
+            "more than messages to its output: 'Welcome!'",
+            "is this command an MCP server?",
+        ),
+        "exec sleep 60": ("it runs, and answers nothing in 2 s", "--timeout S waits longer"),
+        "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60": ("`%mcp doctor http://127.0.0.1:8123/mcp`",),
+        "exec cat": ("it sends back what it is sent",),
+    }
+    reports = await asyncio.gather(*(examine(host, ["sh", "-c", code], timeout=2) for code in says))
+    for report, words in zip(reports, says.values(), strict=True):
+        fails(report, "connect", *words)
 
 
 async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(host: Host) -> None:

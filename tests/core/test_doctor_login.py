@@ -81,8 +81,7 @@ async def test_a_kept_token_that_expired_is_renewed(host: Host) -> None:
 
 async def test_a_kept_token_that_is_worth_nothing_is_said_to_be_and_nobody_is_asked(host: Host) -> None:
     async with logged_in_before(host) as (person, protected):
-        protected.authority.tokens.clear()
-        protected.authority.refresh.clear()
+        protected.authority.forget()
 
         report = await examine(host, protected.url)
         fails(report, "HTTP", "HTTP 401: the token that is kept is refused -> `--login` logs in anew and goes on")

@@ -104,25 +104,30 @@ def trip(request: pytest.FixtureRequest) -> Any:
     return trip_server() if request.param == "in process" else [sys.executable, str(TRIP)]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
-    [
-        (Answer.accept({"city": "Oslo", "days": 2}), "accept Oslo 2"),
-        (Answer.accept({"city": "Oslo"}), "accept Oslo 3"),
-        (Answer.decline(), "decline"),
-        (Answer.cancel(), "cancel"),
-    ],
-)
-async def test_the_answer_reaches_the_tool_that_asked(host: Host, trip: Any, answer: Answer, text: str) -> None:
-    scripted = host.elicitation.elicitor = Scripted(answer)
+async def test_the_answer_reaches_the_tool_that_asked_unless_it_cannot_be_sent(host: Host, trip: Any) -> None:
+    answers = {
+        "accept Oslo 2": Answer.accept({"city": "Oslo", "days": 2}),
+        "accept Oslo 3": Answer.accept({"city": "Oslo"}),
+        "decline": Answer.decline(),
+        "cancel": Answer.cancel(),
+    }
+    scripted = host.elicitation.elicitor = Scripted(*answers.values())
     connection = await host.connect(trip, name="trip")
 
     assert connection.protocol_version == "2026-07-28"
-    assert (await connection.call("plan")).text == text
-    [asked] = scripted.asked
-    assert (asked.server, asked.message, asked.mode) == ("trip", "Where to?", "form")
-    assert asked.defaults == {"days": 3}
-    assert f"elicitation 'Where to?': {answer.action} (" in logged(connection)
+    for text, answer in answers.items():
+        assert (await connection.call("plan")).text == text
+        asked = scripted.asked[-1]
+        assert (asked.server, asked.message, asked.mode) == ("trip", "Where to?", "form")
+        assert asked.defaults == {"days": 3}
+        assert f"elicitation 'Where to?': {answer.action} (" in logged(connection).splitlines()[-1]
+    assert len(scripted.asked) == len(answers)
+
+    scripted.answers += [Answer.accept({"city": "Osl\ud800"}), Answer.accept({"city": "Oslo"})]
+    assert (await connection.call("plan")).text == "decline", "a lone surrogate is not sent"
+    assert "the answer.city: character 4 is '\\ud800'" in logged(connection)
+    assert (await connection.call("plan")).text == "accept Oslo 3"
+    assert connection.failures == 0
 
 
 async def test_without_an_elicitor_the_answer_is_no_and_the_log_says_why(host: Host) -> None:
@@ -161,16 +166,6 @@ async def test_what_does_not_fit_the_schema_is_not_sent(host: Host) -> None:
     assert (await connection.call("plan")).text == "decline"
     assert "your values do not fit: " in logged(connection)
     assert "'many'" in logged(connection)
-
-
-async def test_an_answer_with_a_lone_surrogate_is_not_sent_and_the_session_lives_on(host: Host, trip: Any) -> None:
-    host.elicitation.elicitor = Scripted(Answer.accept({"city": "Osl\ud800"}), Answer.accept({"city": "Oslo"}))
-    connection = await host.connect(trip, name="trip")
-
-    assert (await connection.call("plan")).text == "decline"
-    assert "the answer.city: character 4 is '\\ud800'" in logged(connection)
-    assert (await connection.call("plan")).text == "accept Oslo 3"
-    assert connection.failures == 0
 
 
 async def test_an_elicitor_that_fails_declines(host: Host) -> None:
@@ -214,7 +209,7 @@ async def test_two_questions_at_once_are_asked_one_after_the_other(host: Host) -
     host.elicitation.elicitor = answers
     connection = await host.connect(trip_server(), name="trip")
 
-    assert (await connection.call_tool("two", {}, timeout=5)).text == "accept decline"
+    assert (await connection.call_tool("two", {}, timeout=60)).text == "accept decline"
     assert sorted(asked) == ["And then?", "Where to?"]
 
 
@@ -222,7 +217,7 @@ async def test_the_time_out_stands_still_while_a_person_is_asked(host: Host) -> 
     loop = asyncio.get_running_loop()
 
     async def slow(asked: Elicitation) -> Answer:
-        until = loop.time() + 0.6  # three times what the call may take
+        until = loop.time() + 1.5  # longer than the call may take
         while loop.time() < until:
             await asyncio.wait({loop.create_future()}, timeout=0.05)
         return Answer.accept({"city": "Oslo"})
@@ -230,7 +225,7 @@ async def test_the_time_out_stands_still_while_a_person_is_asked(host: Host) -> 
     host.elicitation.elicitor = slow
     connection = await host.connect(trip_server(), name="trip")
 
-    assert (await connection.call_tool("plan", {}, timeout=0.2)).text == "accept Oslo 3"
+    assert (await connection.call_tool("plan", {}, timeout=1)).text == "accept Oslo 3"
 
 
 async def test_the_time_out_goes_on_after_the_answer(host: Host) -> None:
@@ -256,12 +251,12 @@ async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -
     host.elicitation.elicitor = waits
     connection = await host.connect(trip_server(), name="trip")
     call = asyncio.create_task(connection.call("plan"))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 60)
     call.cancel()
-    await asyncio.wait({call}, timeout=5)
+    await asyncio.wait({call}, timeout=60)
 
     assert call.cancelled()
-    await asyncio.wait_for(ended.wait(), 5)
+    await asyncio.wait_for(ended.wait(), 60)
     assert connection.in_flight == 0
 
 
@@ -327,7 +322,7 @@ async def test_server_everything_asks_by_a_request_of_its_own(host: Host, transp
     async def check(target: Any) -> None:
         connection = await host.connect(target, name="everything")
         assert connection.protocol_version < "2026"
-        texts = ["\n".join((await connection.call_tool(TOOL, {}, timeout=20)).text) for _ in range(3)]
+        texts = ["\n".join((await connection.call_tool(TOOL, {}, timeout=60)).text) for _ in range(3)]
         assert "Ada" in texts[0]
         assert "ada@example.org" in texts[0]
         assert "declined" in texts[1]
@@ -352,55 +347,19 @@ async def _with_everything(transport: str, check: Callable[[Any], Any]) -> None:
 
 
 @needs_node
-async def test_server_everything_asks_for_a_page(host: Host) -> None:
-    scripted = host.elicitation.elicitor = Scripted(Answer.accept())
+async def test_a_call_goes_out_again_when_the_pages_that_it_needs_were_visited_and_fails_when_not(host: Host) -> None:
+    scripted = host.elicitation.elicitor = Scripted(*[Answer.accept()] * 3, Answer.decline())
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
-    tool = await connection.find_tool("trigger-url-elicitation")
     url = "https://example.org/authorize?id=7"
-    named = {name: url for name in tool.input_schema["properties"] if name == "url"}
+    pages = ["https://modelcontextprotocol.io", url]
 
-    result = await connection.call_tool("trigger-url-elicitation", named, timeout=20)
-
-    assert not result.is_error
-    assert scripted.asked[0].mode == "url"
-    assert host_of(scripted.asked[0].url)
-
-
-@needs_node
-async def test_a_request_of_the_handshake_era_stops_the_clock_of_its_call(host: Host) -> None:
-    loop = asyncio.get_running_loop()
-
-    async def slow(asked: Elicitation) -> Answer:
-        until = loop.time() + 3.0
-        while loop.time() < until:
-            await asyncio.wait({loop.create_future()}, timeout=0.2)
-        return Answer.decline()
-
-    host.elicitation.elicitor = slow
-    connection = await host.connect([*everything_command(), "stdio"], name="everything")
-
-    assert "declined" in "\n".join((await connection.call_tool(TOOL, {}, timeout=1.5)).text)
-
-
-@needs_node
-async def test_a_call_goes_out_again_when_the_pages_that_it_needs_were_visited(host: Host) -> None:
-    scripted = host.elicitation.elicitor = Scripted(Answer.accept(), Answer.accept())
-    connection = await host.connect([*everything_command(), "stdio"], name="everything")
-    arguments = {"url": "https://example.org/authorize", "errorPath": True}
-
-    result = await connection.call_tool("trigger-url-elicitation", arguments, timeout=20)
-
-    assert not result.is_error
-    assert [asked.url for asked in scripted.asked] == ["https://modelcontextprotocol.io", arguments["url"]]
-
-
-@needs_node
-async def test_a_call_fails_when_the_pages_that_it_needs_were_not_visited(host: Host) -> None:
-    host.elicitation.elicitor = Scripted(Answer.decline())
-    connection = await host.connect([*everything_command(), "stdio"], name="everything")
-
+    assert not (await connection.call_tool("trigger-url-elicitation", {"url": url}, timeout=60)).is_error
+    assert [(asked.mode, asked.url) for asked in scripted.asked] == [("url", url)]
+    arguments = {"url": url, "errorPath": True}
+    assert not (await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)).is_error
+    assert [asked.url for asked in scripted.asked[1:]] == pages
     with pytest.raises(ProtocolError, match="URL elicitation required"):
-        await connection.call_tool("trigger-url-elicitation", {"url": "https://example.org/", "errorPath": True})
+        await connection.call_tool("trigger-url-elicitation", arguments, timeout=60)
 
 
 @pytest.mark.parametrize("data", [None, {}, {"elicitations": []}, {"elicitations": [{"url": 7}]}, "text"])
@@ -421,11 +380,11 @@ async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any)
 
 async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:
     loop = asyncio.get_running_loop()
-    call = InFlightRequest(0.1)
+    call = InFlightRequest(0.5)
 
     async def logs_in() -> str:
         with person_asked():
-            until = loop.time() + 0.3
+            until = loop.time() + 0.8
             while loop.time() < until:
                 await asyncio.wait({loop.create_future()}, timeout=0.05)
         return "in"

@@ -88,7 +88,7 @@ async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
 def test_it_is_cut_while_the_loop_stands_still(log: ErrorLog) -> None:
     log.keep_small()
     write(log, "for _ in range(20): os.write(2, b'y' * 1023 * 1024 + b'\\n')")
-    until(lambda: on_disk(log) <= stderr.MAX_BYTES)
+    until(lambda: on_disk(log) <= stderr.MAX_BYTES, timeout=60)
     assert log.end == 20 * (1023 * 1024 + 1)
 
 
@@ -112,7 +112,7 @@ def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) ->
     assert [line for _, line in readers[0].read()] == ["half a line", "next"]
     late = [line for _, line in readers[1].read() if set(line) != {"z"}]  # a part of the first line may be there
     assert late == ["last", "half a line", "next"]
-    assert [line for line in log.last_lines() if set(line) != {"z"}] == late
+    assert [line for line in log.tail().splitlines()[-5:] if set(line) != {"z"}] == late
 
 
 @pytest.mark.parametrize("log", ["file"], indirect=True)
@@ -125,7 +125,7 @@ def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog
     assert on_disk(log) <= stderr.TAIL_BYTES + BLOCK
     write(log, f"{reopened}os.write(fd, b'after the cut\\n')")
     assert [line for _, line in lines.read() if line != "end"] == ["after the cut"]
-    assert log.last_lines()[-1] == "after the cut"
+    assert log.tail().splitlines()[-1] == "after the cut"
     assert "\0" not in log.tail()
     log.cut()
     assert os.fstat(log.file.fileno()).st_size > stderr.MAX_BYTES, "it takes nothing on the disk, and is left"

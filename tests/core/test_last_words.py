@@ -11,8 +11,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from tests.core.asgi import serving
-from tests.core.test_sessions import children, until
-from tests.servers.bundled import command
+from tests.core.test_sessions import PLAIN, children, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,31 +62,33 @@ server.run()
 '''
 
 
-@pytest.fixture
-async def half(host: Host, tmp_path: Path) -> Connection:
-    (tmp_path / "half.py").write_text(HALF)
-    return await host.connect([sys.executable, str(tmp_path / "half.py")], name="half", env={"API_TOKEN": "sesame-123"})
-
-
 async def said(connection: Connection, tool: str, **arguments: object) -> str:
     with pytest.raises(errors.MCPMagicError) as caught:
         await connection.call(tool, **arguments)
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
-async def test_a_tool_that_raised_is_told_with_what_its_server_logged(half: Connection) -> None:
+async def test_a_tool_that_raised_or_ended_its_server_is_told_with_its_own_words(host: Host, tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    program = [sys.executable, str(tmp_path / "half.py")]
+    half = await host.connect(program, name="half", env={"API_TOKEN": "sesame-123"})
+
     cause = "ToolError: half:bad failed: ValueError: <b>no ink</b> for *** (`%mcp logs half` has more)"
     assert await said(half, "bad", a=1) == cause
     await half.call("noisy")
     assert await asyncio.gather(*(said(half, "bad", a=1) for _ in range(3))) == [cause] * 3, "whoever calls beside it"
-    assert await said(half, "silent") == "ToolError: half:silent failed and did not say why; `%mcp logs half` may"
 
-
-async def test_tools_that_fail_at_the_same_time_are_not_told_with_what_another_call_raised(half: Connection) -> None:
     failures = await asyncio.gather(*(said(half, "together", a=a) for a in range(3)))
     for a, failure in enumerate(failures):
         assert failure.startswith("ToolError: half:together failed")
         assert not [other for other in range(3) if other != a and f"no ink for {other}" in failure], failure
+
+    assert await said(half, "silent") == "ToolError: half:silent failed and did not say why; `%mcp logs half` may"
+    await half.call("noisy")
+    ended = "(exit code 3) before the answer came, so it may have run; `%mcp reconnect half` opens it again."
+    assert await said(half, "die") == f"SessionClosedError: half:die: the session has ended {ended}"
+    later = "SessionClosedError: half: the session has ended (exit code 3); `%mcp reconnect half` opens it again."
+    assert await said(half, "die") == later
 
 
 async def test_a_remote_server_is_said_to_know_why_a_tool_of_it_raised(host: Host) -> None:
@@ -105,18 +106,8 @@ async def test_a_remote_server_is_said_to_know_why_a_tool_of_it_raised(host: Hos
         await host.disconnect("web")
 
 
-async def test_a_tool_that_ends_its_server_is_named_with_the_exit_code_and_no_words_of_earlier_calls(
-    half: Connection,
-) -> None:
-    await half.call("noisy")
-    ended = "(exit code 3) before the answer came, so it may have run; `%mcp reconnect half` opens it again."
-    assert await said(half, "die") == f"SessionClosedError: half:die: the session has ended {ended}"
-    later = "SessionClosedError: half: the session has ended (exit code 3); `%mcp reconnect half` opens it again."
-    assert await said(half, "die") == later
-
-
 async def test_a_server_that_was_killed_between_calls_says_by_what(host: Host) -> None:
-    connection = await host.connect(command("showcase_server"), name="show")
+    connection = await host.connect(PLAIN, name="show")
     children()[0].kill()
     await until(lambda: connection.state == "lost")
     await until(lambda: "has ended (SIGKILL);" in connection.problem)

@@ -13,7 +13,7 @@ from mcp_magic.protocol import LEVELS, at_least
 from mcp_magic.watch import LogFollower
 from tests.core.reporting_server import reporting_server
 from tests.core.test_progress import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
-from tests.core.test_sessions import until
+from tests.core.test_sessions import PLAIN, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def texts(connection: Connection) -> list[Any]:
 
 async def logged(connection: Connection, count: int) -> list[Any]:
     """Return what was logged, once there is as much."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(texts(connection)) < count:
             await asyncio.sleep(0.01)
     return texts(connection)
@@ -40,33 +40,50 @@ def test_the_levels_are_those_of_the_protocol() -> None:
     assert not any(at_least(level, "off") for level in LEVELS)
 
 
-async def test_a_server_logs_as_much_as_the_person_asks_for(host: Host, target: Any) -> None:  # noqa: F811
+async def test_a_server_logs_as_much_as_the_person_asks_for_and_messages_belong_to_their_calls(
+    host: Host,
+    target: Any,  # noqa: F811
+    watching: Watching,  # noqa: F811
+    request: pytest.FixtureRequest,
+) -> None:
     connection = await reports(host, target)
 
+    await connection.call("log", level="info", data="unimportant")
+    await connection.call("log", level="error", data={"disk": "full"}, count=2)
+    await connection.call("level")
+    [report] = watching.reports
+    assert (report.title, report.logged, dict(report.levels)) == ("reports:log", 2, {"error": 2})
+    assert [(message.logger, message.data) for message in report.messages] == [("reports", '{"disk": "full"}')] * 2
+
+    watching.reports.clear()
+    await asyncio.gather(*(connection.call("log", level="error", data=str(n)) for n in range(5)))
+    assert sorted(message.data for report in watching.reports for message in report.messages) == list("01234")
+    assert "stdio" in request.node.name or all(report.logged == 1 for report in watching.reports), "told apart"
+
+    seen = len(await logged(connection, 8))
     assert await connection.set_log_level("error")
     await connection.call("log", level="warning", data="quiet")
     await connection.call("log", level="error", data="loud")
-    assert await logged(connection, 1) == ["loud"]
-
+    assert (await logged(connection, seen + 1))[seen:] == ["loud"]
     await connection.set_log_level("debug")
     await connection.call("log", level="debug", data="soft")
-    assert await logged(connection, 2) == ["loud", "soft"]
+    assert (await logged(connection, seen + 2))[seen:] == ["loud", "soft"]
 
 
-@pytest.mark.parametrize("era", ["modern", "handshake"])
+@pytest.mark.parametrize("era", ["2026-07-28", "2025-06-18"])
 async def test_the_level_is_kept_when_the_session_is_opened_again(host: Host, era: str) -> None:
-    connection = await reports(host, [*SERVER, "--era", era])
+    connection = await host.connect([*PLAIN, era], name="reports")
     await connection.set_log_level("debug")
 
     again = await host.reconnect("reports")
-    await again.call("log", level="debug", data="soft")
+    await again.call("log", text="soft", level="debug")
 
     assert await logged(again, 1) == ["soft"]
-    assert (await again.call("level")).text == ("debug" if era == "handshake" else "None")
+    assert (await again.call("level")).text == ("debug" if era == "2025-06-18" else "")
 
 
 async def test_a_server_is_told_nothing_unless_the_person_says_so(host: Host) -> None:
-    connection = await reports(host, [*SERVER, "--era", "handshake"])
+    connection = await reports(host, protocol="handshake")
 
     assert (await connection.call("level")).text == "None"
     assert "logging/setLevel" not in [entry.method for entry in connection.trace.entries]
@@ -81,7 +98,7 @@ async def test_an_unknown_level_is_refused_before_anything_is_sent(host: Host) -
 
 
 async def test_a_server_that_refuses_leaves_all_as_it_was(host: Host) -> None:
-    connection = await reports(host, [*SERVER, "--era", "handshake", "--refuse-level"])
+    connection = await reports(host, reporting_server(refusing=True), protocol="handshake")
 
     with pytest.raises(ProtocolError, match=r"reports: logging/setLevel: .*no levels here"):
         await connection.set_log_level("debug")
@@ -89,32 +106,6 @@ async def test_a_server_that_refuses_leaves_all_as_it_was(host: Host) -> None:
 
 
 # Which call a message concerns
-
-
-async def test_messages_belong_to_the_call_that_caused_them(host: Host, target: Any, watching: Watching) -> None:  # noqa: F811
-    connection = await reports(host, target)
-
-    await connection.call("log", level="info", data="unimportant")
-    await connection.call("log", level="error", data={"disk": "full"}, count=2)
-    await connection.call("level")
-
-    [report] = watching.reports
-    assert (report.title, report.logged, dict(report.levels)) == ("reports:log", 2, {"error": 2})
-    assert [(message.logger, message.data) for message in report.messages] == [("reports", '{"disk": "full"}')] * 2
-
-
-async def test_messages_of_calls_at_the_same_time_are_told_apart_except_over_stdio(
-    host: Host,
-    target: Any,  # noqa: F811
-    watching: Watching,  # noqa: F811
-    request: pytest.FixtureRequest,
-) -> None:
-    connection = await reports(host, target)
-
-    await asyncio.gather(*(connection.call("log", level="error", data=str(n)) for n in range(5)))
-
-    assert sorted(message.data for report in watching.reports for message in report.messages) == list("01234")
-    assert "stdio" in request.node.name or all(report.logged == 1 for report in watching.reports)
 
 
 async def test_over_stdio_a_message_of_one_of_several_calls_is_the_sessions(
@@ -145,10 +136,10 @@ async def test_a_report_keeps_the_last_messages_and_counts_all(host: Host, watch
 
 
 async def test_secrets_are_masked_in_reports(host: Host, watching: Watching) -> None:  # noqa: F811
-    connection = await host.connect(SERVER, name="reports", env={"API_TOKEN": "sesame-123"})
+    connection = await host.connect(PLAIN, name="reports", env={"API_TOKEN": "sesame-123"})
 
-    await connection.call("log", level="error", data="using sesame-123")
-    await connection.call("work", values=[1], message="with sesame-123")
+    await connection.call("log", text="using sesame-123")
+    await connection.call("work", text="with sesame-123")
 
     assert watching.reports[0].messages[0].data == "using ***"
     assert "sesame" not in watching.reports[1].words()
@@ -158,17 +149,17 @@ async def test_secrets_are_masked_in_reports(host: Host, watching: Watching) -> 
 
 
 async def test_what_is_new_is_followed_also_on_the_next_session(host: Host) -> None:
-    connection = await host.connect(SERVER, name="reports", env={"API_TOKEN": "sesame-123"})
+    connection = await host.connect(PLAIN, name="reports", env={"API_TOKEN": "sesame-123"})
     await connection.call("stderr", text="before")
     seen: list[tuple[str, str]] = []
 
     async def until(text: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not any(text in said for _, said in seen):
                 seen.extend((message.logger, message.data) for message in await follower.take() or ())
 
     with LogFollower(lambda: host.connections.get("reports")) as follower:
-        await connection.call("log", level="error", data="first")
+        await connection.call("log", text="first")
         await until("first")
         await connection.call("stderr", text="using sesame-123")
         await until("using")
@@ -177,11 +168,11 @@ async def test_what_is_new_is_followed_also_on_the_next_session(host: Host) -> N
         await again.call("stderr", text="of the next")
         await until("of the next")
         await host.disconnect("reports")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await follower.take() is not None:
                 pass
 
-    assert seen == [("reports", "first"), ("stderr", "using ***"), ("stderr", "of the next")]
+    assert seen == [("plain", "first"), ("stderr", "using ***"), ("stderr", "of the next")]
     assert again.notices.logs.watchers == []
 
 

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcp_magic import errors
 from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
 from mcp_magic.trace.trace import IN, OUT
-from tests.servers.bundled import command, load
+from tests.core.test_sessions import PLAIN
+from tests.servers.bundled import load
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
@@ -32,7 +33,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 async def test_calls_and_their_failures_are_counted_by_server_tool_and_kind(host: Host) -> None:
-    show = await host.connect(command("showcase_server"), name="show")
+    show = await host.connect(load("showcase_server").server, name="show")
     await host.connect(load("math_server").server, name="math")
     for n in range(3):
         await host.call("math:add", a=n, b=1)
@@ -67,14 +68,14 @@ async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
         started.set()
 
     call = asyncio.create_task(connection.call_tool("slow", {"seconds": 30}, on_progress=progressed))
-    await asyncio.wait_for(started.wait(), 10)
+    await asyncio.wait_for(started.wait(), 60)
     call.cancel()
     await asyncio.wait({call})
     assert host.metrics["show", "slow"].errors == {"cancelled": 1}
 
 
 async def test_counters_go_on_when_a_session_is_opened_again(host: Host) -> None:
-    await host.connect(command("math_server"), name="math")
+    await host.connect(PLAIN, name="math")
     await host.call("math:add", a=1, b=1)
     await host.reconnect("math")
     await host.call("math:add", a=1, b=1)
@@ -82,7 +83,7 @@ async def test_counters_go_on_when_a_session_is_opened_again(host: Host) -> None
 
 
 async def test_messages_and_bytes_are_counted_both_ways(host: Host) -> None:
-    connection = await host.connect(command("math_server"), name="math")
+    connection = await host.connect(PLAIN, name="math")
     await connection.call("add", a=1, b=1)
     entries = connection.trace.entries
     for direction in (IN, OUT):
@@ -144,8 +145,8 @@ def test_a_record_costs_microseconds() -> None:
     metrics = Metrics()
     best = 1.0
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.thread_time()
         for _ in range(1000):
             metrics.record("server", "tool", 0.0123)
-        best = min(best, (time.perf_counter() - started) / 1000)
+        best = min(best, (time.thread_time() - started) / 1000)
     assert best < RECORD_SECONDS

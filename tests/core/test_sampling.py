@@ -115,7 +115,7 @@ def samples(host: Host, model: Any, person: Any = None) -> None:
 
 async def test_a_reply_with_a_lone_surrogate_is_not_sent_and_the_session_lives_on(host: Host) -> None:
     samples(host, Model("Cats are \ud83d.", "Cats are lazy."), Person(Review.approve(), Review.approve()))
-    connection = await host.connect(STDIO, name="writer")
+    connection = await host.connect(sampling_server(), name="writer")
 
     with pytest.raises(MCPMagicError, match="writer:summarise"):
         await connection.call("summarise")
@@ -123,7 +123,11 @@ async def test_a_reply_with_a_lone_surrogate_is_not_sent_and_the_session_lives_o
     assert (await connection.call("summarise")).text == "tiny endTurn: Cats are lazy."
 
 
-@pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize(
+    ("writer", "era"),
+    [("in process", "2026-07-28"), ("in process", "2025-11-25"), ("stdio", "2026-07-28")],
+    indirect=["writer"],
+)
 async def test_a_reply_that_the_person_has_approved_reaches_the_tool(
     host: Host, writer: Any, era: str, request: pytest.FixtureRequest
 ) -> None:
@@ -330,7 +334,7 @@ async def test_the_time_out_stands_still_meanwhile(host: Host) -> None:
     loop = asyncio.get_running_loop()
 
     async def slow(asked: SamplingRequest) -> Sampled:
-        until = loop.time() + 0.6  # three times what the call may take
+        until = loop.time() + 1.5  # longer than the call may take
         while loop.time() < until:
             await asyncio.wait({loop.create_future()}, timeout=0.05)
         return Sampled.of("At last.", "slow")
@@ -338,7 +342,7 @@ async def test_the_time_out_stands_still_meanwhile(host: Host) -> None:
     samples(host, slow, Person(Review.approve()))
     connection = await host.connect(sampling_server(), name="writer")
 
-    assert (await connection.call_tool("summarise", {}, timeout=0.2)).text == "slow endTurn: At last."
+    assert (await connection.call_tool("summarise", {}, timeout=1)).text == "slow endTurn: At last."
 
 
 async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -> None:
@@ -346,9 +350,9 @@ async def test_a_call_that_is_cancelled_takes_its_question_with_it(host: Host) -
     samples(host, Model(), away)
     connection = await host.connect(sampling_server(), name="writer")
     call = asyncio.create_task(connection.call("summarise"))
-    await asyncio.wait_for(away.started.wait(), 5)
+    await asyncio.wait_for(away.started.wait(), 60)
     call.cancel()
-    await asyncio.wait({call}, timeout=5)
+    await asyncio.wait({call}, timeout=60)
 
     assert call.cancelled()
     assert away.ended
@@ -505,7 +509,7 @@ async def test_of_two_requests_in_one_round_one_is_asked_after_the_other_and_mod
     params = [CreateMessageRequestParams(messages=[said(text)], max_tokens=10) for text in ("one", "two")]
     connection = await host.connect(asking_server(*params), name="asking")
 
-    assert (await connection.call_tool("ask", {}, timeout=5)).text == ["echo endTurn: one", "echo endTurn: two"]
+    assert (await connection.call_tool("ask", {}, timeout=60)).text == ["echo endTurn: one", "echo endTurn: two"]
 
 
 async def test_no_text_and_no_secret_gets_into_log_and_audit(host: Host, tmp_path: Path) -> None:

@@ -12,12 +12,11 @@ import pytest
 from mcp_magic import errors
 from tests.core.asgi import Forgetful, serving
 from tests.core.changing_server import URI, Changing
+from tests.core.test_sessions import until
 from tests.environments import everything_command, needs_node
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
     from mcp_magic.session.subscriptions import Subscription, Update
@@ -25,29 +24,27 @@ if TYPE_CHECKING:
 ERAS = ("2026-07-28", "handshake")
 
 
-async def connect(host: Host, era: str) -> Connection:
-    """Connect the changing server as a process, as one of an era."""
-    script = str(Path(__file__).with_name("changing_server.py"))
-    options = ["--handshake"] if era == "handshake" else []
-    connection = await host.connect([sys.executable, script, *options], name="changing", env={"PYTHONPATH": "."})
+async def connect(host: Host, era: str, *, process: bool = False) -> Connection:
+    """Connect the changing server as one of an era."""
+    handshake = era == "handshake"
+    if process:
+        script = str(Path(__file__).with_name("changing_server.py"))
+        target: Any = [sys.executable, script, *(["--handshake"] if handshake else [])]
+    else:
+        target = Changing(handshake=handshake).server
+    connection = await host.connect(target, name="changing", protocol="handshake" if handshake else None)
     assert (connection.protocol_version == "2026-07-28") == (era == "2026-07-28")
     return connection
 
 
 async def update_of(subscription: Subscription) -> Update:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await anext(subscription)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_change_of_a_watched_resource_is_told(host: Host, era: str) -> None:
-    connection = await connect(host, era)
+    connection = await connect(host, era, process=True)
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="two")
         update = await update_of(subscription)
@@ -134,7 +131,7 @@ async def test_disconnecting_ends_whoever_waits(host: Host, era: str) -> None:
     subscription = await connection.subscribe(URI)
     waiting = asyncio.ensure_future(anext(subscription, None))
     await host.disconnect("changing")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await waiting is None
     subscription.close()
 
@@ -226,5 +223,5 @@ async def test_a_server_that_announces_a_change_at_each_listing_does_not_keep_an
     from mcp_types import PaginatedRequestParams
 
     changing.server.add_request_handler("tools/list", PaginatedRequestParams, restless)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert len(await connection.listing("tools", refresh=True)) == 3

@@ -5,17 +5,19 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
 from tests.core.asgi import answering, serving
+from tests.core.test_sessions import PLAIN
 from tests.core.websockets_server import serve_websocket
 from tests.environments import everything_command
 from tests.processes import start_http
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from mcp_magic._host import Host
@@ -45,25 +47,19 @@ async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) ->
         assert len((await connection.call("forecast", location="London", days=3)).df) == 3
 
 
-async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer(host: Host) -> None:
-    with start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server:
-        connection = await host.connect(server.url, name="weather")
+async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer_and_where_that_is_allowed(
+    host: Host,
+) -> None:
+    async with serving(load("weather_server").server.sse_app()) as url:
+        connection = await host.connect(f"{url}/sse", name="weather")
         assert connection.spec.transport == "sse"
         assert not (await connection.call("get_weather", location="London")).is_error
-
-
-async def test_sse_is_used_at_once_when_it_is_asked_for(host: Host) -> None:
-    with start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server:
-        connection = await host.connect(server.url, name="weather", transport="sse")
-        assert connection.spec.transport == "sse"
-
-
-async def test_streamable_http_without_fallback_says_what_the_server_answered(host: Host) -> None:
-    with (
-        start_http(command("weather_server", "--transport", "sse", "--port", "0")) as server,
-        pytest.raises(HTTPStatusError, match="answered HTTP 405"),
-    ):
-        await host.connect_spec(HttpSpec(url=server.url), "weather")
+        assert await host.connect(f"{url}/sse", name="weather") is connection
+        at_once = await host.connect(f"{url}/sse", name="sse", transport="sse")
+        assert at_once.spec.transport == "sse"
+        with pytest.raises(HTTPStatusError, match="answered HTTP 405"):
+            await host.connect_spec(HttpSpec(url=f"{url}/sse"), "new")
+        await host.disconnect("weather", "sse")
 
 
 async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> None:
@@ -109,27 +105,34 @@ async def test_a_server_object_in_this_process_shares_its_state_with_the_noteboo
     assert seen == ["hi"]
 
 
-async def test_headers_reach_the_server_and_no_output(host: Host) -> None:
-    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
-        connection = await host.connect(server.url, name="show", headers={"Authorization": "Bearer sesame-123"})
-        assert (await connection.call("headers")).data["authorization"] == "Bearer sesame-123"
+@pytest.fixture
+async def echoing() -> AsyncIterator[str]:
+    """The URL of a server that tells the headers it gets."""
+    server = MCPServer("echoing", log_level="ERROR")
+
+    @server.tool()
+    def headers(ctx: Context) -> dict[str, str]:
+        return dict(ctx.headers or {})
+
+    async with serving(server.streamable_http_app()) as url:
+        yield f"{url}/mcp"
+
+
+async def test_headers_reach_the_server_and_no_output(host: Host, echoing: str) -> None:
+    connection = await host.connect(echoing, name="show", headers={"Authorization": "Bearer sesame-123"})
+    assert (await connection.call("headers")).data["authorization"] == "Bearer sesame-123"
     assert "sesame" not in repr(connection) + repr(connection.spec) + str(connection._repr_mimebundle_())
+    await host.disconnect("show")
 
 
 async def test_environment_and_working_directory_reach_a_stdio_server(host: Host, tmp_path: Path) -> None:
-    spec = StdioSpec(
-        command=sys.executable,
-        args=tuple(command("showcase_server")[1:]),
-        env={"SHOWCASE_TOKEN": "sesame-123"},
-        cwd=tmp_path,
-    )
-    connection = await host.connect_spec(spec, "show")
-    found = (await connection.call("process")).data
-    assert found["cwd"] == str(tmp_path)
+    spec = StdioSpec(command=PLAIN[0], args=tuple(PLAIN[1:]), env={"PLAIN_TOKEN": "sesame-123"}, cwd=tmp_path)
+    connection = await host.connect_spec(spec, "plain")
+    assert (await connection.call("where")).text == f"{tmp_path} sesame-123"
     assert "sesame" not in repr(connection)
 
 
-async def test_a_client_factory_makes_the_http_client(host: Host) -> None:
+async def test_a_client_factory_makes_the_http_client(host: Host, echoing: str) -> None:
     import httpx2
 
     made: list[httpx2.AsyncClient] = []
@@ -139,10 +142,9 @@ async def test_a_client_factory_makes_the_http_client(host: Host) -> None:
         made.append(client)
         return client
 
-    with start_http(command("showcase_server", "--transport", "http", "--port", "0")) as server:
-        connection = await host.connect(server.url, headers={"X-Team": "blue"}, client_factory=factory)
-        assert (await connection.call("headers")).data["x-team"] == "blue"
-        await host.disconnect(connection.name)
+    connection = await host.connect(echoing, headers={"X-Team": "blue"}, client_factory=factory)
+    assert (await connection.call("headers")).data["x-team"] == "blue"
+    await host.disconnect(connection.name)
     assert len(made) == 1
     assert made[0].is_closed
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.specs import InProcessSpec
+from tests.core.test_sessions import until
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pytest
 
     from mcp_magic._host import Host
-
-
-async def until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 def math() -> InProcessSpec:
@@ -45,7 +37,7 @@ async def test_a_watcher_is_told_when_a_session_ends_by_itself_and_when_the_host
     told: list[str] = []
     host.watch(lambda name: told.append(connection.state))
     await connection.close()
-    await until(lambda: told)
+    await until(lambda: bool(told))
     assert told[-1] == "closed"
     told.clear()
     await host.close()

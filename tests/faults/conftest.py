@@ -12,11 +12,14 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
+from tests.core.conftest import patient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-LEFT_SECONDS = 5.0
+__all__ = ["patient"]
+
+LEFT_SECONDS = 30.0
 """Seconds in which everything must be gone after a host is closed."""
 
 
@@ -64,12 +67,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def host(soon: None) -> AsyncIterator[Host]:
+async def host(soon: None, patient: None) -> AsyncIterator[Host]:
     """A host whose sessions are opened again quickly, and that leaves nothing behind."""
     left = Left()
     host = Host()
     plan = host.reconnection
-    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 5.0
+    plan.first, plan.longest, plan.lasting, plan.wait = 0.02, 0.1, 0.0, 60.0
     yield host
     await host.close()
     await left.nothing()

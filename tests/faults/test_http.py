@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 BREAKS = "the server's answer breaks the protocol: "
 LOST = "the connection was lost before the answer came"
-SHORT = 0.3
-LONG_SECONDS = 30.0
+SHORT = 1.0
+LONG_SECONDS = 100.0
 SECRET = "Bearer canary-4711"
 
 ROWS = [
@@ -80,8 +80,8 @@ ROWS = [
     Row("sse_flood", "right"),
     # the connection
     Row("reset", SessionClosedError, LOST),
-    Row("hang", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
-    Row("hang_in_stream", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("hang", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
+    Row("hang_in_stream", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
 ]
 IN_BOTH = (
     *(
@@ -107,19 +107,20 @@ def test_every_fault_of_the_server_is_in_the_table() -> None:
 
 
 @in_eras(ROWS, IN_BOTH)
-async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(host: Host, version: str, row: Row) -> None:
+async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(host: Host, version: str, rows: list[Row]) -> None:
     async with bystander(host), rogue_http() as other, rogue_http(version, elsewhere=other.url) as rogue:
         connection = await host.connect(rogue.url, name="rogue", headers={"Authorization": SECRET})
-        found = await outcome(connection, row.tool, row.timeout)
-        if isinstance(row.comes_to, str):
-            assert found == row.comes_to
-        else:
-            assert_clear(found, row.comes_to, row.says)
-            assert "canary" not in str(found)
-            assert "<script" not in str(found)
-        assert rogue.calls[row.tool] == 1, "nothing is sent twice"
-        assert await outcome(connection, "right", row.timeout) == row.then
-        assert connection.state == "open"
+        for row in rows:
+            found = await outcome(connection, row.tool, row.timeout)
+            if isinstance(row.comes_to, str):
+                assert found == row.comes_to, row.tool
+            else:
+                assert_clear(found, row.comes_to, row.says)
+                assert "canary" not in str(found)
+                assert "<script" not in str(found)
+            assert rogue.calls[row.tool] == 1, f"{row.tool}: nothing is sent twice"
+            assert await outcome(connection, "right") == row.then, row.tool
+            assert connection.state == "open"
         await host.disconnect("rogue")
         assert other.requests == [], "nobody else is asked, with or without credentials"
 

@@ -68,7 +68,7 @@ async def test_a_network_that_stalls_is_a_time_out_and_the_next_call_finds_anoth
         connection = await host.connect(proxy.url(), name="rogue")
         assert await outcome(connection, "right") == "right"
         proxy.stall()
-        assert_clear(await outcome(connection, "right", 0.3), RequestTimeoutError, "no answer within 0.3 s")
+        assert_clear(await outcome(connection, "right", 1), RequestTimeoutError, "no answer within 1 s")
         proxy.cut()
         assert await outcome(connection, "right") == "right"
         assert rogue.calls["right"] <= 3

@@ -9,19 +9,20 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from mcp_magic import errors
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
 from mcp_magic.session import stdio
-from tests.core.test_sessions import until
+from tests.core.test_sessions import children, until
 from tests.faults.checking import Row, assert_clear, in_eras, outcome
 from tests.faults.conftest import bystander
 from tests.faults.rogue_server import FLOOD, TOOLS
 from tests.faults.speaking import LEGACY, MODERN
 
 if TYPE_CHECKING:
+    import psutil
+
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
@@ -29,9 +30,10 @@ SERVER = Path(__file__).with_name("rogue_server.py")
 ENDED = "`%mcp reconnect rogue` opens it again"
 BREAKS = "the server's answer breaks the protocol: "
 NEVER = "the answer to "
-SHORT = 0.3
-LONG_SECONDS = 30.0
-"""Seconds for 100 MB on a busy machine; a fifth of that is usual for half of them."""
+SHORT = 1.0
+"""Seconds in which a server says on a busy machine what it says instead of an answer."""
+LONG_SECONDS = 100.0
+"""Seconds for 100 MB on a busy machine; six are usual."""
 
 ROWS = [
     # it ends
@@ -41,9 +43,9 @@ ROWS = [
     Row("half_and_die", SessionClosedError, ENDED, SessionClosedError),
     Row("close_stdout", SessionClosedError, ENDED, SessionClosedError),
     # it does not answer
-    Row("half_and_hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
-    Row("hang", RequestTimeoutError, "no answer within 0.3 s", RequestTimeoutError, SHORT),
-    Row("silent", RequestTimeoutError, "no answer within 0.3 s", "right", SHORT),
+    Row("half_and_hang", RequestTimeoutError, "no answer within 1 s", RequestTimeoutError, SHORT),
+    Row("hang", RequestTimeoutError, "no answer within 1 s", RequestTimeoutError, SHORT),
+    Row("silent", RequestTimeoutError, "no answer within 1 s", "right", SHORT),
     # what is no message does not disturb
     Row("garbage", "right"),
     Row("bad_utf8_line", "right"),
@@ -103,7 +105,7 @@ async def connected(host: Host, version: str, log: Path, **options: Any) -> Conn
 
 
 def process() -> psutil.Process:
-    (found,) = [one for one in psutil.Process().children() if any("rogue_server" in word for word in one.cmdline())]
+    [found] = children("rogue_server")
     return found
 
 
@@ -113,19 +115,20 @@ def test_every_fault_of_the_server_is_in_the_table() -> None:
 
 @in_eras(ROWS, IN_BOTH)
 async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(
-    host: Host, tmp_path: Path, version: str, row: Row
+    host: Host, tmp_path: Path, version: str, rows: list[Row]
 ) -> None:
     log = tmp_path / "log"
     async with bystander(host):
         connection = await connected(host, version, log)
-        found = await outcome(connection, row.tool, row.timeout)
-        if isinstance(row.comes_to, str):
-            assert found == row.comes_to
-        else:
-            assert_clear(found, row.comes_to, row.says)
-        after = await outcome(connection, "right", row.timeout)
-        assert after == row.then or isinstance(after, row.then), after  # type: ignore[arg-type]
-    assert calls(log)[row.tool] == 1, "nothing is sent twice"
+        for row in rows:
+            found = await outcome(connection, row.tool, row.timeout)
+            if isinstance(row.comes_to, str):
+                assert found == row.comes_to, row.tool
+            else:
+                assert_clear(found, row.comes_to, row.says)
+            after = await outcome(connection, "right", row.timeout if row.then is RequestTimeoutError else None)
+            assert after == row.then or isinstance(after, row.then), (row.tool, after)  # type: ignore[arg-type]
+            assert calls(log)[row.tool] == 1, f"{row.tool}: nothing is sent twice"
 
 
 @pytest.mark.parametrize("tool", FLOODS)
@@ -208,7 +211,7 @@ async def test_a_server_that_is_stopped_and_goes_on_is_used_again(host: Host, tm
     connection = await connected(host, version, tmp_path / "log")
     server = process()
     server.send_signal(signal.SIGSTOP)
-    assert_clear(await outcome(connection, "right", SHORT), RequestTimeoutError, "no answer within 0.3 s")
+    assert_clear(await outcome(connection, "right", SHORT), RequestTimeoutError, "no answer within 1 s")
     server.send_signal(signal.SIGCONT)
     assert await outcome(connection, "right") == "right"
     assert connection.state == "open"
@@ -225,7 +228,7 @@ async def test_a_killed_server_that_is_to_come_back_comes_back_and_no_call_is_ma
         found = await outcome(connection, "right")
         if found != "right":  # the end was noticed only when the call had been written
             assert_clear(found, SessionClosedError)
-        await until(lambda: connection.state == "open" and process() != before)  # noqa: B023
+        await until(lambda: connection.state == "open" and children("rogue_server") not in ([], [before]))  # noqa: B023
     counted = calls(tmp_path / "log")["right"]
     assert await outcome(connection, "right") == "right"
     assert calls(tmp_path / "log")["right"] == counted + 1 <= 4
@@ -235,7 +238,7 @@ async def test_a_server_that_hangs_does_not_hold_up_the_end(host: Host, tmp_path
     connection = await connected(host, LEGACY, tmp_path / "log")
     waiting = asyncio.create_task(connection.call("hang"))
     await until(lambda: calls(tmp_path / "log")["hang"] == 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await host.close()
         with pytest.raises(errors.SessionClosedError):
             await waiting

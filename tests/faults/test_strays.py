@@ -37,15 +37,15 @@ async def test_the_error_of_the_time_out_says_what_came_instead(host: Host, tmp_
     connection = await connected(host, LEGACY, tmp_path / "log")
 
     with pytest.raises(RequestTimeoutError) as caught:
-        await connection.call_tool("wrong_id", {}, timeout=0.3)
+        await connection.call_tool("wrong_id", {}, timeout=1)
 
     number = next(entry.id for entry in reversed(connection.trace.entries) if entry.method == "tools/call")
     assert str(caught.value) == (
-        "rogue:wrong_id: no answer within 0.3 s; the server has been told to stop.\n"
+        "rogue:wrong_id: no answer within 1 s; the server has been told to stop.\n"
         f"  {STRANGE}; the answer to {number} never came (fault: the server)."
     )
     with pytest.raises(RequestTimeoutError) as other:
-        await connection.call_tool("silent", {}, timeout=0.3)
+        await connection.call_tool("silent", {}, timeout=1)
     assert "answered" not in str(other.value), "that was of another call"
 
 

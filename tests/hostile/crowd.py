@@ -50,7 +50,8 @@ async def threads(folder: Path, me: int) -> Any:
 async def cassette(made: Cassette, me: int) -> Any:
     """Record."""
     try:
-        number = made.next_session()
+        made.content.sessions += 1
+        number = made.content.sessions
         made.write({"session": number, "server": f"s{me}", "transport": "stdio", "where": "x"})
         for line in range(LINES):
             made.write({"session": number, "stderr": f"{me} " * 300 * line})

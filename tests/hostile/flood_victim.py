@@ -16,9 +16,9 @@ from mcp_magic.ask.elicitation import Answer, Elicitation
 MEMORY = 200_000_000
 MB = 1_000_000
 FLOODS = {
-    "log": {"count": 70, "size": 5 * MB},
+    "log": {"count": 50, "size": 5 * MB},
     "progress": {"count": 10, "size": 5 * MB},
-    "ask": {"count": 300, "size": MB},
+    "ask": {"count": 220, "size": MB},
     "update": {"count": 20, "size": MB},
     "change": {"count": 1000},
     "stderr": {"count": 10, "size": 5 * MB},
@@ -43,7 +43,7 @@ async def main() -> None:
         kept = sum(len(str(message.data)) for message in connection.notices.messages)
         told = [tool, result.text[:20], kept, host.trace.size, len(connection.stderr())]
         print("FLOOD", json.dumps(told), flush=True)
-    for _ in range(60):
+    for _ in range(45):
         await connection.call_tool("change", {"size": 5 * MB})
         listed = await connection.listing("tools")
     print("FLOOD", json.dumps(["list", listed[-1].name[:3], 0, host.trace.size, 0]), flush=True)

@@ -141,5 +141,5 @@ def test_rules_that_are_none_are_refused_with_the_file(text: str) -> None:
 def test_data_that_nests_without_end_is_refused(read: Any, tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_text("[" * SIZE)
-    with pytest.raises((ArgumentsError, ConfigError), match="JSON"):
+    with pytest.raises((ArgumentsError, ConfigError), match=r"JSON|nested too deeply"):
         read(path)

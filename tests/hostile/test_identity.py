@@ -5,30 +5,19 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic._host import Host
-from mcp_magic.ask.approval import approval_html, approval_text
+from mcp_magic.ask.approval import approval_part
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from tests.kernel.servers import MATH
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 MINE = Request("math", "add", {"a": 1, "b": 2}, asker="agent")
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 @pytest.fixture
@@ -98,7 +87,7 @@ async def test_an_answer_that_is_remembered_is_for_the_server_that_asked(host: H
     await host.connect(adder("evil"), name="math")
     await host.consent.check(MINE)
     assert len(asked) == 2
-    for said in (approval_text(asked[1], MINE.arguments), approval_html(asked[1], MINE.arguments)):
+    for said in (approval_part(asked[1], MINE.arguments).plain, approval_part(asked[1], MINE.arguments).html):
         assert "was given for another server called math" in said
         assert "adder" in said
         assert "evil" in said

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from mcp_magic._host import Host
 from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import KeptTokens
 from mcp_magic.config.specs import HttpSpec
@@ -29,6 +28,7 @@ from tests.core.protected_server import protected_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
 
 PUBLIC = "notes.example"
@@ -123,13 +123,6 @@ class Leading:
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
-
-
-@pytest.fixture
 async def trap() -> AsyncIterator[tuple[Trap, int]]:
     trap = Trap()
     async with serving(trap) as url:
@@ -156,7 +149,7 @@ async def attempt(host: Host, port: int, **options: Any) -> str:
     """Connect, and return the error."""
     made = through(**{PUBLIC.replace(".", "_"): port})
     with pytest.raises(AuthorizationError) as caught:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await host.connect(f"https://{PUBLIC}/mcp", name="notes", client_factory=made, **options)
     return str(caught.value)
 

@@ -20,7 +20,7 @@ from mcp_magic.schema.validate import check_answer
 from tests.hostile.pattern_server import BACKTRACKS, EXPLODES, LOOKS_AHEAD, PATTERNS, TEXT, schemas
 
 SECONDS = 3.0
-"""For one attack; the bounds of the engine leave half a second, and the machine may be busy."""
+"""CPU time of one attack; the bounds of the engine leave half a second, and the machine may be busy."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def gave() -> dict[str, tuple[float, str]]:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=110,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     told = [json.loads(line.removeprefix("ATTACK ")) for line in ran.stdout.splitlines() if line.startswith("ATTACK ")]

@@ -22,14 +22,12 @@ from mcp_types import (
     Tool,
 )
 
-from mcp_magic._host import Host
 from mcp_magic.ask.elicitation import (
     Answer,
     Elicitation,
     answer_of,
     elicitation_question,
-    question_html,
-    question_text,
+    question_part,
     secrets_marked,
 )
 from mcp_magic.ask.question import Reply, outcome_bundle
@@ -42,12 +40,12 @@ from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
 from tests.core.test_elicitation import url_server
-from tests.widgets.test_approval import widgets
+from tests.widgets.driving import widgets
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
 
 NEVER_SHOWN = {
@@ -67,13 +65,6 @@ SHOWN_AS = {
     "https://evil.example/https://github.com/login": "evil.example",
     "https://github.com.evil.example/": "github.com.evil.example",
 }
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 def log_of(host: Host, name: str) -> str:
@@ -98,10 +89,10 @@ async def test_a_page_whose_address_deceives_is_not_shown(host: Host, url: str) 
 @pytest.mark.parametrize("url", SHOWN_AS)
 def test_a_page_is_shown_with_the_host_that_it_leads_to(url: str) -> None:
     asked = Elicitation("pay", "Log in to GitHub", "url", url=url)
-    for shown in (question_html(asked), question_text(asked)):
+    for shown in (question_part(asked).html, question_part(asked).plain):
         assert "\u202e" not in shown.replace(f'href="{url}"', "")
-    assert f'<b style="font-size:1.15em">{SHOWN_AS[url]}</b>' in question_html(asked)
-    assert f"open a page at {SHOWN_AS[url]}\n" in question_text(asked)
+    assert f'<b style="font-size:1.15em">{SHOWN_AS[url]}</b>' in question_part(asked).html
+    assert f"open a page at {SHOWN_AS[url]}\n" in question_part(asked).plain
 
 
 @pytest.mark.parametrize(
@@ -146,13 +137,13 @@ def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
     idle = []
     try:
         for _ in range(100):
-            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=5))
-        answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=5)
+            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=9))
+        answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=9)
         assert "Logged in" in answer.text
         assert threading.active_count() < 90
         for method, path in (("POST", "/callback?code=1"), ("GET", "/callback?code=2"), ("GET", "/" + "a" * 60_000)):
-            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=5).status_code >= 400
-        rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=5)
+            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=9).status_code >= 400
+        rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=9)
         assert rebound.status_code == 404
     finally:
         callback.close()
@@ -209,7 +200,7 @@ async def test_secrets_that_a_form_asks_for_are_warned_of_and_recorded_nowhere(
     async def elicitor(asked: Elicitation) -> Answer:
         answer = Answer.accept(ENTERED)
         outcome = elicitation_question(asked).outcome(Reply("accept", ENTERED), 1.0)
-        shown.extend([question_html(asked), question_text(asked), json.dumps(outcome_bundle([outcome]))])
+        shown.extend([question_part(asked).html, question_part(asked).plain, json.dumps(outcome_bundle([outcome]))])
         return answer
 
     host.elicitation.elicitor = elicitor
@@ -252,7 +243,7 @@ async def test_what_a_form_asks_for_is_told_by_its_words(
     with pytest.raises(ToolError):
         await connection.call("ask")
     assert bool(seen[0].secrets) is secret
-    assert ("MCP forbids" in question_text(seen[0])) is secret
+    assert ("MCP forbids" in question_part(seen[0]).plain) is secret
 
 
 async def test_in_a_terminal_a_secret_is_typed_unseen() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from mcp_magic._host import Host
 from mcp_magic.config.specs import WebSocketSpec
 from mcp_magic.errors import ConnectError
 from tests.hostile.no_json_server import serve_no_json
@@ -20,15 +19,10 @@ if TYPE_CHECKING:
 
     from websockets.http11 import Request, Response
 
-SECONDS = 5.0
+    from mcp_magic._host import Host
+
+SECONDS = 40.0
 HEADERS = {"X-API-Key": "canary-4711", "Authorization": "Bearer canary-4711"}
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 @asynccontextmanager

@@ -12,7 +12,6 @@ from urllib.parse import quote, quote_plus
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
-from mcp_magic._host import Host
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import Masker
 from mcp_magic.config.servers import load_config
@@ -22,8 +21,9 @@ from mcp_magic.errors import ConnectError
 from tests.core.asgi import answering, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from mcp_magic._host import Host
 
 SECRET = 's3same/+ "ö\\4711'
 PLAIN = "s3same-4711"
@@ -54,13 +54,6 @@ def spellings(secret: str) -> dict[str, str]:
         "in base64 of URLs": base64.urlsafe_b64encode(secret.encode()).decode().rstrip("="),
         **{f"in base64 behind {before}": text for before, text in enumerate(prefixed)},
     }
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host = Host()
-    yield host
-    await host.close()
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
 held = []
 for number in range(int(sys.argv[2])):
-    one = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+    one = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60)
     one.sendall(sys.argv[3].encode())
     held.append(one)
 print("held", flush=True)
@@ -101,7 +101,7 @@ async def test_a_connection_that_sends_no_token_in_time_is_closed(
         for sent in (b"", STARTED.encode()):
             reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
             writer.write(sent)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 with pytest.raises((ConnectionError, EOFError)):
                     await reader.readexactly(1)
             writer.close()
@@ -111,12 +111,12 @@ async def test_a_connection_that_sends_no_token_in_time_is_closed(
 async def test_a_connection_with_the_token_stays_as_long_as_its_answer_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 0.1)
+    monkeypatch.setattr(http, "HEADER_SECONDS", 2.0)
     server: MCPServer = MCPServer("slow")
 
     @server.tool()
     async def wait() -> str:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2.2)
         return "done"
 
     host = Host()
@@ -131,7 +131,7 @@ async def test_a_body_without_the_token_is_not_read_and_its_connection_is_closed
     async with serving(tmp_path) as found:
         reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
         writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 1000)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             answer = await reader.read()  # to the end: the connection is closed
         assert answer.startswith(b"HTTP/1.1 401 ")
         writer.close()
@@ -142,7 +142,7 @@ async def test_a_client_cannot_say_that_it_is_another_one(tmp_path: Path) -> Non
         reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
         head = f"GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{found.port}\r\nX-Forwarded-For: 10.0.0.1\r\n"
         writer.write(f"{head}Authorization: Bearer {found.token}\r\nConnection: close\r\n\r\n".encode())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert (await reader.readline()).startswith(b"HTTP/1.1 4")
         writer.close()
 
@@ -154,7 +154,7 @@ async def test_a_log_in_that_waits_keeps_few_connections_and_still_answers() -> 
         before = descriptors()
         async with flooding(server.port, 80):
             assert descriptors() - before <= login.MOST_CONNECTIONS + 20
-            with closing(socket.create_connection(("127.0.0.1", server.port), timeout=10)) as one:
+            with closing(socket.create_connection(("127.0.0.1", server.port), timeout=9)) as one:
                 one.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
                 assert (await asyncio.to_thread(one.recv, 100)).startswith(b"HTTP/1.0 404")
     finally:

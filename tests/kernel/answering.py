@@ -4,54 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
-from jupyter_client import BlockingKernelClient, KernelManager
-from jupyter_client.kernelspec import KernelSpecManager
-
-from tests.kernel.driving import SILENCE_SECONDS, START_SECONDS, Cell, Kernel
+from tests.kernel.driving import SILENCE_SECONDS, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-__all__ = ["Frontend", "OtherKernel", "Person", "Shown"]
+    from tests.kernel.driving import Kernel
+
+__all__ = ["VIEW", "Frontend", "Person", "Shown"]
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-
-
-class OtherKernel(Kernel):
-    """A kernel of another Python."""
-
-    def __init__(self, directory: Path, environment: dict[str, str], python: str) -> None:
-        spec = directory / "kernels" / "other"
-        spec.mkdir(parents=True, exist_ok=True)
-        argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "other", "language": "python"}))
-        specs = KernelSpecManager(kernel_dirs=[str(spec.parent)], ensure_native_kernel=False)
-        self.manager = KernelManager(kernel_name="other", kernel_spec_manager=specs)
-        self.manager.start_kernel(cwd=str(directory), env=environment)
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=START_SECONDS)
-
-    def wake(self) -> None:
-        """Connect once more: ipykernel 7.0 to 7.2 may leave a request unread until the next connection.
-
-        The reply before it, written past the stream, has taken the edge that would announce it:
-        https://github.com/ipython/ipykernel/issues/1554, mended in 7.3 by pull request 1529.
-        """
-        client = BlockingKernelClient()  # of its own session: a second of the same would take the first one's place
-        client.load_connection_info(self.manager.get_connection_info())
-        client.start_channels(iopub=False, stdin=False, hb=False, control=False)
-        try:
-            with suppress(TimeoutError):  # it has read what was left, and that blocks it
-                client.kernel_info(reply=True, timeout=SILENCE_SECONDS)
-        finally:
-            client.stop_channels()
 
 
 @dataclass
@@ -113,12 +79,12 @@ class Frontend:
         """Run a cell to its end."""
         return self.finish(self.start(code, **options))
 
-    def finish(self, cell: Shown, timeout: float = 30.0) -> Shown:
+    def finish(self, cell: Shown, timeout: float = 60.0) -> Shown:
         """Read on until a cell has ended."""
         self.read_until(lambda: cell.done, timeout, "the cell has ended")
         return cell
 
-    def read_until(self, condition: Callable[[], bool], timeout: float = 20.0, what: str = "") -> None:
+    def read_until(self, condition: Callable[[], bool], timeout: float = 30.0, what: str = "") -> None:
         """Read what the kernel says until a condition holds."""
         started = heard = time.monotonic()
         while not condition():
@@ -162,13 +128,13 @@ class Frontend:
         """Answer as many requests for input; return their prompts."""
         prompts = []
         for line in lines:
-            prompts.append(self.kernel.client.get_stdin_msg(timeout=20)["content"]["prompt"])
+            prompts.append(self.kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"])
             self.kernel.client.input(line)
         return prompts
 
     def awaits_input(self) -> str:
         """Wait for a request for input, and leave it open; return its prompt."""
-        return str(self.kernel.client.get_stdin_msg(timeout=20)["content"]["prompt"])
+        return str(self.kernel.client.get_stdin_msg(timeout=30)["content"]["prompt"])
 
     def _named(self, description: str, cell: Shown | None = None) -> list[str]:
         inside = self.models if cell is None else [name for live in cell.live for name in self._inside(live)]
@@ -221,7 +187,7 @@ class Frontend:
             return
         channel = self.kernel.client.control_channel
         channel.send(self.kernel.client.session.msg("create_subshell_request", {}))
-        while (reply := channel.get_msg(timeout=20))["msg_type"] != "create_subshell_reply":
+        while (reply := channel.get_msg(timeout=30))["msg_type"] != "create_subshell_reply":
             pass
         self._subshell = reply["content"]["subshell_id"]
 

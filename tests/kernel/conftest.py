@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.driving import Kernel, environment
+from tests.kernel.starting import started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.kernel.answering import Frontend
+
+LOAD = "%load_ext mcp_magic"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,23 +29,39 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kernel(folder: Path) -> Iterator[Kernel]:
-    """A kernel with the extension loaded, shared by the tests of a module."""
-    running = Kernel(folder, environment(folder))
-    try:
-        running.ok("%load_ext mcp_magic")
+def frontend(request: pytest.FixtureRequest, folder: Path) -> Iterator[Frontend]:
+    """A kernel that has run the module's SETUP, and somebody with widgets before it; a plain one if it says PLAIN."""
+    module = request.module
+    with started(folder, getattr(module, "SETUP", [LOAD]), plain=getattr(module, "PLAIN", False)) as running:
         yield running
-    finally:
-        running.shutdown()
+
+
+@pytest.fixture(scope="module")
+def kernel(frontend: Frontend) -> Kernel:
+    """The kernel of `frontend`."""
+    return frontend.kernel
+
+
+@pytest.fixture(scope="module")
+def older(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
+    """ipykernel 6.30, which delivers no clicks while a cell runs, after the module's SETUP."""
+    with started(tmp_path_factory.mktemp("older"), request.module.SETUP, "kernel630") as running:
+        yield running
+
+
+@pytest.fixture
+def no_widget_is_left(frontend: Frontend) -> Iterator[None]:
+    yield
+    assert frontend.kernel.ok("import ipywidgets.widgets.widget as w\nlen(w._instances)").text == "0"
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Kernel]]:
-    """Starts kernels for one test; keyword arguments are environment variables."""
+    """Starts kernels for one test; keyword arguments in capitals are environment variables, others of `Kernel`."""
     running: list[Kernel] = []
 
-    def start(**variables: str) -> Kernel:
-        running.append(Kernel(tmp_path, environment(tmp_path, **variables)))
+    def start(*, plain: bool = False, **variables: str) -> Kernel:
+        running.append(Kernel(tmp_path, environment(tmp_path, **variables), plain=plain))
         return running[-1]
 
     yield start

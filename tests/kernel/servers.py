@@ -6,15 +6,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.environments import ROOT
 from tests.servers.bundled import FOLDER
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
 
-__all__ = ["HERE", "MATH", "SHOWCASE", "WEATHER", "command", "connect_in_process"]
+__all__ = ["HERE", "MATH", "SHOWCASE", "SMALL", "WEATHER", "command", "connect_in_process"]
 
 HERE = Path(__file__).parent
 MATH, SHOWCASE, WEATHER = (FOLDER / f"{name}_server.py" for name in ("math", "showcase", "weather"))
+SMALL = [sys.executable, str(ROOT / "benchmarks" / "slow_server.py"), "0"]
+"""The command of a server that starts in a few milliseconds; its only tool is `echo`."""
 
 
 def command(name: str, *options: str) -> list[str]:

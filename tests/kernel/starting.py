@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.environments import kernel_python
-from tests.kernel.answering import Frontend, OtherKernel
+from tests.kernel.answering import Frontend
 from tests.kernel.driving import Kernel, environment
 
 if TYPE_CHECKING:
@@ -20,10 +21,12 @@ THIS_KERNEL = "this kernel"
 
 
 @contextmanager
-def started(folder: Path, cells: Sequence[str], kernel: str = THIS_KERNEL, **variables: str) -> Iterator[Frontend]:
+def started(
+    folder: Path, cells: Sequence[str], kernel: str = THIS_KERNEL, *, plain: bool = False, **variables: str
+) -> Iterator[Frontend]:
     """Start a kernel in a folder, run cells in it, and show its widgets to somebody; end it at the end."""
-    own = environment(folder, **variables)
-    running = Kernel(folder, own) if kernel == THIS_KERNEL else OtherKernel(folder, own, kernel_python(kernel))
+    python = sys.executable if kernel == THIS_KERNEL else kernel_python(kernel)
+    running = Kernel(folder, environment(folder, **variables), python, plain=plain)
     try:
         for code in cells:
             running.ok(code)

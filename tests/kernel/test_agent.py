@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
 import pytest
 
-from tests.kernel.driving import Kernel, environment
-from tests.kernel.starting import started
+from tests.kernel.driving import run_by_itself
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,13 +38,6 @@ async def wait() -> str:
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect weather", "from mcp_magic import host")
 ASK_OSLO = "ScriptedModel([[('weather:forecast', {'location': 'Oslo'})], 'It is **fine**.'])"
-
-
-@pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """A kernel, before it somebody with widgets."""
-    with started(tmp_path_factory.mktemp("agent"), SETUP) as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -118,15 +109,16 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:
     frontend.run("%config MCPMagics.approval = 'auto'\nm = ScriptedModel([[('weather:wait', {})], 'Going on.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread stopped\nWait.")
     frontend.read_until(lambda: any("running weather:wait" in line for line in cell.lines), what="the call runs")
     started = time.monotonic()
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
-    assert time.monotonic() - started < 1.0
+    soon(time.monotonic() - started, 1.0)
     assert cell.ename == "KeyboardInterrupt"
     assert "interrupted weather:wait" in cell.lines[0]
 
@@ -141,7 +133,7 @@ def test_interrupt_while_a_question_waits_stops_the_run(frontend: Frontend) -> N
     cell = frontend.start("%%mcp_agent --model $m\nOslo?")
     frontend.panel(cell)
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
     assert text_of(frontend, "called") == "[]"
@@ -192,7 +184,7 @@ def test_a_run_that_is_interrupted_while_the_model_writes_is_shown_once(frontend
         what="the model writes",
     )
     frontend.kernel.interrupt()
-    frontend.finish(cell, timeout=10)
+    frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
     [shown] = cell.lines
@@ -225,27 +217,6 @@ def test_a_run_inside_of_a_function_asks_by_input(frontend: Frontend) -> None:
     assert text_of(frontend, "called") == "['Oslo']"
 
 
-def test_a_thread_goes_on_after_the_kernel_was_restarted(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path, environment(tmp_path, MCP_MAGIC_APPROVAL="auto"))
-    try:
-        for code in (*SETUP, f"m = {ASK_OSLO}"):
-            kernel.ok(code)
-        kernel.ok("%%mcp_agent --model $m --thread trip\nHow is the weather in Oslo?")
-        kernel.restart()
-        for code in (*SETUP, "m = ScriptedModel(['As I said.'])"):
-            kernel.ok(code)
-        kernel.ok("%%mcp_agent --model $m --thread trip -o run\nAnd again?")
-
-        said = kernel.ok("str([(x.type, x.text) for x in m.seen[0].messages[1:]])").text.strip('"')
-        assert said == (
-            "[('human', 'How is the weather in Oslo?'), ('ai', ''), ('tool', 'Oslo 1'), ('ai', 'It is **fine**.'), "
-            "('human', 'And again?')]"
-        )
-        assert kernel.ok("m.seen[0].messages[3].name").text == "'weather__forecast'"
-    finally:
-        kernel.shutdown()
-
-
 def test_without_a_model_the_offline_one_answers_and_says_so(frontend: Frontend) -> None:
     frontend.run("%config MCPMagics.approval = 'auto'")
     cell = frontend.run("%%mcp_agent -o run\nforecast for location=Bergen")
@@ -274,27 +245,14 @@ def test_mistakes_are_told_in_a_line(frontend: Frontend, cell: str, error: str) 
     assert "\n" not in done.evalue.strip()
 
 
-def run_by_nbclient(folder: Path, *cells: str, **variables: str) -> nbformat.NotebookNode:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
-    client = nbclient.NotebookClient(notebook, timeout=30, resources={"metadata": {"path": str(folder)}})
-    client.execute(env=environment(folder, **variables))
-    return notebook
+@pytest.mark.parametrize("approval", ["auto", "ask"])
+def test_nbclient_gets_the_transcript_as_the_value_of_the_cell_and_never_hangs(tmp_path: Path, approval: str) -> None:
+    cells = (*SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?")
+    [output] = run_by_itself(tmp_path, *cells, MCP_MAGIC_APPROVAL=approval)[-1]
 
-
-def test_nbclient_gets_the_transcript_as_the_value_of_the_cell(tmp_path: Path) -> None:
-    notebook = run_by_nbclient(
-        tmp_path, *SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?", MCP_MAGIC_APPROVAL="auto"
-    )
-
-    [output] = notebook.cells[-1].outputs
     assert output.output_type == "execute_result"
     assert "It is **fine**." in output.data["text/plain"]
     assert "<strong>fine</strong>" in output.data["text/html"]
-
-
-def test_nbclient_is_told_what_would_allow_a_call_and_never_hangs(tmp_path: Path) -> None:
-    notebook = run_by_nbclient(tmp_path, *SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?")
-
-    [output] = notebook.cells[-1].outputs
-    assert "MCP_MAGIC_APPROVAL=auto allows what no rule asks about" in " ".join(output.data["text/plain"].split())
-    assert "denied weather:forecast" in output.data["text/plain"]
+    told = "MCP_MAGIC_APPROVAL=auto allows what no rule asks about" in " ".join(output.data["text/plain"].split())
+    denied = "denied weather:forecast" in output.data["text/plain"]
+    assert (told, denied) == ((False, False) if approval == "auto" else (True, True))

@@ -149,4 +149,4 @@ def test_a_kernel_ends_at_once_while_a_run_goes_on(kernel: Kernel) -> None:
     kernel.until_stream(message, "thinking")
     process = kernel.process
     kernel.client.shutdown()
-    process.wait(4)
+    process.wait(10)

@@ -11,15 +11,15 @@ import httpx2
 import pytest
 
 from tests.core.protected_server import Protected, protected_server_on_a_thread
-from tests.environments import kernel_python
-from tests.kernel.answering import VIEW, Frontend, OtherKernel
-from tests.kernel.driving import environment
+from tests.kernel.answering import VIEW
 from tests.kernel.starting import started
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from tests.kernel.answering import Shown
+    from tests.kernel.answering import Frontend, Shown
 
 WIDGETS = "import ipywidgets.widgets.widget as w\nlen(w._instances)"
 
@@ -40,7 +40,7 @@ def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
 @pytest.fixture
 def connect(frontend: Frontend, protected: Protected) -> Iterator[str]:
     """The line that logs in; afterwards nobody is."""
-    yield f"c = %mcp connect {protected.url} --name notes --timeout 5\nc.state"
+    yield f"c = %mcp connect {protected.url} --name notes --timeout 60\nc.state"
     frontend.kernel.ok(f"%mcp logout {protected.url}")
     assert frontend.kernel.ok(WIDGETS).text == "0"
 
@@ -143,7 +143,9 @@ def test_interrupt_ends_it(frontend: Frontend, connect: str) -> None:
 
 
 @pytest.mark.timed
+@tried_again
 def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protected: Protected, connect: str) -> None:
+    frontend.kernel.ok(f"%mcp logout {protected.url}")
     cell = frontend.start(connect)
     httpx2.get(link(frontend, cell), follow_redirects=True)
     frontend.finish(cell)
@@ -158,7 +160,7 @@ def test_interrupt_ends_one_that_a_listing_has_begun(frontend: Frontend, protect
     frontend.read_until(lambda: bool(left(cell)), what="the line that stays")
 
     assert cell.ename == "KeyboardInterrupt"
-    assert seconds < 1, "half a second, and as much for a machine that is busy"
+    soon(seconds, 1)  # half a second, and as much for a machine that is busy
     assert back is not None
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"http://127.0.0.1:{back[1]}/callback")
@@ -207,25 +209,17 @@ def test_a_client_with_a_secret_logs_in_by_itself(frontend: Frontend, protected:
     frontend.kernel.ok(f"%mcp logout {protected.url}")
 
 
-def test_a_kernel_without_clicks_takes_the_address_unseen(
-    tmp_path_factory: pytest.TempPathFactory, protected: Protected
-) -> None:
-    folder = tmp_path_factory.mktemp("older")
-    kernel = OtherKernel(folder, environment(folder, MCP_MAGIC_TOKENS="memory"), kernel_python("kernel630"))
-    try:
-        kernel.ok("%load_ext mcp_magic")
-        older = Frontend(kernel)
+def test_a_kernel_without_clicks_takes_the_address_unseen(tmp_path: Path, protected: Protected) -> None:
+    with started(tmp_path, ["%load_ext mcp_magic"], "kernel630", MCP_MAGIC_TOKENS="memory") as older:
         cell = older.start(f"c = %mcp connect {protected.url} --name notes\nc.state")
         assert older.answer("y") == ["[y]es, [n]o: "]
-        request = kernel.client.get_stdin_msg(timeout=20)["content"]
+        request = older.kernel.client.get_stdin_msg(timeout=30)["content"]
         older.read_until(lambda: "code_challenge" in cell.stdout, what="the link")
         url = re.search(r"Open  (\S+)", cell.stdout)
         assert url is not None
         page = httpx2.get(url[1], follow_redirects=True)  # the callback answers while input() holds the loop
-        kernel.client.input("")
+        older.kernel.client.input("")
         older.finish(cell)
-    finally:
-        kernel.shutdown()
     assert "You can close this window" in page.text
     assert request["password"] is True, "what is typed is not shown: a notebook would keep it"
     assert cell.displays

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.servers import MATH
+from tests.kernel.servers import MATH, connect_in_process
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
@@ -113,7 +113,7 @@ def test_a_button_that_is_clicked_while_a_magic_waits_is_answered_at_once(kernel
 
     click = {"method": "custom", "content": {"event": "click"}}
     kernel.send("comm_msg", {"comm_id": made.text.strip("'"), "data": click})
-    cell = kernel.finish(waiting, timeout=10)
+    cell = kernel.finish(waiting)
 
     assert cell.text == "clicked is set"
 
@@ -124,7 +124,7 @@ def test_a_task_of_another_cell_goes_on_while_a_magic_waits(kernel: Kernel) -> N
         "    finished.set()\ntask = asyncio.create_task(work())"
     )
 
-    assert kernel.ok("%mcp call until_done name=finished", timeout=10).text == "finished is set"
+    assert kernel.ok("%mcp call until_done name=finished").text == "finished is set"
 
 
 @pytest.mark.parametrize("code", NESTED.values(), ids=NESTED)
@@ -162,7 +162,7 @@ def test_a_task_goes_on_while_a_nested_magic_waits(kernel: Kernel) -> None:
         "task = asyncio.create_task(work())\ndef f():\n    r = %mcp call until_done name=later\n    return r"
     )
 
-    assert kernel.ok("f()", timeout=10).text == "later is set"
+    assert kernel.ok("f()").text == "later is set"
 
 
 @pytest.mark.parametrize(("kind", "how"), [("def", "awaited"), ("async def", "nested")])
@@ -174,7 +174,7 @@ def test_a_tool_in_the_notebook_may_use_the_magic_itself(kernel: Kernel, kind: s
     )
     kernel.ok("%mcp tools probe --refresh")
 
-    assert kernel.ok(f"%mcp call {how}_one", timeout=10).text == how
+    assert kernel.ok(f"%mcp call {how}_one").text == how
 
 
 def test_a_value_of_one_cell_is_there_in_the_next(kernel: Kernel) -> None:
@@ -207,12 +207,12 @@ def test_every_form_shows_one_value(kernel: Kernel, line: str) -> None:
 
 
 def test_question_mark_shows_help(kernel: Kernel) -> None:
-    reply = kernel.client.execute("%mcp?", reply=True, timeout=20)
+    reply = kernel.client.execute("%mcp?", reply=True, timeout=60)
 
     assert "%mcp call SERVER:TOOL name=value" in str(reply["content"]["payload"])
 
 
 def test_a_semicolon_at_the_end_silences_the_output_and_is_no_part_of_the_value(kernel: Kernel) -> None:
-    kernel.ok(f"%mcp connect {MATH} --name math")
+    connect_in_process(kernel, MATH, "math")
     assert kernel.ok("%mcp call math:add a=1 b=2;").outputs == []
     assert kernel.ok("value = %mcp call math:add a=1 b=2;\nvalue.data").text == "3"

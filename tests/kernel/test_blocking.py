@@ -32,6 +32,12 @@ def forecast(location: str) -> str:
 def history(location: str) -> str:
     "Tells the weather of yesterday."
     return location
+
+@weather.tool()
+async def storm(location: str) -> str:
+    "Never answers."
+    called.append(location)
+    await asyncio.Event().wait()
 """
 WATCH = """
 import asyncio, logging, time, traitlets.log
@@ -69,9 +75,9 @@ def nothing_is_logged(frontend: Frontend) -> Iterator[None]:
 
 
 @pytest.fixture
-def form(frontend: Frontend) -> Iterator[Shown]:
+def form(request: pytest.FixtureRequest, frontend: Frontend) -> Iterator[Shown]:
     """The cell of a form, as `%mcp form` shows it."""
-    cell = frontend.run("form = %mcp form weather:forecast\nform")
+    cell = frontend.run(f"form = %mcp form weather:{getattr(request, 'param', 'forecast')}\nform")
     frontend.read_until(lambda: bool(cell.live), what="the form")
     yield cell
     frontend.run("form.close()")
@@ -145,6 +151,7 @@ def test_what_is_typed_after_run_is_left_for_the_next_one(frontend: Frontend, fo
     comes_to(frontend, "Oslo", "Rome")
 
 
+@pytest.mark.parametrize("form", ["storm"], indirect=True)
 def test_cancel_in_the_same_block_takes_run_back(frontend: Frontend, folder: Path, form: Shown) -> None:
     frontend.type("TextModel", "Oslo")
     with blocked(frontend, folder):
@@ -154,6 +161,8 @@ def test_cancel_in_the_same_block_takes_run_back(frontend: Frontend, folder: Pat
     frontend.read_until(lambda: "cancelled" in frontend.run("print(form)").stdout, what="it is cancelled")
     frontend.type("TextModel", "Rome")
     frontend.click("Run", cell=form)
+    frontend.read_until(lambda: "Rome" in frontend.run("print(called)").stdout, what="the call")
+    frontend.click("Cancel", cell=form)
     # ipykernel 7.2 reads clicks on a thread of its own: the block may end between the two, and the call has begun then
     one_of(frontend, ("Rome",), ("Oslo", "Rome"))
 

@@ -10,12 +10,14 @@ from tests.kernel.driving import until
 from tests.kernel.endless_server import VALUES
 from tests.kernel.servers import HERE
 from tests.kernel.test_interrupt import interrupt
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel
 
 pytestmark = pytest.mark.timed
 
+PLAIN = True
 LIMIT = 1.5
 """Seconds: a quarter until the loop counts as busy, half of one for IPython to render the error, some for others."""
 
@@ -40,6 +42,7 @@ def busy(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("what", LINES)
+@tried_again
 def test_interrupt_ends_a_check_that_takes_long(kernel: Kernel, what: str) -> None:
     calling = kernel.start(LINES[what])
     busy(kernel)
@@ -47,8 +50,8 @@ def test_interrupt_ends_a_check_that_takes_long(kernel: Kernel, what: str) -> No
     cell = interrupt(kernel, calling)
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
-    assert cell.seconds < LIMIT
-    assert kernel.ok("%mcp call endless:ping", timeout=5).text == "pong"
+    soon(cell.seconds, LIMIT)
+    assert kernel.ok("%mcp call endless:ping").text == "pong"
 
 
 def test_a_signal_that_is_sent_again_is_not_the_next_cells(kernel: Kernel) -> None:
@@ -73,6 +76,7 @@ RENDERED = {
 
 
 @pytest.mark.parametrize("what", RENDERED)
+@tried_again
 def test_interrupt_ends_rendering(kernel: Kernel, what: str) -> None:
     kernel.ok(LONG)
     rendering = kernel.start(RENDERED[what])
@@ -81,11 +85,11 @@ def test_interrupt_ends_rendering(kernel: Kernel, what: str) -> None:
     cell = interrupt(kernel, rendering)
 
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
-    assert cell.seconds < LIMIT
-    assert kernel.ok("%mcp call endless:ping", timeout=5).text == "pong"
+    soon(cell.seconds, LIMIT)
+    assert kernel.ok("%mcp call endless:ping").text == "pong"
 
 
-SETUP = """\
+THREADS = """\
 import asyncio, threading
 from concurrent.futures import ThreadPoolExecutor
 said = []
@@ -105,18 +109,18 @@ def ping(n=0):
     ],
 )
 def test_a_thread_that_the_cell_waits_for_is_told_so(kernel: Kernel, wait: str) -> None:
-    cell = kernel.run(f"{SETUP}\n{wait}\nset(said)", timeout=20)
+    cell = kernel.run(f"{THREADS}\n{wait}\nset(said)")
     assert cell.status == "ok", cell.shown_error
     assert "CommandError: %mcp in a thread needs the kernel's loop" in cell.text
     assert "await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))" in cell.text
 
 
 def test_threads_that_the_cell_awaits_get_their_answers(kernel: Kernel) -> None:
-    code = f"{SETUP}\nawait asyncio.gather(*(asyncio.to_thread(ping, n) for n in range(4)))\nsaid"
-    assert kernel.ok(code, timeout=20).text == "['pong', 'pong', 'pong', 'pong']"
+    code = f"{THREADS}\nawait asyncio.gather(*(asyncio.to_thread(ping, n) for n in range(4)))\nsaid"
+    assert kernel.ok(code).text == "['pong', 'pong', 'pong', 'pong']"
 
 
 def test_a_thread_waits_for_a_cell_that_computes(kernel: Kernel) -> None:
     computing = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end:\n    sum(range(1000))"
-    kernel.ok(f"{SETUP}\nthread = threading.Thread(target=ping)\nthread.start()\n{computing}", timeout=20)
+    kernel.ok(f"{THREADS}\nthread = threading.Thread(target=ping)\nthread.start()\n{computing}")
     assert kernel.ok("await asyncio.to_thread(thread.join)\nsaid").text == "['pong']"

@@ -1,41 +1,18 @@
-"""Notebooks that are executed from a cassette: the same outputs, with their servers gone."""
+"""Work that is recorded on a cassette, and replayed with the server gone."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
-
-from tests.kernel.driving import environment
 from tests.servers.bundled import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    import pytest
-
     from tests.kernel.driving import Cell, Kernel
-
-SANITIZE = str(FOLDER.parent / "sanitize.cfg")
-CELLS = (
-    "%load_ext mcp_magic",
-    "%mcp connect math_server.py --name math",
-    "result = %mcp call math:add a=19 b=23\nresult.data",
-    "%mcp read math://constants",
-    "%%mcp_agent --approve auto --thread sums -o run\nadd 3 and 4, then multiply the result by 5",
-    "run.answer",
-    "%mcp disconnect --all",
-)
-
-
-def notebook() -> Any:
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS], metadata=kernel)
 
 
 def bundled(folder: Path) -> Path:
@@ -43,49 +20,6 @@ def bundled(folder: Path) -> Path:
     for name in ("math_server.py", "serving.py"):
         (folder / name).write_bytes((FOLDER / name).read_bytes())
     return folder / "math_server.py"
-
-
-def run(*command: str, folder: Path, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a module of Python to its end, in a folder."""
-    return subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def test_nbclient_records_a_notebook_and_nbval_and_papermill_replay_it_without_server_and_programs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = bundled(tmp_path)
-    variables = environment(tmp_path, MCP_MAGIC_CASSETTE="run.jsonl", MCP_MAGIC_CASSETTE_MODE="record")
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    made = notebook()
-    nbclient.NotebookClient(made, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    assert made.cells[2].outputs[0].data["text/plain"] == "42"
-    assert "**35**" in made.cells[5].outputs[0].data["text/plain"]
-    nbformat.write(made, tmp_path / "sums.ipynb")
-
-    server.write_text("raise SystemExit('gone')")
-    variables |= {"MCP_MAGIC_CASSETTE_MODE": "replay", "PATH": str(tmp_path)}
-    ran = run(
-        *("pytest", "--nbval", "-q", "-p", "no:cacheprovider", "sums.ipynb", "--nbval-sanitize-with", SANITIZE),
-        folder=tmp_path,
-        variables=variables,
-    )
-    assert f"{len(CELLS)} passed" in ran.stdout, ran.stdout
-
-    again = run("papermill", "sums.ipynb", "again.ipynb", "-k", "python3", folder=tmp_path, variables=variables)
-    assert again.returncode == 0, again.stderr
-    played = nbformat.read(tmp_path / "again.ipynb", as_version=4).cells
-    assert [played[cell].outputs[0].data["text/plain"] for cell in (2, 5)] == [
-        made.cells[cell].outputs[0].data["text/plain"] for cell in (2, 5)
-    ]
 
 
 def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.kernel.driving import Kernel
 
@@ -29,7 +29,7 @@ def statuses(kernel: Kernel, count: int) -> list[tuple[str, str]]:
     """The next statuses: the message that each is about, and the state."""
     found: list[tuple[str, str]] = []
     while len(found) < count:
-        message: dict[str, Any] = kernel.client.get_iopub_msg(timeout=10)
+        message: dict[str, Any] = kernel.client.get_iopub_msg(timeout=30)
         if message["msg_type"] == "status":
             found.append((message["parent_header"]["msg_id"], message["content"]["execution_state"]))
     return found
@@ -62,21 +62,9 @@ def test_between_cells_the_kernel_reports_it_alone(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("code", ["%reload_ext mcp_magic", "%unload_ext mcp_magic\n%load_ext mcp_magic"])
-def test_loading_again_reports_once(start: Callable[..., Kernel], code: str) -> None:
-    kernel = start()
-    kernel.ok("%load_ext mcp_magic")
+def test_loading_again_reports_once(kernel: Kernel, code: str) -> None:
     kernel.ok(code)
     comm = kernel.ok(MAKE).stdout.strip()
     with awaiting(kernel, comm) as cell:
         first, second = change(kernel, comm, "a"), change(kernel, comm, "ab")
         assert statuses(kernel, 4) == [(first, "idle"), (cell, "busy"), (second, "idle"), (cell, "busy")]
-
-
-def test_unloading_leaves_the_handlers_of_the_kernel(start: Callable[..., Kernel]) -> None:
-    kernel = start()
-    handlers = "sorted((k, repr(h)) for k, h in get_ipython().kernel.shell_handlers.items())"
-    kernel.ok(f"before = {handlers}")
-    kernel.ok("%load_ext mcp_magic")
-    assert kernel.ok(f"print(before == {handlers})").stdout == "False\n"
-    kernel.ok("%unload_ext mcp_magic")
-    assert kernel.ok(f"print(before == {handlers})").stdout == "True\n"

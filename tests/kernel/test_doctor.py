@@ -29,5 +29,5 @@ def test_interrupt_ends_an_examination_and_the_server_that_it_started(kernel: Ke
     cell = kernel.start(f"%mcp doctor -- {sys.executable} {SICK} $told")
     until(lambda: any(child.pid not in before for child in kernel.process.children(recursive=True)), what="the server")
     kernel.interrupt()
-    assert kernel.finish(cell, timeout=10).ename == "KeyboardInterrupt"
+    assert kernel.finish(cell).ename == "KeyboardInterrupt"
     until(lambda: {child.pid for child in kernel.process.children(recursive=True)} <= before, what="its end")

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import nbclient
-import nbformat
 import pytest
 
-from tests.environments import everything_command, kernel_python, needs_node
-from tests.kernel.answering import VIEW, Frontend, OtherKernel
-from tests.kernel.driving import Kernel, environment
+from tests.environments import everything_command, needs_node
+from tests.kernel.answering import VIEW
+from tests.kernel.driving import run_by_itself
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Shown
+    from tests.kernel.answering import Frontend, Shown
 
 SERVER = """
 from typing import Annotated
@@ -53,42 +50,8 @@ async def pay(context, params):
 bank = Server("bank", on_list_tools=tools, on_call_tool=pay)
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect trips", "%mcp connect bank", "from mcp_magic import host")
-PLAN = "r = %mcp call trips:plan --timeout 5\nr.text"
-PAY = "r = %mcp call bank:pay --timeout 5\nr.text"
-
-
-def set_up(kernel: Kernel) -> Kernel:
-    for code in SETUP:
-        kernel.ok(code)
-    return kernel
-
-
-@pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """This environment's kernel, before it somebody with widgets."""
-    folder = tmp_path_factory.mktemp("elicitation")
-    kernel = Kernel(folder, environment(folder))
-    try:
-        yield Frontend(set_up(kernel))
-    finally:
-        kernel.shutdown()
-
-
-@pytest.fixture(scope="module")
-def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """ipykernel 6.30, which delivers no clicks while a cell runs."""
-    folder = tmp_path_factory.mktemp("older")
-    kernel = OtherKernel(folder, environment(folder), kernel_python("kernel630"))
-    try:
-        yield Frontend(set_up(kernel))
-    finally:
-        kernel.shutdown()
-
-
-@pytest.fixture
-def no_widget_is_left(frontend: Frontend) -> Iterator[None]:
-    yield
-    assert frontend.kernel.ok("import ipywidgets.widgets.widget as w\nlen(w._instances)").text == "0"
+PLAN = "r = %mcp call trips:plan --timeout 60\nr.text"
+PAY = "r = %mcp call bank:pay --timeout 60\nr.text"
 
 
 def shows(frontend: Frontend, cell: Shown, button: str) -> str:
@@ -156,7 +119,7 @@ def test_interrupt_ends_the_call_and_the_question(frontend: Frontend) -> None:
 def test_a_question_of_the_handshake_era_appears_below_the_cell_that_called(frontend: Frontend) -> None:
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")  # a cell of its own: the session began there
-    cell = frontend.start("r = %mcp call everything:trigger-elicitation-request --timeout 10\nr.is_error")
+    cell = frontend.start("r = %mcp call everything:trigger-elicitation-request --timeout 60\nr.is_error")
     shows(frontend, cell, "Submit")
     fill_in(frontend, cell, {"name": "Ada"})
     frontend.click("Submit", cell=cell)
@@ -197,9 +160,6 @@ def test_a_cell_that_may_not_ask_is_declined_at_once_and_the_log_says_so(fronten
 
 def test_a_notebook_that_runs_by_itself_is_answered_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text(json.dumps([{"city": "Rome", "days": 1}]))
-    cells = [*SETUP, PLAN, "r = %mcp call trips:plan --answers answers.json\nr.text"]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
-    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    made = run_by_itself(tmp_path, *SETUP, PLAN, "r = %mcp call trips:plan --answers answers.json\nr.text")
 
-    texts = [cell.outputs[-1]["data"]["text/plain"] for cell in notebook.cells[-2:]]
-    assert texts == ["'decline'", "'accept Rome 1'"]
+    assert [outputs[-1]["data"]["text/plain"] for outputs in made[-2:]] == ["'decline'", "'accept Rome 1'"]

@@ -2,15 +2,12 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
-from tests.kernel.driving import environment, until
-from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
+from tests.kernel.driving import run_by_itself, until
+from tests.kernel.servers import MATH, SHOWCASE, SMALL, connect_in_process
 from tests.processes import free_port
 
 if TYPE_CHECKING:
@@ -97,10 +94,10 @@ def is_a_short_error(cell: Cell, ename: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("line", "ename"), ERRORS.items(), ids=[f"{e}-{i}" for i, e in enumerate(ERRORS.values())])
 def test_an_error_is_an_error_output_of_a_few_lines(kernel: Kernel, form: str, line: str, ename: str) -> None:
-    cell = kernel.run(FORMS[form].format(line_of(line).replace("{port}", str(free_port()))), timeout=20)
+    cell = kernel.run(FORMS[form].format(line_of(line).replace("{port}", str(free_port()))))
 
     is_a_short_error(cell, ename)
-    assert kernel.ok("1 + 1", timeout=5).text == "2"
+    assert kernel.ok("1 + 1").text == "2"
 
 
 def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
@@ -115,7 +112,7 @@ def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
 def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(kernel: Kernel, form: str) -> None:
     kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
 
-    cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"), timeout=20)
+    cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"))
 
     is_a_short_error(cell, "SessionClosedError")
     assert "farewell" in cell.evalue
@@ -127,7 +124,7 @@ def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(
 
 
 def test_a_server_that_dies_between_cells_is_noticed_without_a_call(kernel: Kernel) -> None:
-    kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
+    kernel.ok(f"%mcp connect --name mortal -- {' '.join(SMALL)}")
     kernel.process.children()[0].kill()
 
     def state() -> str:
@@ -201,11 +198,7 @@ def test_a_secret_is_in_no_output_of_an_open_session(kernel: Kernel) -> None:
     assert not [cell for cell in shown if SECRET in json.dumps(cell.__dict__, default=str)]
 
 
-def test_nbclient_executes_a_notebook_with_such_errors_and_does_not_hang(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in environment(tmp_path).items():
-        monkeypatch.setenv(name, value)
+def test_nbclient_executes_a_notebook_with_such_errors_and_does_not_hang(tmp_path: Path) -> None:
     lines = (
         f"connect {LAST_WORDS}",
         f"connect http://127.0.0.1:{free_port()}/mcp",
@@ -214,12 +207,7 @@ def test_nbclient_executes_a_notebook_with_such_errors_and_does_not_hang(
     )
     cells = ["%load_ext mcp_magic", f"%mcp connect {SHOWCASE} --name mortal"]
     cells += [form.format(line) for line in lines for form in FORMS.values()]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in [*cells, "6 * 7"]])
-    started = time.monotonic()
+    outputs = run_by_itself(tmp_path, *cells, "6 * 7", allow_errors=True)[2:]
 
-    NotebookClient(notebook, timeout=30, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}).execute()
-
-    assert time.monotonic() - started < 25
-    outputs = [cell.outputs for cell in notebook.cells[2:]]
     assert [[output.output_type for output in of_one] for of_one in outputs[:-1]] == [["error"]] * len(outputs[:-1])
     assert outputs[-1][0].data["text/plain"] == "42"

@@ -6,17 +6,21 @@ import ast
 import base64
 import gzip
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.environments import everything_command, needs_node
-from tests.kernel.driving import Kernel, environment, until
+from tests.kernel.driving import until
+from tests.kernel.starting import started
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.kernel.driving import Kernel
 
 pytestmark = needs_node
 
@@ -55,23 +59,18 @@ class Everything:
 @pytest.fixture(scope="module", params=["stdio", "http"])
 def everything(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]:
     folder = tmp_path_factory.mktemp(f"everything-{request.param}")
-    kernel = Kernel(folder, environment(folder))
-    try:
-        kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\n%config MCPMagics.model = 'offline'")
+    setup = "%load_ext mcp_magic\nfrom mcp_magic import host\n%config MCPMagics.model = 'offline'"
+    with started(folder, [setup]) as frontend, ExitStack() as stack:
         if request.param == "stdio":
-            command = " ".join(everything_command())
-            kernel.ok(f"%mcp connect --name e --sampling auto -- {command}")
-            yield Everything(kernel, folder)
+            target = f"-- {' '.join(everything_command())}"
         else:
-            port = free_port()
-            with start_http(
-                everything_command("streamableHttp"), {"PORT": str(port)}, r"on port (?P<port>\d+)"
-            ) as running:
-                kernel.ok(f"%mcp connect {running.url} --name e --sampling auto")
-                yield Everything(kernel, folder)
-                kernel.ok("%mcp disconnect e")
-    finally:
-        kernel.shutdown()
+            command = everything_command("streamableHttp")
+            listening = start_http(command, {"PORT": str(free_port())}, r"on port (?P<port>\d+)")
+            target = stack.enter_context(listening).url
+        options = "--name e --sampling auto"
+        frontend.kernel.ok(f"%mcp connect {options} {target}")
+        yield Everything(frontend.kernel, folder)
+        frontend.kernel.ok("%mcp disconnect e")
 
 
 def test_it_offers_all_its_tools_to_a_host_that_can_be_asked(everything: Everything) -> None:

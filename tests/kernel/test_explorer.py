@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.bundled import FOLDER
+from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Cell, Kernel
@@ -16,19 +16,12 @@ COUNT = "print(len(__import__('ipywidgets').widgets.widget._instances))"
 
 @pytest.fixture(scope="module", autouse=True)
 def math(kernel: Kernel) -> None:
-    kernel.ok(f"%mcp connect {FOLDER / 'math_server.py'} --name math")
+    connect_in_process(kernel, MATH, "math")
 
 
 def run(kernel: Kernel, code: str, cell: str, deleted: tuple[str, ...] = ()) -> Cell:
     """Run a cell that has an id."""
-    session = kernel.client.session
-    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
-    metadata = {"cellId": cell, "deletedCells": list(deleted)}
-    message = session.msg("execute_request", content, metadata=metadata)
-    kernel.client.shell_channel.send(message)
-    shown = kernel.finish(message["header"]["msg_id"])
-    assert shown.status == "ok", shown.shown_error
-    return shown
+    return kernel.ok(code, cellId=cell, deletedCells=list(deleted))
 
 
 def widgets(kernel: Kernel) -> int:
@@ -73,7 +66,7 @@ def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:
 
 
 def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> None:
-    kernel.ok(f"%mcp connect {FOLDER / 'showcase_server.py'} --name show")
+    connect_in_process(kernel, SHOWCASE, "show")
     kernel.ok("from mcp_magic import host\nfrom mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)")
     search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
     waiting = kernel.start("print('started')\nawait host['show'].call('slow', seconds=600)")
@@ -82,7 +75,7 @@ def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> No
     typed = kernel.send("comm_msg", {"comm_id": search, "data": state})
     seen = ""
     while "show:slow" not in seen:
-        message = kernel.client.get_iopub_msg(timeout=10)
+        message = kernel.client.get_iopub_msg(timeout=30)
         if message["msg_type"] == "comm_msg" and message["parent_header"].get("msg_id") == typed:
             seen += str(message["content"])
     kernel.interrupt()

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.environments import kernel_python
-from tests.kernel.answering import Frontend, OtherKernel
-from tests.kernel.driving import Kernel, environment
+from tests.kernel.answering import Frontend
+from tests.kernel.starting import THIS_KERNEL, started
 from tests.kernel.test_watch import SERVER, shows, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.kernel.answering import Shown
+    from tests.kernel.driving import Kernel
 
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect notes", "from mcp_magic import ScriptedModel, host")
 AGENT = "%%mcp_agent --model $model -o run\nwrite it down"
@@ -57,17 +56,9 @@ class Colab(Frontend):
 
 @pytest.fixture(scope="module", params=[VSCode, Colab], ids=lambda kind: kind.name)
 def frontend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    folder: Path = tmp_path_factory.mktemp(request.param.name)
-    if request.param is VSCode:
-        kernel = Kernel(folder, environment(folder))
-    else:
-        kernel = OtherKernel(folder, environment(folder), kernel_python("kernel630"))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        yield request.param(kernel)
-    finally:
-        kernel.shutdown()
+    version = THIS_KERNEL if request.param is VSCode else "kernel630"
+    with started(tmp_path_factory.mktemp(request.param.name), SETUP, version) as running:
+        yield request.param(running.kernel)
 
 
 def approve(frontend: Any, cell: Shown) -> None:

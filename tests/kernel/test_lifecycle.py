@@ -3,19 +3,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import psutil
-
-from tests.kernel.driving import Kernel, until
-from tests.kernel.servers import HERE, MATH
+from tests.kernel.driving import Kernel, gone, until
+from tests.kernel.servers import SMALL, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Start = Callable[..., Kernel]
+    import psutil
 
-PROMPT_SECONDS = 3.0
-"""Seconds after the kernel's end until servers that end at the end of their input are gone."""
+    Start = Callable[..., Kernel]
 
 
 def children(kernel: Kernel, count: int) -> list[psutil.Process]:
@@ -25,67 +22,56 @@ def children(kernel: Kernel, count: int) -> list[psutil.Process]:
     return found
 
 
-def gone(processes: list[psutil.Process], timeout: float) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=timeout)
-    try:
-        assert not alive, [process.cmdline() for process in alive]
-    finally:
-        for process in alive:
-            process.kill()
-
-
-def connected(kernel: Kernel, *scripts: Path) -> list[psutil.Process]:
+def connected(kernel: Kernel, *commands: list[str]) -> list[psutil.Process]:
     kernel.ok("%load_ext mcp_magic")
-    servers = {
-        f"{script.stem}{i}": {"command": sys.executable, "args": [str(script)]} for i, script in enumerate(scripts)
-    }
+    servers = {str(i): {"command": program, "args": rest} for i, (program, *rest) in enumerate(commands)}
     kernel.ok(f"import json, pathlib\npathlib.Path('mcp.json').write_text(json.dumps({{'mcpServers': {servers!r}}}))")
     kernel.ok("opened = %mcp connect --config mcp.json")
     assert kernel.ok("{row['state'] for row in opened.rows}").text == "{'open'}"
-    return children(kernel, len(scripts))
+    return children(kernel, len(commands))
 
 
 def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its_end(
     start: Start, tmp_path: Path
 ) -> None:
     kernel = start()
-    *servers, stubborn = connected(kernel, MATH, MATH, HERE / "holding_server.py", HERE / "stubborn_server.py")
+    *servers, stubborn = connected(kernel, SMALL, SMALL, command("holding_server"), command("stubborn_server"))
     kernel.start(f"%mcp call hold folder={tmp_path}")
     until((tmp_path / "started").exists, what="the tool has started")
 
     kernel.shutdown()
 
-    gone(servers, PROMPT_SECONDS)
-    gone([stubborn], 10)
+    gone(servers)
+    gone([stubborn], 30)
 
 
 def test_a_restart_ends_the_servers_and_the_new_kernel_works(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.restart()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)
     kernel.ok("%load_ext mcp_magic")
     assert kernel.ok("r = %mcp\nr.rows").text == "[]"
 
 
 def test_sys_exit_ends_the_servers(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.client.execute("exit()")
 
-    gone(servers, PROMPT_SECONDS + 2)
+    gone(servers)
 
 
 def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> None:
     kernel = start()
-    servers = connected(kernel, MATH)
+    servers = connected(kernel, SMALL)
 
     kernel.process.kill()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)
 
 
 def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
@@ -99,4 +85,4 @@ def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(star
     kernel.finish(connecting)
     kernel.shutdown()
 
-    gone(servers, PROMPT_SECONDS)
+    gone(servers)

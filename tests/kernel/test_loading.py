@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import ast
+import time
 from typing import TYPE_CHECKING, cast
 
-import psutil
 import pytest
 
+from tests.kernel.driving import gone
 from tests.kernel.servers import HERE, MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
@@ -33,10 +34,33 @@ def calculator(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def test_loading_imports_nothing_heavy(kernel: Kernel) -> None:
+def test_loading_imports_nothing_heavy(start: Callable[..., Kernel]) -> None:
+    kernel = start(plain=True)
+    kernel.ok("%load_ext mcp_magic")
     heavy = "{'mcp', 'pandas', 'langgraph', 'langchain_core', 'jsonschema', 'pydantic', 'httpx2'}"
 
     assert kernel.ok(f"import sys\nsorted({heavy} & set(sys.modules))").text == "[]"
+
+
+def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports_nothing(
+    start: Callable[..., Kernel],
+) -> None:
+    heavy = "sorted({'mcp', 'langgraph.graph', 'mcp_magic.agent.sqlite'} & set(sys.modules))"
+    kernel = start(plain=True, MCP_MAGIC_PRELOAD="true")
+    busy = kernel.ok(f"%load_ext mcp_magic\nimport asyncio, sys\nawait asyncio.sleep(0.6)\n{heavy}")
+    assert busy.text == "[]"
+
+    begun = time.monotonic()
+    while (cell := kernel.ok(heavy)).text != "['langgraph.graph', 'mcp', 'mcp_magic.agent.sqlite']":
+        assert time.monotonic() - begun < 60, cell.text
+        time.sleep(1)  # each question keeps the kernel from being idle
+    assert cell.streams == {}
+
+    kernel.ok("before = set(sys.modules)")
+    connect_in_process(kernel, MATH, "calculator")
+    kernel.ok("%%mcp_agent\nadd 1 and 2")
+    new = kernel.ok("sorted(n for n in set(sys.modules) - before if n.startswith(('mcp.client', 'langgraph.')))").text
+    assert new == "[]"
 
 
 def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: Kernel) -> None:
@@ -69,7 +93,7 @@ def test_unloading_takes_everything_away_and_ends_the_servers(calculator: Kernel
     cell = calculator.ok("%unload_ext mcp_magic")
 
     assert cell.streams == {}
-    assert psutil.wait_procs(servers, timeout=3)[1] == []
+    gone(servers)
     assert calculator.ok(COUNTS).text == "(0, 0, 0, 0, False, False)"
     assert calculator.ok("from mcp_magic import host\nlen(host)").text == "0"
     assert "not found" in str(calculator.run("%mcp").streams)
@@ -164,7 +188,7 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start: Callable[..., Ke
     assert cell.streams == {}
     assert kernel.ok("await asyncio.wait({running}, timeout=10)\nrunning.done()").text == "True"
     assert left(kernel) == before
-    assert psutil.wait_procs(servers, timeout=3)[1] == []
+    gone(servers)
     assert (
         kernel.ok("watch.ended, Path(served[0]['token in']).exists()").text == "('the server was disconnected', False)"
     )

@@ -9,35 +9,33 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.kernel.driving import until
-from tests.kernel.test_progress import frontend, shows  # noqa: F401 - a fixture
+from tests.kernel.test_progress import SETUP, shows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.kernel.answering import Frontend
 
-LATER = """
+SETUP = (
+    *SETUP,
+    """
 import pathlib
 async def later(go, tool, **arguments):
     while not pathlib.Path(go).exists():
         await asyncio.sleep(0.01)
     await host.call(tool, **arguments)
-"""
+""",
+)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def later(frontend: Frontend) -> None:  # noqa: F811
-    frontend.kernel.ok(LATER)
-
-
-def in_a_moment(frontend: Frontend, go: Path, tool: str, **arguments: str) -> None:  # noqa: F811
+def in_a_moment(frontend: Frontend, go: Path, tool: str, **arguments: str) -> None:
     """Have a call go out when a file is there, whatever cell runs then."""
     frontend.run(f"task = asyncio.create_task(later({str(go)!r}, {tool!r}, **{arguments!r}))")
 
 
 @pytest.mark.parametrize("way", ["awaited", "nested"])
 def test_new_lines_are_shown_until_interrupt_and_the_cell_ends_well(
-    frontend: Frontend,  # noqa: F811
+    frontend: Frontend,
     tmp_path: Path,
     way: str,
 ) -> None:
@@ -63,7 +61,7 @@ def test_new_lines_are_shown_until_interrupt_and_the_cell_ends_well(
     assert rows == [("reports", "info", f"<b>hello</b> {way}"), ("stderr", None, f"over there {way}")]
 
 
-def test_an_interrupt_after_that_is_one_again(frontend: Frontend, tmp_path: Path) -> None:  # noqa: F811
+def test_an_interrupt_after_that_is_one_again(frontend: Frontend, tmp_path: Path) -> None:
     cell = frontend.start(
         f"r = %mcp logs reports --follow --last 0\nr2 = %mcp call reports:hold folder={tmp_path} done:=1"
     )
@@ -76,7 +74,7 @@ def test_an_interrupt_after_that_is_one_again(frontend: Frontend, tmp_path: Path
     assert cell.ename == "KeyboardInterrupt"
 
 
-def test_where_nobody_could_interrupt_it_does_not_wait(frontend: Frontend) -> None:  # noqa: F811
+def test_where_nobody_could_interrupt_it_does_not_wait(frontend: Frontend) -> None:
     at_once = frontend.run("%mcp logs reports --follow --last 1", stdin=False)
     for_a_time = frontend.run("%mcp logs reports --last 0 --seconds 0.3", stdin=False)
 
@@ -84,7 +82,7 @@ def test_where_nobody_could_interrupt_it_does_not_wait(frontend: Frontend) -> No
     assert re.search(r"followed for \d{3} ms", for_a_time.lines[-1])
 
 
-def test_the_level_of_a_server_is_set_and_listed(frontend: Frontend) -> None:  # noqa: F811
+def test_the_level_of_a_server_is_set_and_listed(frontend: Frontend) -> None:
     frontend.run("%mcp logs reports --level error")
     frontend.run("a = %mcp call reports:log level=warning data=too-quiet")
     frontend.run("a = %mcp call reports:log level=error data=loud-enough")
@@ -96,7 +94,7 @@ def test_the_level_of_a_server_is_set_and_listed(frontend: Frontend) -> None:  #
     assert "too-quiet" not in listed.lines[0]
 
 
-def test_a_level_that_is_none_is_refused_with_those_that_are(frontend: Frontend) -> None:  # noqa: F811
+def test_a_level_that_is_none_is_refused_with_those_that_are(frontend: Frontend) -> None:
     cell = frontend.run("%mcp logs reports --level loud")
 
     assert cell.ename == "CommandError"

@@ -6,19 +6,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
 import pytest
 
-from tests.environments import kernel_python
-from tests.kernel.answering import VIEW, Frontend, OtherKernel
-from tests.kernel.driving import Kernel, environment, until
-from tests.kernel.starting import started
+from tests.kernel.answering import VIEW, Frontend
+from tests.kernel.driving import run_by_itself, until
+from tests.kernel.servers import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from tests.kernel.answering import Shown
+    from tests.kernel.driving import Kernel
 
 SERVER = Path(__file__).parents[1] / "core" / "reporting_server.py"
 SETUP = (
@@ -27,19 +25,6 @@ SETUP = (
     "from mcp_magic import host\nimport asyncio",
 )
 HOLD = "r = %mcp call reports:hold folder={folder} done:={done} total:=4 text={text}\nr.text"
-
-
-@pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """A kernel with the server connected, before it somebody with widgets."""
-    with started(tmp_path_factory.mktemp("progress"), SETUP) as running:
-        yield running
-
-
-@pytest.fixture
-def no_widget_is_left(frontend: Frontend) -> Iterator[None]:
-    yield
-    assert frontend.kernel.ok("import ipywidgets.widgets.widget as w\nlen(w._instances)").text == "0"
 
 
 def hold(frontend: Frontend, folder: Path, done: int = 1, text: str = "loading") -> Shown:
@@ -143,16 +128,11 @@ def test_a_nested_call_has_a_bar_and_no_button_that_nobody_would_hear(frontend: 
     assert cell.lines[0].startswith("✓ reports:hold: 1 of 4")
 
 
-def test_a_call_that_reports_nothing_shows_nothing_and_imports_no_widgets(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path, environment(tmp_path))
-    try:
-        frontend = Frontend(kernel)
-        for code in SETUP:
-            kernel.ok(code)
-        cell = frontend.run("r = %mcp call reports:level")
-        imported = kernel.ok("import sys\n'mcp_magic.ui.widgets' in sys.modules, 'ipywidgets' in sys.modules").text
-    finally:
-        kernel.shutdown()
+def test_a_call_that_reports_nothing_shows_nothing_and_imports_no_widgets(start: Callable[..., Kernel]) -> None:
+    kernel = start(plain=True)
+    kernel.ok(f"%load_ext mcp_magic\n%mcp connect --name small -- {' '.join(SMALL)}")
+    cell = Frontend(kernel).run("r = %mcp call small:echo")
+    imported = kernel.ok("import sys\n'mcp_magic.ui.widgets' in sys.modules, 'ipywidgets' in sys.modules").text
 
     assert cell.displays == {}
     assert imported == "(False, False)"
@@ -210,6 +190,7 @@ def test_progress_may_be_turned_off(frontend: Frontend) -> None:
 # Where nobody watches
 
 
+@pytest.mark.timed
 def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     cells = [
@@ -220,10 +201,8 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
         f"r = %mcp call reports:hold folder={tmp_path} text=careful",
         "r = %mcp call reports:level",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
-    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
-    quick, reported, whole, logged, silent = (cell.outputs for cell in notebook.cells[-5:])
+    quick, reported, whole, logged, silent = run_by_itself(tmp_path, *cells)[-5:]
     assert quick == [], "over within a second: not worth a line"
     texts = "".join(output["text"] for output in reported)
     *_, line, last = texts.splitlines()
@@ -235,6 +214,7 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     assert silent == []
 
 
+@pytest.mark.timed
 def test_time_outs_of_the_line_begin_anew_until_the_most(frontend: Frontend) -> None:
     call = "%mcp call reports:work values:='{values}' every:=0.1 --timeout {timeout} --max-total-timeout {most}"
 
@@ -247,18 +227,11 @@ def test_time_outs_of_the_line_begin_anew_until_the_most(frontend: Frontend) -> 
     assert longer.lines[0].startswith("✗ reports:work: timed out · 1 · ")
 
 
-def test_a_kernel_without_clicks_shows_a_bar_without_a_button(tmp_path: Path) -> None:
-    kernel = OtherKernel(tmp_path, environment(tmp_path), kernel_python("kernel630"))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        older = Frontend(kernel)
-        cell = hold(older, tmp_path)
-        shows(older, cell, "reports:hold: 1 of 4 (25 %)")
-        shows(older, cell, " · 1.")  # longer than a button would need to come
-        let_go(older, cell, tmp_path)
-    finally:
-        kernel.shutdown()
+def test_a_kernel_without_clicks_shows_a_bar_without_a_button(older: Frontend, tmp_path: Path) -> None:
+    cell = hold(older, tmp_path)
+    shows(older, cell, "reports:hold: 1 of 4 (25 %)")
+    shows(older, cell, " · 1.")  # longer than a button would need to come
+    let_go(older, cell, tmp_path)
 
     assert older.models == {}
     assert cell.lines[0].startswith("✓ reports:hold: 1 of 4 (25 %) · ")

@@ -7,21 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nbclient
-import nbformat
 import pytest
 
 from mcp_magic.config.project import load_declaration, trust
-from tests.environments import everything_command, kernel_python, needs_node
-from tests.kernel.answering import Frontend, OtherKernel
-from tests.kernel.driving import environment
-from tests.kernel.starting import started
+from tests.environments import everything_command, needs_node
+from tests.kernel.driving import run_by_itself
 from tests.kernel.test_elicitation import shows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.kernel.answering import Shown
+    from tests.kernel.answering import Frontend, Shown
 
 ROOT = Path(__file__).parents[2]
 SERVER = f"""
@@ -31,21 +25,8 @@ from tests.core.sampling_servers import asking_server, sampling_server
 writer = sampling_server()
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect writer", "from mcp_magic import host")
-SUMMARISE = "r = %mcp call writer:summarise --timeout 5\nr.text"
+SUMMARISE = "r = %mcp call writer:summarise --timeout 60\nr.text"
 QUOTED = "'offline endTurn: Cats sleep. They purr. (offline, a model without weights, which quotes)'"
-
-
-@pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """This environment's kernel, before it somebody with widgets."""
-    with started(tmp_path_factory.mktemp("sampling"), SETUP) as running:
-        yield running
-
-
-@pytest.fixture
-def no_widget_is_left(frontend: Frontend) -> Iterator[None]:
-    yield
-    assert frontend.kernel.ok("import ipywidgets.widgets.widget as w\nlen(w._instances)").text == "0"
 
 
 def write(frontend: Frontend, cell: Shown, number: int, text: str) -> None:
@@ -146,7 +127,7 @@ def test_a_request_of_the_handshake_era_appears_below_the_cell_that_called(front
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")
     cell = frontend.start(
-        "r = %mcp call everything:trigger-sampling-request prompt='How are you?' --timeout 10\n'offline' in str(r.text)"
+        "r = %mcp call everything:trigger-sampling-request prompt='How are you?' --timeout 60\n'offline' in str(r.text)"
     )
     shows(frontend, cell, "Approve")
     frontend.click("Approve", cell=cell)
@@ -157,17 +138,10 @@ def test_a_request_of_the_handshake_era_appears_below_the_cell_that_called(front
     frontend.kernel.ok("%mcp disconnect everything")
 
 
-def test_a_kernel_without_clicks_asks_line_by_line(tmp_path: Path) -> None:
-    kernel = OtherKernel(tmp_path, environment(tmp_path), kernel_python("kernel630"))
-    try:
-        for code in SETUP:
-            kernel.ok(code)
-        older = Frontend(kernel)
-        cell = older.start(SUMMARISE)
-        prompts = older.answer("e", "-", "Birds fly. High.", "r", "s")
-        older.finish(cell)
-    finally:
-        kernel.shutdown()
+def test_a_kernel_without_clicks_asks_line_by_line(older: Frontend) -> None:
+    cell = older.start(SUMMARISE)
+    prompts = older.answer("e", "-", "Birds fly. High.", "r", "s")
+    older.finish(cell)
 
     assert prompts[1].startswith("system prompt [Be brief.]")
     assert cell.lines == ["'offline endTurn: Birds fly. High. (offline, a model without weights, which quotes)'"]
@@ -186,13 +160,9 @@ def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(
     (tmp_path / "a.json").write_text(json.dumps({"sampling": [{"server": "writ*", "reply": "All fly."}]}))
     replied = "r = %mcp call writer:summarise --answers a.json\nr.text"
     cells = [*SETUP, SUMMARISE, replied, "%mcp up mcp.json", "r = %mcp call free:summarise\nr.text"]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
-    client = nbclient.NotebookClient(
-        notebook, timeout=60, allow_errors=True, resources={"metadata": {"path": str(tmp_path)}}
-    )
-    client.execute()
+    made = run_by_itself(tmp_path, *cells, allow_errors=True, JUPYTER_DATA_DIR=str(tmp_path / "jupyter"))
 
-    refused, from_file, _, answered = notebook.cells[-4:]
-    assert from_file.outputs[-1]["data"]["text/plain"] == "'a.json endTurn: All fly.'"
-    assert "`%mcp connect --sampling auto` answers without asking" in refused.outputs[-1]["evalue"]
-    assert answered.outputs[-1]["data"]["text/plain"] == QUOTED
+    refused, from_file, _, answered = (outputs[-1] for outputs in made[-4:])
+    assert from_file["data"]["text/plain"] == "'a.json endTurn: All fly.'"
+    assert "`%mcp connect --sampling auto` answers without asking" in refused["evalue"]
+    assert answered["data"]["text/plain"] == QUOTED

@@ -78,7 +78,7 @@ def test_the_number_of_characters_can_be_set(kernel: Kernel) -> None:
 def test_the_time_out_of_calls_can_be_set(kernel: Kernel) -> None:
     kernel.ok("%config MCPMagics.call_timeout = 0.1")
 
-    cell = kernel.run("%mcp call long:wait", timeout=5)
+    cell = kernel.run("%mcp call long:wait")
 
     assert cell.ename == "RequestTimeoutError"
     assert "0.1" in cell.evalue
@@ -87,7 +87,7 @@ def test_the_time_out_of_calls_can_be_set(kernel: Kernel) -> None:
 def test_the_time_out_of_the_handshake_can_be_set(kernel: Kernel) -> None:
     kernel.ok("import sys\n%config MCPMagics.timeout = 0.3")
 
-    cell = kernel.run("%mcp connect -- sleep 60", timeout=5)
+    cell = kernel.run("%mcp connect -- sleep 60")
 
     assert cell.ename == "ConnectTimeoutError"
     assert "0.3 s" in cell.evalue
@@ -144,7 +144,7 @@ def test_environment_variables_set_what_nobody_else_did(start: Callable[..., Ker
 
     assert rows_shown(kernel) == (7, 7)
     assert kernel.ok("%config MCPMagics.timeout").text == "12.0"
-    assert "0.2" in kernel.run("%mcp call long:wait", timeout=5).evalue
+    assert "0.2" in kernel.run("%mcp call long:wait").evalue
 
 
 def test_a_wrong_environment_variable_is_an_error_that_names_it(start: Callable[..., Kernel]) -> None:

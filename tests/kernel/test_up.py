@@ -2,22 +2,21 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.servers import MATH, command
+from tests.kernel.servers import SMALL, command
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.kernel.driving import Kernel
 
-MATH_LINES = f"[servers.math]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(MATH))}]\n"
+MATH_LINES = f"[servers.math]\ncommand = {json.dumps(SMALL[0])}\nargs = {json.dumps(SMALL[1:])}\n"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def test_up_connects_what_the_file_declares(kernel: Kernel, folder: Path, declar
     (folder / "mcp_magic.toml").write_text(declared)
 
     assert done(kernel, "r = %mcp up") == {"math": ("connect", "open"), "holding": ("connect", "open")}
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert kernel.ok("r = %mcp call math:echo a=1\nr.data").text == "{'a': '1'}"
     assert kernel.ok("%mcp call holding:ping").text == "pong"
 
 
@@ -93,7 +92,7 @@ def test_a_declaration_is_found_by_its_name(kernel: Kernel, folder: Path, file: 
 
 
 def test_the_mcp_json_of_another_host_serves_as_well(kernel: Kernel, folder: Path) -> None:
-    math = {"command": sys.executable, "args": [str(MATH)]}
+    math = {"command": SMALL[0], "args": SMALL[1:]}
     (folder / "mcp.json").write_text(
         json.dumps({"mcpServers": {"math": math, "off": {**math, "disabled": True}, "bad": {"args": []}}})
     )
@@ -115,14 +114,14 @@ def test_what_changed_is_reconnected_and_the_rest_is_left(kernel: Kernel, folder
     assert done(kernel, "r = %mcp up") == {"math": ("reconnect", "open"), "holding": ("keep", "open")}
     assert kernel.ok("host['holding'] is before['holding'], host['math'] is before['math']").text == "(True, False)"
     assert kernel.ok("next(x['why'] for x in r.rows if x['server'] == 'math')").text == "'changed: env'"
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert kernel.ok("r = %mcp call math:echo a=1\nr.data").text == "{'a': '1'}"
     assert not [process for process in processes if process.is_running()]
     assert len(kernel.process.children(recursive=True)) == 1
 
 
 def test_what_is_kept_though_its_program_was_written_anew_says_so(kernel: Kernel, folder: Path) -> None:
-    (folder / "ed.py").write_text(MATH.read_text())
-    (folder / "mcp_magic.toml").write_text(f'[servers.ed]\ncommand = {json.dumps(sys.executable)}\nargs = ["ed.py"]\n')
+    (folder / "ed.py").write_text(Path(SMALL[1]).read_text())
+    (folder / "mcp_magic.toml").write_text(f'[servers.ed]\ncommand = "{SMALL[0]}"\nargs = ["ed.py", "0"]\n')
     kernel.ok("r = %mcp up")
     os.utime(folder / "ed.py", (time.time() + 60,) * 2)
 
@@ -134,10 +133,10 @@ def test_a_server_that_died_is_connected_again(kernel: Kernel, folder: Path) -> 
     (folder / "mcp_magic.toml").write_text(MATH_LINES)
     kernel.ok("%mcp up")
     kernel.process.children(recursive=True)[0].kill()
-    kernel.run("%mcp call math:add a=1 b=2")
+    kernel.run("%mcp call math:echo a=1")
 
     assert done(kernel, "r = %mcp up") == {"math": ("connect", "open")}
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert kernel.ok("r = %mcp call math:echo a=1\nr.data").text == "{'a': '1'}"
 
 
 def test_what_is_not_declared_is_left_unless_it_is_pruned(kernel: Kernel, folder: Path, url: str) -> None:
@@ -171,7 +170,7 @@ def test_one_server_that_fails_leaves_the_rest(kernel: Kernel, declared: str) ->
     assert "UnreachableError" in text
     assert "CommandNotFoundError" in text
     assert kernel.ok("sorted(host)").text == "['holding', 'math']"
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert kernel.ok("r = %mcp call math:echo a=1\nr.data").text == "{'a': '1'}"
 
 
 def test_settings_are_applied(kernel: Kernel) -> None:
@@ -241,12 +240,7 @@ def free(kernel: Kernel) -> Iterator[None]:
 
 def run_in(kernel: Kernel, cell: str, declaration: str, options: str = "") -> str:
     """Run a cell as the frontend that names its cells does; return what it shows."""
-    content = {"code": in_a_cell(declaration, options), "silent": False, "store_history": True, "allow_stdin": False}
-    message = kernel.client.session.msg("execute_request", content, metadata={"cellId": cell})
-    kernel.client.shell_channel.send(message)
-    done = kernel.finish(message["header"]["msg_id"])
-    assert done.status == "ok", done.shown_error
-    return " ".join(done.text.split())
+    return " ".join(kernel.ok(in_a_cell(declaration, options), cellId=cell).text.split())
 
 
 def rules(kernel: Kernel) -> list[str]:
@@ -264,7 +258,7 @@ def test_another_cell_drops_nothing_that_a_cell_declared(kernel: Kernel, free: N
     run_in(kernel, cells[0], DENY)
     said = run_in(kernel, cells[1], MATH_LINES + ROWS)
 
-    assert kernel.run("%mcp call math:add a=1 b=2").ename == "DeniedError"
+    assert kernel.run("%mcp call math:echo a=1").ename == "DeniedError"
     assert (rules(kernel), agents(kernel)) == (["deny 'math:*'"], ["reader"])
     assert "no longer in force" not in said
     assert ("still in force, from other cells: `deny 'math:*'`" in said) == (not cells[1])

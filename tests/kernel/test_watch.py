@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import nbclient
-import nbformat
 import pytest
 
-from tests.kernel.answering import VIEW, Frontend
-from tests.kernel.driving import Kernel, environment, until
+from tests.kernel.answering import VIEW
+from tests.kernel.driving import run_by_itself, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Shown
+    from tests.kernel.answering import Frontend, Shown
 
 SERVER = """
 from mcp.server.mcpserver import Context, MCPServer
@@ -46,23 +44,6 @@ def mute_text() -> str:
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect notes", "%mcp connect mute", "from mcp_magic import host")
 WATCH = "watch = %mcp watch note://lines"
-
-
-def set_up(kernel: Kernel) -> Kernel:
-    for code in SETUP:
-        kernel.ok(code)
-    return kernel
-
-
-@pytest.fixture(scope="module")
-def frontend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
-    """This environment's kernel, before it somebody with widgets."""
-    folder = tmp_path_factory.mktemp("watch")
-    kernel = Kernel(folder, environment(folder))
-    try:
-        yield Frontend(set_up(kernel))
-    finally:
-        kernel.shutdown()
 
 
 @pytest.fixture(autouse=True)
@@ -228,9 +209,7 @@ def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path: Path) -> N
     cells = [*SETUP, "%mcp watch note://lines", "w = %mcp watch note://lines --for 0.1\nw.ended"]
     background = ["w = %mcp watch note://lines --background", 'await host["notes"].call("write", line="x");']
     waits = "import asyncio\nwhile w.updates < 1:\n    await asyncio.sleep(0.01)"
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in [*cells, *background, waits]])
-    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs: list[Any] = [cell.outputs for cell in notebook.cells]
+    outputs = run_by_itself(tmp_path, *cells, *background, waits)
     once = outputs[len(SETUP)][-1]["data"]["text/plain"]
     assert "shown once, because you cannot stop it here; --for SECONDS or --count N watches on" in once
     assert outputs[len(SETUP) + 1][-1]["data"]["text/plain"] == "'the time is up'"
@@ -257,14 +236,11 @@ later = asyncio.create_task(later())
 
 def test_what_came_while_no_cell_ran_is_shown_when_the_next_one_begins(tmp_path: Path) -> None:
     cells = [*SETUP, "w = %mcp watch note://lines --background", LATER, "'next'", "'last'"]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
 
     def hold(cell: Any, cell_index: int) -> None:
         if cell.source == "'next'":
             until((tmp_path / "updated").exists, what="the update has come")
 
-    resources = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(notebook, timeout=60, resources=resources, on_cell_start=hold).execute()
-    outputs: list[Any] = [cell.outputs for cell in notebook.cells]
+    outputs = run_by_itself(tmp_path, *cells, on_cell_start=hold)
     assert "<ins>+ between</ins>" in outputs[len(SETUP)][0]["data"]["text/html"]
     assert [[output["data"]["text/plain"] for output in each] for each in outputs[-2:]] == [["'next'"], ["'last'"]]

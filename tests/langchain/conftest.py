@@ -25,6 +25,6 @@ async def host() -> AsyncIterator[NotebookHost]:
     left = {task for task in asyncio.all_tasks() - tasks if not task.done() and task is not this}
     left = {task for task in left if "_shutdown_watcher" not in repr(task)}  # sse_starlette keeps one a loop for ever
     if left:
-        await asyncio.wait(left, timeout=5.0)
+        await asyncio.wait(left, timeout=30.0)
     assert not [task for task in left if not task.done()]
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]

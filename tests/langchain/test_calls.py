@@ -54,7 +54,7 @@ async def fails(
 
 
 async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
 
@@ -182,11 +182,11 @@ async def test_the_time_that_a_decision_takes_does_not_count(host: NotebookHost)
     host.consent.policy = "ask"
 
     async def slowly(request: Request) -> Decision:
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.1)
         return Decision.approve()
 
     host.approver = slowly
-    assert (await call(math, "add", {"a": 1, "b": 2}, timeout=0.5))[0] == "3"
+    assert (await call(math, "add", {"a": 1, "b": 2}, timeout=2.0))[0] == "3"
 
 
 # Sessions that end
@@ -347,7 +347,7 @@ async def test_an_interrupted_call_ends_at_once_and_the_session_goes_on(host: No
         started.set()
 
     slow = asyncio.create_task(call(show, "slow", {"seconds": 30}, on_progress=on_progress))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await started.wait()
     begun = time.monotonic()
     slow.cancel()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +25,15 @@ if TYPE_CHECKING:
 DYING = Path(__file__).with_name("dying_server.py")
 
 
+@pytest.fixture
+def spec(tmp_path: Path) -> StdioSpec:
+    """A server that is started again and again."""
+    (tmp_path / "log").touch()
+    return StdioSpec(command=sys.executable, args=(str(DYING), str(tmp_path / "log")))
+
+
 def processes() -> int:
-    return len([p for p in psutil.Process().children() if any("notebooks/servers" in word for word in p.cmdline())])
+    return len([p for p in psutil.Process().children() if str(DYING) in p.cmdline()])
 
 
 def pick(tools: list[StructuredTool], name: str) -> StructuredTool:
@@ -33,32 +42,31 @@ def pick(tools: list[StructuredTool], name: str) -> StructuredTool:
 
 async def pid(tool: StructuredTool) -> int:
     message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": {}})
-    return int(message.artifact["structured_content"]["pid"])
+    return int(message.content)
 
 
-async def test_each_call_opens_a_session_and_closes_it(host: NotebookHost) -> None:
-    tools = await host.langchain_spec_tools(command("showcase_server"), name="show")
+async def test_each_call_opens_a_session_and_closes_it(host: NotebookHost, spec: StdioSpec) -> None:
+    tools = await host.langchain_spec_tools(spec, name="show")
     assert processes() == 0
-    process = pick(tools, "process")
-    assert process.name == "show__process"
+    process = pick(tools, "pid")
+    assert process.name == "show__pid"
     assert await pid(process) != await pid(process)
     assert processes() == 0
     assert list(host) == []
 
 
-async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookHost) -> None:
-    tools = await host.langchain_spec_tools(command("showcase_server"), name="show")
-    process = pick(tools, "process")
-    show = await host.connect(command("showcase_server"), name="mine")
-    own = (await show.call("process")).data["pid"]
+async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookHost, spec: StdioSpec) -> None:
+    process = pick(await host.langchain_spec_tools(spec, name="show"), "pid")
+    mine = await host.connect_spec(spec, "mine")
+    own = int((await mine.call("pid")).text)
     assert await pid(process) == own
     assert processes() == 1
     await host.disconnect("mine")
     assert await pid(process) != own
 
 
-async def test_a_call_that_kills_its_server_leaves_nothing_behind(host: NotebookHost) -> None:
-    die = pick(await host.langchain_spec_tools(command("showcase_server"), name="show"), "die")
+async def test_a_call_that_kills_its_server_leaves_nothing_behind(host: NotebookHost, spec: StdioSpec) -> None:
+    die = pick(await host.langchain_spec_tools(spec, name="show"), "die")
     with pytest.raises(ToolException, match="show:die: the session has ended"):
         await die.ainvoke({})
     assert processes() == 0
@@ -121,15 +129,10 @@ async def test_options_hold_for_the_calls(host: NotebookHost) -> None:
 
 
 async def test_a_trusted_servers_reading_tool_is_not_called_again_over_a_session_of_its_own(
-    host: NotebookHost, tmp_path: Path
+    host: NotebookHost, spec: StdioSpec
 ) -> None:
     """There is no session to go on with: the next call opens the next one."""
-    import sys
-
-    log = tmp_path / "log"
-    log.touch()
-    spec = StdioSpec(command=sys.executable, args=(str(DYING), str(log)), trust=True)
-    read = pick(await host.langchain_spec_tools(spec, name="dying"), "read")
+    read = pick(await host.langchain_spec_tools(replace(spec, trust=True), name="dying"), "read")
     with pytest.raises(ToolException, match="the session has ended"):
         await read.ainvoke({})
     assert await read.ainvoke({}) == "read"

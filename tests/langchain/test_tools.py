@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +52,19 @@ async def test_a_tool_has_the_schema_as_it_is_and_answers_a_message_with_the_res
     assert (message.content, message.status, message.name) == ("3", "success", "math__add")
     assert result_of(message).data == 3
     assert await add.ainvoke({"a": 1, "b": 2}) == "3"
+
+
+async def test_a_call_evaluates_no_annotations_again(host: NotebookHost) -> None:
+    await host.connect(load("math_server").server, name="math")
+    add = named(host, "math__add")
+    await add.ainvoke(tool_call(add, a=1, b=2))  # what is imported and kept at the first call
+    compiled: list[object] = []
+    sys.setprofile(lambda frame, event, callee: compiled.append(callee) if callee is compile else None)
+    try:
+        await add.ainvoke(tool_call(add, a=1, b=2))
+    finally:
+        sys.setprofile(None)
+    assert compiled == []
 
 
 async def test_an_error_of_the_tool_is_a_tool_exception(host: NotebookHost) -> None:
@@ -178,7 +192,7 @@ async def test_langgraphs_tool_node_calls_them_at_the_same_time(host: NotebookHo
     graph.add_node("act", ToolNode(host.langchain_tools(), handle_tool_errors=True))
     graph.add_edge(START, "act")
     graph.add_edge("act", END)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         state = await graph.compile().ainvoke({"messages": [AIMessage("", tool_calls=wanted)]})
     added, waited, divided = state["messages"][1:]
     assert (added.content, added.artifact["structured_content"]) == ("3", {"result": 3})

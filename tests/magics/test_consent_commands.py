@@ -76,7 +76,7 @@ async def test_rules_are_saved_and_loaded(magic: Any, tmp_path: Path) -> None:
     await magic("approvals --clear")
     loaded = await magic("approvals --load rules.toml")
     assert [row["tool"] for row in loaded] == ["math:add", "math:*"]
-    with pytest.raises(errors.ConfigError, match=r"nowhere\.toml cannot be read: No such file"):
+    with pytest.raises(errors.ConfigError, match=r"nowhere\.toml: cannot be read: No such file"):
         await magic("approvals --load nowhere.toml")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
-from mcp_magic.errors import ArgumentsError, CommandError
+from mcp_magic.errors import ArgumentsError, CommandError, ConfigError
 from mcp_magic.ipython.ask import Answers, InputAsker
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
@@ -101,7 +101,7 @@ async def test_a_file_that_cannot_be_read_sends_nothing(magic: Any, asking: None
     connection = await host.connect(trip_server(), name="trip")
     await connection.find_tool("plan")
     before = connection.calls
-    with pytest.raises(ArgumentsError, match=r"cannot read .*none\.json: No such file or directory"):
+    with pytest.raises(ConfigError, match=r"none\.json: cannot be read: No such file or directory"):
         await magic("call trip:plan --answers none.json")
     assert connection.calls == before
 

@@ -13,8 +13,10 @@ from mcp_magic import errors
 from mcp_magic.notebook import host
 from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
+from tests.environments import ROOT
+from tests.kernel.servers import SMALL
 from tests.processes import start_http
-from tests.servers.bundled import FOLDER, command, load
+from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +26,7 @@ def write_config(folder: Path, **servers: Any) -> None:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
-def stdio(name: str) -> dict[str, Any]:
-    program, *arguments = command(name)
-    return {"command": program, "args": arguments}
+SERVER = {"command": SMALL[0], "args": SMALL[1:]}
 
 
 async def test_all_servers_of_a_file_connect_in_parallel_and_the_failing_one_is_reported(
@@ -34,9 +34,9 @@ async def test_all_servers_of_a_file_connect_in_parallel_and_the_failing_one_is_
 ) -> None:
     write_config(
         tmp_path,
-        show=stdio("showcase_server"),
+        show=SERVER,
         broken={"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]},
-        off={**stdio("paging_server"), "disabled": True},
+        off={**SERVER, "disabled": True},
         wrong={"type": "stdio"},
     )
     listing = await magic("connect --config mcp.json")
@@ -47,7 +47,7 @@ async def test_all_servers_of_a_file_connect_in_parallel_and_the_failing_one_is_
 
 
 async def test_named_servers_of_a_file_connect(magic: Any, tmp_path: Path) -> None:
-    write_config(tmp_path, show=stdio("showcase_server"), paging=stdio("paging_server"))
+    write_config(tmp_path, show=SERVER, paging=SERVER)
     listing = await magic("connect --config mcp.json paging")
     assert [row["server"] for row in listing] == ["paging"]
     with pytest.raises(errors.ConfigError, match=r"mcp\.json has no server 'pagin'\. Did you mean 'paging'\?"):
@@ -55,7 +55,7 @@ async def test_named_servers_of_a_file_connect(magic: Any, tmp_path: Path) -> No
 
 
 async def test_a_configured_name_is_a_target(magic: Any, tmp_path: Path) -> None:
-    write_config(tmp_path, paging=stdio("paging_server"))
+    write_config(tmp_path, paging=SERVER)
     assert (await magic("connect paging")).state == "open"
     assert "paging" in [row["server"] for row in await magic("config")]
 
@@ -76,8 +76,8 @@ async def test_a_variable_of_the_caller_is_a_target(magic: Any) -> None:
 
 
 async def test_the_working_directory_may_be_a_variable(magic: Any) -> None:
-    line = "connect --cwd $where --name here -- {sys.executable} math_server.py"
-    connection = await magic(line, where=FOLDER, sys=sys)
+    line = "connect --cwd $where --name here -- {sys.executable} slow_server.py 0"
+    connection = await magic(line, where=ROOT / "benchmarks", sys=sys)
     assert connection.state == "open"
 
 

@@ -65,16 +65,18 @@ async def test_a_long_difference_is_cut(magic: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "kind", "said"),
     [
-        ("assert math:add a=1 b=2 --schema none.json", "No such file"),
-        ("assert math:add a=x b=2", "expected"),
-        ("assert math:add a=1 b=2 --schema odd.json", "does not hold a JSON object"),
+        ("assert math:add a=1 b=2 --schema none.json", ConfigError, "No such file"),
+        ("assert math:add a=x b=2", ArgumentsError, "expected"),
+        ("assert math:add a=1 b=2 --schema odd.json", ArgumentsError, "does not hold a JSON object"),
     ],
 )
-async def test_what_cannot_be_checked_is_no_failed_check(magic: Any, tmp_path: Path, line: str, said: str) -> None:
+async def test_what_cannot_be_checked_is_no_failed_check(
+    magic: Any, tmp_path: Path, line: str, kind: type[Exception], said: str
+) -> None:
     (tmp_path / "odd.json").write_text("[]")
-    with pytest.raises(ArgumentsError, match=said) as error:
+    with pytest.raises(kind, match=said) as error:
         await magic(line)
     assert not isinstance(error.value, AssertionError)
 

@@ -116,10 +116,10 @@ def test_values_are_never_cut() -> None:
 def test_making_a_result_costs_next_to_nothing() -> None:
     raw = CallToolResult(content=[])
     count = 20_000
-    started = time.perf_counter()
+    started = time.thread_time()
     for _ in range(count):
         ToolResult(raw, server="s", tool="t", seconds=0.1)
-    assert (time.perf_counter() - started) / count < 20e-6
+    assert (time.thread_time() - started) / count < 20e-6
 
 
 @pytest.mark.parametrize(

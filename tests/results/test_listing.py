@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic.display.document import aligned, width
+from mcp_magic.display.listing import LazyRows
 from mcp_magic.results import Badge, Listing, ToolCard, display, tool_badges
 
 from .conftest import bundle
@@ -244,3 +246,21 @@ def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cu
         "              days.\n"
         "a             b"
     )
+
+
+def test_rows_are_made_when_they_are_read_and_once() -> None:
+    made: list[int] = []
+
+    def make(number: int) -> dict[str, int]:
+        made.append(number)
+        return {"n": number}
+
+    listing = Listing(LazyRows([partial(make, number) for number in range(10_000)]), columns=["n"], kind="numbers")
+    assert "10,000" in str(listing)
+    assert len(made) == len(set(made)) <= 200
+    assert listing[-1] == {"n": 9999}
+    assert listing[2:4] == Listing([{"n": 2}, {"n": 3}])
+    assert listing.df["n"].sum() == sum(range(10_000))
+    assert len(made) == 10_000
+    with pytest.raises(IndexError):
+        listing[10_000]

@@ -266,8 +266,8 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
     ),
     "names that could be anything": (
         text_result(structured_content={"a\"]; x['": [{"x": 1}], "\x1b[2J\n": [{"y": 2}]}),
-        "2 tables in this result: .frames['a\"]; x[\\''], .frames[\"\\\\x1b[2J\"], or as they were sent "
-        ".data['a\"]; x[\\''], .data[\"\\\\x1b[2J\"]",
+        '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"], or as they were sent '
+        '.data["a\\"]; x[\'"], .data["\\\\x1b[2J"]',
     ),
 }
 

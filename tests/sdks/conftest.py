@@ -1,3 +1,3 @@
-from tests.core.conftest import host
+from tests.core.conftest import host, patient
 
-__all__ = ["host"]
+__all__ = ["host", "patient"]

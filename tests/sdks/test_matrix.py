@@ -23,6 +23,8 @@ TRANSPORTS = ("stdio", "sse", "http")
 PATHS = {"sse": "/sse", "http": "/mcp"}
 NEWEST = "mcp 2"
 NONE = "\N{EN DASH}"
+STARTED_AGAIN = ("mcp 1.0.0", NEWEST, "@modelcontextprotocol/sdk 0.6.1")
+"""Those whose process is started a second time; of the others the sessions over HTTP are opened again."""
 SDKS = ("mcp 1.0.0", "mcp 1.6.0", "mcp 1.9.4", f"mcp {MCP1_PACKAGES['mcp']}", NEWEST)
 SDKS += (*(name for name in PYTHON_SDKS if name.startswith("fastmcp")), *TYPESCRIPT_SDKS)
 
@@ -54,7 +56,7 @@ async def test_a_server_is_connected_listed_called_asks_and_is_connected_again(
     host.consent.policy = "auto"
     host.elicitation.elicitor = ada
     if transport == "stdio":
-        assert await got(host, sdk_command(sdk, transport)) == said
+        assert await got(host, sdk_command(sdk, transport), again=sdk in STARTED_AGAIN) == said
         return
     port = free_port()
     ready = rf"(?P<port>{port})"
@@ -64,7 +66,7 @@ async def test_a_server_is_connected_listed_called_asks_and_is_connected_again(
         await host.disconnect("tiny")
 
 
-async def got(host: Host, target: Any) -> str:
+async def got(host: Host, target: Any, *, again: bool = True) -> str:
     """Use a server, and say what it gave, as the table does."""
     connection = await host.connect(target, name="tiny", timeout=60)
     version = connection.protocol_version
@@ -77,11 +79,12 @@ async def got(host: Host, target: Any) -> str:
     assert connection.notices.messages == type(connection.notices.messages)()
     assert (await connection.call("add", a=1, b=2)).text == "3"
     asks = ", asks" if "greet" in tools and await greeted(connection) else ""
-    number = connection.trace.entries[-1].number
-    await host.reconnect("tiny")
-    begun = [entry.method for entry in connection.trace.entries if entry.number > number and entry.direction == "→"]
-    assert begun.count("server/discover") == (version == "2026-07-28"), "a server of the handshake is not probed again"
-    assert (await connection.call("add", a=2, b=2)).text == "4"
+    if again:
+        number = connection.trace.entries[-1].number
+        await host.reconnect("tiny")
+        begun = [entry.method for entry in connection.trace.entries if entry.number > number and entry.direction == "→"]
+        assert begun.count("server/discover") == (version == "2026-07-28"), "one of the handshake is not probed again"
+        assert (await connection.call("add", a=2, b=2)).text == "4"
     if not asks and "greet" in tools:
         await host.disconnect("tiny")
         connection = await host.connect(target, name="tiny", timeout=60, protocol="handshake")
@@ -103,7 +106,7 @@ async def ada(asked: Any) -> Answer:
 
 async def listening(port: int) -> None:
     """Return when somebody listens: some say where they will before they do."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

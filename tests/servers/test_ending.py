@@ -30,18 +30,12 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
 }
 
-SERVERS = [
-    ["math_server"],
-    ["showcase_server"],
-    ["paging_server"],
-]
 
-
-@pytest.fixture(params=SERVERS, ids=lambda arguments: arguments[0])
+@pytest.fixture(params=["math_server", "paging_server"])
 def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A stdio server that was started in an empty folder and has answered."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(bundled.command(*request.param), cwd=tmp_path, text=True, **pipes) as server:
+    with subprocess.Popen(bundled.command(request.param), cwd=tmp_path, text=True, **pipes) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(json.dumps(INITIALIZE) + "\n")
@@ -54,13 +48,13 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
 
 
 def test_a_stdio_server_ends_silently_when_its_input_ends(process: subprocess.Popen[str]) -> None:
-    said, errors = process.communicate(timeout=10)
+    said, errors = process.communicate(timeout=60)
     assert (process.returncode, said, errors) == (0, "", "")
 
 
 def test_an_interrupt_ends_a_stdio_server_at_once_and_without_a_traceback(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
-    code = process.wait(timeout=10)  # its input is still open
+    code = process.wait(timeout=60)  # its input is still open
     assert code == -signal.SIGINT
     assert process.stderr is not None
     assert process.stderr.read() == ""
@@ -73,7 +67,7 @@ async def test_an_interrupt_ends_an_http_server_with_an_open_session_and_without
         async with Client(running.url, mode="legacy") as client:  # keeps an event stream open
             assert (await client.list_tools()).tools
             running.process.send_signal(signal.SIGINT)
-            assert running.wait_end(10) == 0
+            assert running.wait_end(60) == 0
     assert "Traceback" not in running.stderr
 
 
@@ -91,13 +85,13 @@ def test_the_server_of_a_notebook_ends_with_its_kernel_however_that_ends() -> No
         with socket.socket() as client:
             return client.connect_ex((address.hostname, address.port)) != 0
 
-    until(gone, what="the server has ended")
+    until(gone, timeout=60, what="the server has ended")
 
 
 def test_a_port_that_is_taken_is_an_error_that_says_so() -> None:
-    with start_http(bundled.command("weather_server", "--port", "0")) as running:
-        again = bundled.command("weather_server", "--port", str(running.port))
-        done = subprocess.run(again, capture_output=True, text=True, timeout=30, check=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        argv = bundled.command("weather_server", "--port", str(taken.getsockname()[1]))
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "address already in use" in done.stderr
     assert "Traceback" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import pytest_asyncio
 
 from mcp_magic._host import Host
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
 
-@pytest.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def library() -> AsyncIterator[Connection]:
     host = Host()
     yield await host.connect(bundled.command("faulty_server"), name="library")
@@ -39,7 +43,7 @@ async def test_its_tools_fail_each_in_its_way_and_the_session_goes_on(library: C
     with pytest.raises(ProtocolError, match="KeyError: 'titel'"):
         await library.call_tool("find", {"title": "Emma"}, validate=False)
     with pytest.raises(RequestTimeoutError):
-        await library.call_tool("inventory", {}, timeout=0.2)
+        await library.call_tool("inventory", {}, timeout=1)
     with pytest.raises(ToolError, match="Nobody is at the desk"):
         await library.call("return book", title="Emma")
     assert (await library.call_tool("find", {"titel": "Emma"}, validate=False)).text == "Jane Austen"

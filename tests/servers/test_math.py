@@ -5,7 +5,6 @@ import io
 import json
 import math
 import statistics
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,31 +15,19 @@ from tests.processes import stdio_session
 from tests.servers import bundled
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     Open = Callable[[], AbstractAsyncContextManager[Client]]
 
 
-everywhere = pytest.mark.parametrize("session", ["in-process", "stdio"], indirect=True)
-
-
-@pytest.fixture
+@pytest.fixture(params=["in process"])
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """Opens a session with the math server; the same answers are expected over each transport."""
-    transport = getattr(request, "param", "in-process")
-
-    @asynccontextmanager
-    async def open_session() -> AsyncIterator[Client]:
-        if transport == "stdio":
-            async with stdio_session(bundled.command("math_server"), tmp_path / "stderr") as client:
-                yield client
-        else:
-            async with Client(bundled.load("math_server").server) as client:
-                yield client
-
-    return open_session
+    """Opens a session with the math server; the same answers are expected over stdio."""
+    if request.param == "stdio":
+        return lambda: stdio_session(bundled.command("math_server"), tmp_path / "stderr")
+    return lambda: Client(bundled.load("math_server").server)
 
 
 async def value(client: Client, tool: str, **arguments: Any) -> Any:
@@ -49,7 +36,7 @@ async def value(client: Client, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
-@everywhere
+@pytest.mark.parametrize("session", ["in process", "stdio"], indirect=True)
 async def test_answers_are_exact(session: Open) -> None:
     async with session() as client:
         assert await value(client, "add", a=1, b=2) == {"result": 3}
@@ -119,7 +106,6 @@ async def test_every_tool_is_described_and_says_that_it_changes_nothing(session:
         assert all(argument["description"] for argument in tool.input_schema["properties"].values())
 
 
-@everywhere
 async def test_resources_are_json_and_csv(session: Open) -> None:
     async with session() as client:
         constants = (await client.read_resource("math://constants")).contents[0]

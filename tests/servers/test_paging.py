@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import Client, MCPError
 
-from tests.processes import start_http, stdio_session
+from tests.core.asgi import serving
+from tests.processes import stdio_session
 from tests.servers import bundled
 
 if TYPE_CHECKING:
@@ -35,17 +36,15 @@ async def cursors_and_names(client: Client, pages: int = 10) -> tuple[list[str |
 ALL = [f"tool_{number:03}" for number in range(25)]
 
 
-async def test_lists_come_in_pages_over_stdio(tmp_path: Path) -> None:
-    async with stdio_session(bundled.command("paging_server"), tmp_path / "stderr") as client:
-        assert await cursors_and_names(client) == (["10", "20", None], ALL)
+async def test_lists_come_in_pages_over_stdio_and_may_end_with_an_empty_cursor(tmp_path: Path) -> None:
+    async with stdio_session(bundled.command("paging_server", "--empty-cursor"), tmp_path / "stderr") as client:
+        assert await cursors_and_names(client) == (["10", "20", ""], ALL)
         assert (await client.call_tool("tool_017", {})).structured_content == {"number": 17}
 
 
-async def test_lists_come_in_pages_over_http_and_may_end_with_an_empty_cursor() -> None:
-    command = bundled.command("paging_server", "--transport", "http", "--port", "0", "--empty-cursor")
-    with start_http(command) as running:
-        async with Client(running.url) as client:
-            assert await cursors_and_names(client) == (["10", "20", ""], ALL)
+async def test_lists_come_in_pages_over_http() -> None:
+    async with serving(server().streamable_http_app()) as url, Client(f"{url}/mcp") as client:
+        assert await cursors_and_names(client) == (["10", "20", None], ALL)
 
 
 async def test_an_endless_list_always_has_one_more_page() -> None:

@@ -13,20 +13,16 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.processes import kept_open, start_http, stdio_session
+from tests.processes import start_http, stdio_session
 from tests.servers import bundled
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from mcp_types import CallToolResult
 
 
-@pytest.fixture
-async def showcase() -> AsyncIterator[Client]:
-    async with kept_open(Client(bundled.load("showcase_server").server)) as client:
-        yield client
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> CallToolResult:
@@ -129,21 +125,17 @@ async def test_a_table_is_the_same_in_every_form(showcase: Client) -> None:
     assert (embedded.mime_type, embedded.text) == ("text/csv", await text("table_csv"))
 
 
-async def test_unicode_passes_unchanged_over_stdio_and_http(showcase: Client, tmp_path: Path) -> None:
+def check_unicode(text: str) -> None:
+    assert {"R", "AL"} <= {unicodedata.bidirectional(char) for char in text}
+    assert any(unicodedata.combining(char) for char in text)
+    assert any(ord(char) > 0xFFFF for char in text)
+
+
+async def test_unicode_and_large_results_pass_unchanged_over_stdio(showcase: Client, tmp_path: Path) -> None:
     expected = (await call(showcase, "unicode_text")).content[0].text
-    assert {"R", "AL"} <= {unicodedata.bidirectional(char) for char in expected}
-    assert any(unicodedata.combining(char) for char in expected)
-    assert any(ord(char) > 0xFFFF for char in expected)
+    check_unicode(expected)
     async with stdio_session(bundled.command("showcase_server"), tmp_path / "stderr") as client:
         assert (await call(client, "unicode_text")).content[0].text == expected
-    with start_http(bundled.command("showcase_server", "--transport", "http", "--port", "0")) as running:
-        async with Client(running.url) as client:
-            assert (await call(client, "unicode_text")).content[0].text == expected
-            assert (await call(client, "one_text", text=expected)).content[0].text == expected
-
-
-async def test_a_large_result_has_the_size_asked_for_over_stdio(tmp_path: Path) -> None:
-    async with stdio_session(bundled.command("showcase_server"), tmp_path / "stderr") as client:
         text = (await call(client, "large", kilobytes=3000)).content[0].text
         too_much = await client.call_tool("large", {"kilobytes": 60_001})
     assert len(text) == 3_000_000
@@ -151,13 +143,16 @@ async def test_a_large_result_has_the_size_asked_for_over_stdio(tmp_path: Path) 
     assert too_much.is_error
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_large_result_has_the_size_asked_for_over_http(mode: str) -> None:
+async def test_unicode_and_large_results_pass_unchanged_over_http(showcase: Client) -> None:
+    expected = (await call(showcase, "unicode_text")).content[0].text
     with start_http(bundled.command("showcase_server", "--transport", "http", "--port", "0")) as running:
-        # By default the SDK refuses an event of more than a mebibyte.
-        transport = streamable_http_client(running.url, max_sse_event_size=None)
-        async with Client(transport, mode=mode) as client:
-            assert len((await call(client, "large", kilobytes=3000)).content[0].text) == 3_000_000
+        for mode in ("auto", "legacy"):
+            # By default the SDK refuses an event of more than a mebibyte.
+            transport = streamable_http_client(running.url, max_sse_event_size=None)
+            async with Client(transport, mode=mode) as client:
+                assert (await call(client, "unicode_text")).content[0].text == expected
+                assert (await call(client, "one_text", text=expected)).content[0].text == expected
+                assert len((await call(client, "large", kilobytes=3000)).content[0].text) == 3_000_000
 
 
 async def test_hostile_text_holds_markup_escapes_and_bidirectional_controls(showcase: Client) -> None:

@@ -5,23 +5,12 @@ import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
-from tests.processes import kept_open
-from tests.servers import bundled
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-async def showcase() -> AsyncIterator[Client]:
-    async with kept_open(Client(bundled.load("showcase_server").server)) as client:
-        yield client
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_every_resource_is_read_as_its_listing_says(showcase: Client) -> None:

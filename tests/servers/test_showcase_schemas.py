@@ -6,19 +6,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client, MCPError
 
-from tests.processes import kept_open
-from tests.servers import bundled
-
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from mcp_types import CallToolResult
 
 
-@pytest.fixture
-async def showcase() -> AsyncIterator[Client]:
-    async with kept_open(Client(bundled.load("showcase_server").server)) as client:
-        yield client
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def value(client: Client, tool: str, **arguments: Any) -> Any:

@@ -9,10 +9,15 @@ import httpx2
 import pytest
 
 from tests.core.protected_server import Protected, protected_server_on_a_thread
-from tests.terminal.test_terminal import Terminal
+from tests.kernel.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.terminal.driving import Terminal
+
+
+SETUP = ("%config MCPMagics.tokens = 'memory'",)
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +26,9 @@ def protected() -> Iterator[Protected]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    running = Terminal(tmp_path_factory.mktemp("terminal"), "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run("%config MCPMagics.tokens = 'memory'")
-    yield running
-    running.child.close(force=True)
-
-
 def link(terminal: Terminal, protected: Protected, line: str = "") -> str:
     """Begin to connect, or what the line says; say yes to the registration; return the link that is printed."""
-    terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 5")
+    terminal.send(line or f"%mcp connect {protected.url} --name notes --timeout 60")
     opened = r"Open +(http.*?)\r?\nWaiting for the browser to come back"
     if terminal.child.expect([opened, re.escape("[y]es, [n]o: ")]):
         terminal.send("y")
@@ -60,6 +56,7 @@ def test_the_address_is_pasted_as_a_line(terminal: Terminal, protected: Protecte
 
 
 @pytest.mark.timed
+@tried_again
 def test_c_cancels_and_so_does_ctrl_c(terminal: Terminal, protected: Protected) -> None:
     link(terminal, protected)
     terminal.send("c")
@@ -68,11 +65,13 @@ def test_c_cancels_and_so_does_ctrl_c(terminal: Terminal, protected: Protected) 
     link(terminal, protected)
     said, seconds = terminal.interrupt()
     assert "KeyboardInterrupt" in said
-    assert seconds < 5
+    soon(seconds, 5)
 
 
 @pytest.mark.timed
+@tried_again
 def test_ctrl_c_ends_one_that_a_listing_has_begun(terminal: Terminal, protected: Protected) -> None:
+    terminal.run(f"%mcp logout {protected.url}")
     httpx2.get(link(terminal, protected), follow_redirects=True)
     terminal.wait()
     protected.authority.tokens.clear()
@@ -80,5 +79,5 @@ def test_ctrl_c_ends_one_that_a_listing_has_begun(terminal: Terminal, protected:
     link(terminal, protected, "%mcp tools notes --refresh")
     said, seconds = terminal.interrupt()
     assert "KeyboardInterrupt" in said
-    assert seconds < 1, "half a second, and as much for a machine that is busy"
+    soon(seconds, 1)  # half a second, and as much for a machine that is busy
     assert "2" in terminal.run("1 + 1")

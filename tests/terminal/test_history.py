@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.kernel.driving import gone
 from tests.kernel.servers import MATH
-from tests.terminal.test_terminal import Terminal
+from tests.terminal.driving import Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("terminal")
-
-
-@pytest.fixture(scope="module")
-def terminal(folder: Path) -> Iterator[Terminal]:
-    """A terminal whose third and fourth lines are magics."""
-    running = Terminal(folder, "--simple-prompt")
-    running.run("%load_ext mcp_magic")
-    running.run(f"%mcp connect {MATH} --name math")
-    running.run("r = %mcp call math:add a=1 b=2")
-    running.run("%mcp call math:factorial n=5;")
-    yield running
-    running.child.close(force=True)
+SETUP = (
+    f"%mcp connect {MATH} --name math",
+    "r = %mcp call math:add a=1 b=2",
+    "%mcp call math:factorial n=5;",
+)
 
 
 def test_the_history_has_the_lines_as_they_were_typed(terminal: Terminal, folder: Path) -> None:
@@ -68,12 +55,12 @@ def test_a_line_is_run_again_and_made_a_macro(terminal: Terminal) -> None:
 
 def test_the_next_session_finds_the_lines(terminal: Terminal, folder: Path) -> None:
     terminal.send("exit")
-    terminal.child.wait()
-    later = Terminal(folder, "--simple-prompt")
+    gone([terminal.process])
+    later = Terminal(folder, "--simple-prompt", "--no-banner")
     try:
         said = later.run("%history ~1/3-4")
     finally:
-        later.child.close(force=True)
+        later.close()
 
     assert "r = %mcp call math:add a=1 b=2" in said
     assert "%mcp call math:factorial n=5;" in said

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.ask.approval import approval_html, approval_text, call_text, outcome_of
+from mcp_magic.ask.approval import approval_part, call_text, outcome_of
 from mcp_magic.ask.question import Reply
 from mcp_magic.consent.consent import Request
 from mcp_magic.display.arguments import hidden_arguments, read_arguments, restored, written_arguments
@@ -43,7 +43,7 @@ def test_a_line_stays_short_however_much_is_in_it() -> None:
 def test_escape_sequences_and_hidden_text_are_written_out() -> None:
     asked = request(text="\x1b[2Jx\u202ey")
 
-    for shown in (approval_text(asked, asked.arguments), approval_html(asked, asked.arguments)):
+    for shown in (approval_part(asked, asked.arguments).plain, approval_part(asked, asked.arguments).html):
         assert "\x1b" not in shown
         assert "\u202e" not in shown
         assert "\\u202e" in shown
@@ -52,20 +52,20 @@ def test_escape_sequences_and_hidden_text_are_written_out() -> None:
 def test_long_values_are_cut_and_say_how_long_they_are() -> None:
     asked = request(text="x" * 50_000)
 
-    assert "… 49,001 characters left out …" in approval_text(asked, asked.arguments)
-    assert len(approval_html(asked, asked.arguments)) < 10_000
+    assert "… 49,001 characters left out …" in approval_part(asked, asked.arguments).plain
+    assert len(approval_part(asked, asked.arguments).html) < 10_000
 
 
 def test_what_was_changed_is_said_in_words() -> None:
     asked = request(a=1, b=2, c=True)
 
-    shown = approval_text(asked, {"a": 1, "b": 5, "c": 1, "d": 0})
+    shown = approval_part(asked, {"a": 1, "b": 5, "c": 1, "d": 0}).plain
 
     assert "  a = 1\n" in shown
     assert "  b = 5   ✎ changed; was 2" in shown
     assert "  c = 1   ✎ changed; was true" in shown
     assert "  d = 0   ✎ added" in shown
-    assert "  b = 2   ✎ left out" in approval_text(asked, {"a": 1, "c": True})
+    assert "  b = 2   ✎ left out" in approval_part(asked, {"a": 1, "c": True}).plain
 
 
 def test_the_schema_says_what_is_secret_too() -> None:

@@ -10,12 +10,13 @@ from ipywidgets.widgets.widget import _instances as alive
 
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.ui.explorer import KEPT, Explorer
-from tests.widgets.test_explorer import choose, explorer, host, nothing_left, rows, text, until
+from tests.widgets.driving import until
+from tests.widgets.test_explorer import choose, explorer, host, rows, text
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
 
-__all__ = ["explorer", "host", "nothing_left"]  # fixtures
+__all__ = ["explorer", "host"]  # fixtures
 
 
 def open_form(explorer: Explorer, label: str) -> Any:

@@ -45,7 +45,7 @@ def run_cell(kernel: Kernel, code: str, cell: str, deleted: Sequence[str] = ()) 
 def updates(kernel: Kernel, display_id: str) -> Iterator[dict[str, Any]]:
     """Yield what replaces an output, as it comes."""
     while True:
-        message = kernel.client.get_iopub_msg(timeout=20)
+        message = kernel.client.get_iopub_msg(timeout=60)
         content = message["content"]
         if message["msg_type"] == "update_display_data" and content["transient"]["display_id"] == display_id:
             yield content["data"]
@@ -80,12 +80,12 @@ def test_a_click_runs_the_tool_and_what_came_of_it_replaces_what_the_notebook_ke
     assert kernel.ok("clicked.result.data['count']").text == "4"
 
 
-def test_fifty_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
+def test_ten_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
     line = "%mcp form showcase:nested"
     before = int(kernel.ok(COMMS).text)
     run_cell(kernel, line, "again")
     count = int(kernel.ok(COMMS).text)
-    for _ in range(50):
+    for _ in range(10):
         run_cell(kernel, line, "again")
     assert int(kernel.ok(COMMS).text) == count > before
     run_cell(kernel, "pass", "again")

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from mcp_magic.ui.inputs import Entry
 
 
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = set(_instances)
-    yield
-    assert not set(_instances) - before
-
-
 @pytest.fixture
 def made() -> Iterator[Any]:
     forms: list[Form] = []
@@ -164,7 +157,7 @@ def test_integers_keep_every_digit(made: Any, number: int) -> None:
     form = made({"n": {"type": "integer"}}, ("n",))
     type_into(form, f" {number} ", "n")
     assert form.arguments == {"n": number}
-    form.clear()
+    form.set_arguments({})
     form.set_arguments({"n": number})
     assert entry(form, "n").input.widget.value == str(number)
 

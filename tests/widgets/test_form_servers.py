@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 from contextlib import closing
@@ -11,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
-from ipywidgets.widgets.widget import _instances
 
 from mcp_magic import schema as s
-from mcp_magic._host import Host
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.results.content import read_line
@@ -23,34 +20,21 @@ from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.schema.strategies import QUICK
 from tests.servers import bundled
+from tests.widgets.driving import until
 from tests.widgets.instances import instances
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from mcp_types import Tool
 
+    from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
-
-
-@pytest.fixture
-async def host() -> AsyncIterator[Host]:
-    host, before = Host(), set(_instances)
-    yield host
-    await host.close()
-    assert not set(_instances) - before
 
 
 @pytest.fixture
 async def showcase(host: Host) -> Connection:
     return await host.connect(bundled.load("showcase_server").server, name="showcase")
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 def exact(value: Any) -> str:
@@ -66,13 +50,13 @@ def check_form(connection: Connection, tool: Tool, arguments: dict[str, Any]) ->
         assert exact(form.arguments) == exact(arguments)
         words = split_line(form.code.removeprefix("%mcp "))
         assert exact(parse_arguments(words[2:], tool.input_schema)) == exact(arguments)
-        form.form.as_json = True
+        form.form.toggle.value = True
         written = form.form._json.widget.value
         assert exact(json.loads(written)) == exact(arguments)
-        form.form.clear()
+        form.form.set_arguments({})
         form.form._json.widget.value = written
         assert exact(form.arguments) == exact(arguments)
-        form.form.as_json = False
+        form.form.toggle.value = False
         assert exact(form.arguments) == exact(arguments)
 
 
@@ -87,7 +71,7 @@ async def check_all(connection: Connection) -> set[str]:
 def check_tool(connection: Connection, tool: Tool) -> None:
     """Check the form of a tool with arguments of all kinds that are valid for it."""
 
-    @settings(QUICK, max_examples=20)
+    @settings(QUICK, max_examples=10)
     @given(instances(dict(tool.input_schema)))
     def check(arguments: dict[str, Any]) -> None:
         check_form(connection, tool, arguments)

@@ -6,11 +6,10 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 import pytest
-from ipywidgets.widgets import widget as registry
 from mcp_types import ImageContent, ModelHint, ModelPreferences, SamplingMessage, TextContent, ToolUseContent
 
 from mcp_magic.ask.sampling import (
@@ -27,11 +26,8 @@ from mcp_magic.ask.sampling import (
 from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.core.sampling_servers import ADD, PIXEL, said
-from tests.widgets.test_approval import Page, handled, widgets
+from tests.widgets.driving import Page, handled, widgets
 from tests.widgets.test_elicitation import button, markup
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVIL = "<script>alert(1)</script>"
 LOOK = SamplingMessage(
@@ -54,21 +50,6 @@ EXPECTED = Expected("openai:gpt-5", ("no context of servers is added",))
 REPLY = Sampled(
     (TextContent(text=f"See {EVIL}"), ToolUseContent(name="add", id="c", input={"a": 1, "b": 2})), "gpt-5", "toolUse"
 )
-
-
-@pytest.fixture
-def page() -> Page:
-    return Page()
-
-
-@pytest.fixture
-def no_widget_is_left() -> Iterator[None]:
-    before = set(registry._instances)
-    yield
-    assert set(registry._instances) <= before
-
-
-pytestmark = pytest.mark.usefixtures("no_widget_is_left")
 
 
 async def requested(page: Page, asked: SamplingRequest = ASKED, **options: Any) -> tuple[Panel, Any]:
@@ -253,5 +234,5 @@ async def test_a_click_on_another_thread_answers_on_the_loop(page: Page) -> None
     thread = threading.Thread(target=button(panel, "Deny").click)
     thread.start()
 
-    assert not (await asyncio.wait_for(task, 5)).approved
+    assert not (await asyncio.wait_for(task, 60)).approved
     thread.join()

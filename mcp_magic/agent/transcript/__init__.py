@@ -29,7 +29,7 @@ from mcp_magic.agent.transcript.entries import (
 )
 from mcp_magic.agent.transcript.render import STYLE, Segments, status_text, totals
 from mcp_magic.display import document
-from mcp_magic.display.document import Markup, joined, note, only, page, tag
+from mcp_magic.display.document import Markup, Part, only, page, tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from mcp_magic.agent.transcript.render import Segment
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["SHOWS", "Asked", "Called", "Note", "Said", "Transcript", "messages_of"]
-
 
 Event = Mapping[str, Any]
 
@@ -52,10 +50,6 @@ SHOWS = ("full", "answer", "none")
 
 class Transcript:
     """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
-
-    Args:
-        show: `"full"`, `"answer"` (requests, answers and notes, no calls) or `"none"`.
-        tokens: Whether to show the tokens of each turn and of all turns.
 
     Raises:
         ValueError: `show` is not in `SHOWS`.
@@ -81,15 +75,7 @@ class Transcript:
         tokens: bool = True,
         definitions: Mapping[str, Tool] | None = None,
     ) -> Transcript:
-        """Return the transcript of a thread's messages, also from agents made elsewhere.
-
-        Args:
-            messages: LangChain messages, or dicts in OpenAI's format.
-            show: As for the class.
-            tokens: As for the class.
-            definitions: The servers' definitions of tools, by `server:tool`: for badges, and for arguments that are
-                secret only by the tool's schema.
-        """
+        """Return the transcript of a thread's messages, also from agents made elsewhere."""
         from mcp_magic.langchain.names import Names
 
         pairs = (name.partition(":") for name in definitions or ())
@@ -105,7 +91,6 @@ class Transcript:
         handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
         entry = handler(event) if handler else None
         if entry is not None:
-            entry.changed()
             self._segments.touch(entry)
 
     def interrupted(self) -> None:
@@ -124,7 +109,6 @@ class Transcript:
                 entry.complete, entry.interrupted = True, status == CallStatus.INTERRUPTED
             else:
                 continue
-            entry.changed()
             self._segments.touch(entry)
 
     # One method for each kind of event.
@@ -290,9 +274,8 @@ class Transcript:
             raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
         self._segments.settle()
         self._segments.dirty.discard(index)
-        markup, texts = self._segment(self._segments.all[index])
-        # All segments are on one page, so only the first has the style.
-        return _bundle([markup], texts, styled=index == 0)
+        # all segments are on one page, so only the first has the style
+        return _bundle(self._segment(self._segments.all[index]), styled=index == 0)
 
     def complete_texts(self, start: int) -> list[str]:
         """Return the texts of the entries from `start` up to the first that is not final.
@@ -316,9 +299,7 @@ class Transcript:
         shown = self._segments.all if self.show != "none" else []
         gone = sum(len(segment.entries) for segment in shown if segment.level == Level.GONE)
         drawn = [self._segment(segment) for segment in shown if segment.level < Level.GONE]
-        before = _gone(gone)
-        texts = [before, *(text for _, segment_texts in drawn for text in segment_texts)]
-        return only(_bundle([note(before), *(markup for markup, _ in drawn)], texts), include, exclude)
+        return only(_bundle(Part.stack(_gone(gone), *drawn, gap="\n\n")), include, exclude)
 
     def __str__(self) -> str:
         return str(self._repr_mimebundle_()["text/plain"])
@@ -328,17 +309,14 @@ class Transcript:
             return self.show == "full" and not entry.is_blank
         return self.show == "answer" and not isinstance(entry, Called) and getattr(entry, "is_answer", True)
 
-    def _segment(self, segment: Segment) -> tuple[Markup, list[str]]:
+    def _segment(self, segment: Segment) -> Part:
         if segment.level == Level.GONE:
-            gone = _gone(len(segment.entries))
-            return note(gone), [gone]
-        drawn = self._segments.drawings(segment, segment.level)
-        markup, texts = [entry.html for entry in drawn], [entry.plain for entry in drawn]
+            return _gone(len(segment.entries))
+        parts = [drawn.part for drawn in self._segments.drawings(segment, segment.level)]
         if segment is self._segments.all[-1]:
             for line in filter(None, (self._busy(), self.summary)):
-                markup.append(tag("div", line, class_="mcp-totals"))
-                texts.append(clean(line))
-        return joined(markup), texts
+                parts.append(Part(clean(line), tag("div", line, class_="mcp-totals")))
+        return Part.stack(*parts, gap="\n\n")
 
     def _busy(self) -> str:
         """Return the open calls if calls are not displayed."""
@@ -346,18 +324,16 @@ class Transcript:
         return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
 
 
-def _gone(count: int) -> str:
-    return f"… {count:,} earlier entries are not shown" if count else ""
+def _gone(count: int) -> Part:
+    return Part.note(f"… {count:,} earlier entries are not shown" if count else "")
 
 
-def _bundle(markup: Iterable[Markup], texts: Iterable[str], *, styled: bool = True) -> dict[str, Any]:
+def _bundle(part: Part, *, styled: bool = True) -> dict[str, Any]:
     """Return a mimebundle; its texts are empty if there is nothing to show."""
-    body = joined(markup)
-    # The texts are clean already; cleaning them again changes nothing.
-    plain = clean("\n\n".join(text for text in texts if text))
-    if not body:
+    plain = clean(part.plain)  # the texts are clean already, and cleaning them again changes nothing
+    if not part.html:
         return {"text/plain": plain, "text/html": ""}
-    html = page([Markup(STYLE + body)]) if styled else page([body]).removeprefix(document.STYLE)
+    html = page([Markup(STYLE + part.html)]) if styled else page([part.html]).removeprefix(document.STYLE)
     return {"text/plain": plain, "text/html": html}
 
 
@@ -372,17 +348,9 @@ def messages_of(messages: Iterable[MessageLikeRepresentation]) -> list[AnyMessag
 
 
 def events_of(
-    messages: Iterable[BaseMessage],
-    person_name: Callable[[str], str],
-    definitions: Mapping[str, Tool],
+    messages: Iterable[BaseMessage], person_name: Callable[[str], str], definitions: Mapping[str, Tool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of the run that made these messages.
-
-    Args:
-        messages: In order.
-        person_name: Returns `server:tool` for the name that the provider knows.
-        definitions: The servers' definitions of tools, by `server:tool`, where known.
-    """
+    """Yield the events of the run that made these messages."""
     turn = 0
     for message in messages:
         if message.type in ("human", "system", "developer", "chat"):
@@ -403,9 +371,8 @@ def _calls(
     for number, asked in enumerate(asked_calls(message)):
         name = person_name(asked.name)
         server, _, tool = name.rpartition(":")
-        known = {"server": server, "tool": tool, "definition": definitions.get(name)}
-        id_ = asked.id or f"#{number}"
-        yield {"kind": "call", "id": id_, "arguments": asked.arguments, "turn": None, **known}
+        event = {"kind": "call", "id": asked.id or f"#{number}", "arguments": asked.arguments, "turn": None}
+        yield event | {"server": server, "tool": tool, "definition": definitions.get(name)}
 
 
 def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:
@@ -413,14 +380,9 @@ def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[st
     approval = artifact.get("approval")
     if isinstance(approval, dict):
         verdict = approval.get("decision")
-        told = {"by": approval.get("by"), "reason": approval.get("reason")}
         changed = artifact.get("arguments") if verdict == "edit" else None
-        yield {
-            "kind": "decided",
-            "id": message.tool_call_id,
-            "approved": verdict != "deny",
-            "arguments": changed,
-        } | told
+        decided = {"kind": "decided", "id": message.tool_call_id, "approved": verdict != "deny", "arguments": changed}
+        yield decided | {"by": approval.get("by"), "reason": approval.get("reason")}
     if message.name:
         message = message.model_copy(update={"name": person_name(message.name)})
     yield {"kind": "result", "id": message.tool_call_id, "message": message}

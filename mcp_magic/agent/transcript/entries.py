@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.masking import Masker
-from mcp_magic.display.arguments import hidden_values
+from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
 from mcp_magic.results.results import ToolResult
 
@@ -16,34 +17,6 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
-
-__all__ = [
-    "ANSWER",
-    "OPEN",
-    "RESULT",
-    "ROOM",
-    "TEXT",
-    "TOKENS",
-    "Asked",
-    "CallStatus",
-    "Called",
-    "Entry",
-    "Level",
-    "Note",
-    "Said",
-    "add_usage",
-    "artifact_of",
-    "failed",
-    "images_of",
-    "is_stop",
-    "is_turn",
-    "model_of",
-    "seconds_of",
-    "shortened",
-    "text_of",
-    "thinking_of",
-    "tokens_of",
-]
 
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
@@ -63,12 +36,7 @@ def _blocks(message: BaseMessage) -> list[Any]:
 
 
 def text_of(message: BaseMessage) -> str:
-    """Return the text blocks of a message joined, without thoughts and images.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> text_of(AIMessage([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, "b"]))
-    'ab'
-    """
+    """Return the text blocks of a message joined, without thoughts and images."""
     return "".join(block if isinstance(block, str) else _block_text(block) for block in _blocks(message))
 
 
@@ -78,12 +46,7 @@ def _block_text(block: Any) -> str:
 
 
 def thinking_of(message: BaseMessage) -> str:
-    """Return the model's thoughts before its answer, if the provider sends them.
-
-    >>> from langchain_core.messages import AIMessage
-    >>> thinking_of(AIMessage([{"type": "reasoning", "summary": [{"text": "so"}]}, {"type": "text", "text": "a"}]))
-    'so'
-    """
+    """Return the model's thoughts before its answer, if the provider sends them."""
     thoughts = [_thought(b) for b in _blocks(message) if isinstance(b, dict) and b.get("type") in _THOUGHTS]
     said = message.additional_kwargs.get("reasoning_content")
     return "\n\n".join(text for text in [*thoughts, str(said or "")] if text)
@@ -121,12 +84,7 @@ def seconds_of(artifact: Mapping[str, Any]) -> float | None:
 
 
 def failed(message: BaseMessage) -> bool:
-    """Whether a tool's message reports an error, by its status, its artifact or its first word.
-
-    >>> from langchain_core.messages import ToolMessage
-    >>> failed(ToolMessage("Error: no such city", tool_call_id="1")), failed(ToolMessage("ok", tool_call_id="1"))
-    (True, False)
-    """
+    """Whether a tool's message reports an error, by its status, its artifact or its first word."""
     artifact = getattr(message, "artifact", None)
     if isinstance(artifact, dict) and isinstance(artifact.get("is_error"), bool):
         return bool(artifact["is_error"]) or getattr(message, "status", "") == "error"
@@ -140,13 +98,7 @@ def is_stop(message: BaseMessage) -> bool:
 
 
 def is_turn(message: BaseMessage) -> bool:
-    """Whether a message is a turn of the model.
-
-    >>> from langchain_core.messages import AIMessage, HumanMessage
-    >>> stop = AIMessage("Stopped.", response_metadata={"stopped": "max_turns"})
-    >>> [is_turn(message) for message in (HumanMessage("a"), AIMessage("b"), stop)]
-    [False, True, False]
-    """
+    """Whether a message is a turn of the model."""
     return message.type in _MODELS and not is_stop(message)
 
 
@@ -158,13 +110,13 @@ def tokens_of(message: BaseMessage) -> dict[str, int]:
     {'input_tokens': 3, 'output_tokens': 2, 'total_tokens': 5}
     """
     metadata = message.response_metadata
-    told: Any = getattr(message, "usage_metadata", None) or metadata.get("token_usage") or metadata.get("usage")
-    if not isinstance(told, dict):
+    usage: Any = getattr(message, "usage_metadata", None) or metadata.get("token_usage") or metadata.get("usage")
+    if not isinstance(usage, dict):
         return {}
-    given = _count(told.get("input_tokens", told.get("prompt_tokens")))
-    made = _count(told.get("output_tokens", told.get("completion_tokens")))
-    total = _count(told.get("total_tokens")) or given + made
-    return dict(zip(TOKENS, (given, made, total), strict=True)) if total else {}
+    read = _count(usage.get("input_tokens", usage.get("prompt_tokens")))
+    written = _count(usage.get("output_tokens", usage.get("completion_tokens")))
+    total = _count(usage.get("total_tokens")) or read + written
+    return dict(zip(TOKENS, (read, written, total), strict=True)) if total else {}
 
 
 def _count(value: Any) -> int:
@@ -173,11 +125,10 @@ def _count(value: Any) -> int:
 
 def add_usage(usages: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of token counts, {} for none."""
-    total: dict[str, int] = {}
+    total: Counter[str] = Counter()
     for usage in usages:
-        for key, count in usage.items():
-            total[key] = total.get(key, 0) + count
-    return total
+        total.update(usage)
+    return dict(total)
 
 
 def model_of(message: BaseMessage) -> str:
@@ -228,23 +179,7 @@ _AS_THEY_ARE = frozenset({"type", "mime_type", "data", "blob", "meta"})
 """Members of content blocks that are not shown as text."""
 
 
-def hider(definition: Tool | None, *given: Mapping[str, Any]) -> Callable[[str], str] | None:
-    """Return a function that masks in a text the secrets of arguments; None if they have none.
-
-    Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
-
-    >>> hider(None, {"password": "sesame", "token": "none"})("none came in with sesame")
-    'none came in with ***'
-    """
-    secrets = [value for arguments in given if arguments for value in hidden_values(arguments, definition)]
-    if not secrets:
-        return None
-    masker = Masker(())
-    masker.learn(secrets)
-    return masker.hide
-
-
-def hidden_in(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
+def masked_result(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
     """Return a result with texts and structured content masked; images and sounds stay as they are."""
     return ToolResult(
         _model(result.raw, hide),
@@ -288,22 +223,15 @@ class Level(IntEnum):
 ROOM = {Level.FULL: 140_000, Level.BRIEF: 70_000, Level.LINE: 100_000}
 """Bytes of HTML for the entries of each level, beside those of the last segment, which is always in full."""
 
-ANSWER = 40_000
-"""Characters of an answer."""
+ANSWER = 40_000  # characters of an answer
 
-TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}
-"""Characters of other text."""
+TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}  # characters of other text
 
-RESULT = 15_000
-"""Bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`."""
+RESULT = 15_000  # bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`
 
 
 def shortened(text: str, limit: int) -> tuple[str, str]:
-    """Return the first `limit` characters, with controls written out, and a remark about the rest.
-
-    >>> shortened("abcdef", 4)
-    ('abcd', '… 4 of 6 characters')
-    """
+    """Return the first `limit` characters, with controls written out, and a remark about the rest."""
     return cut(text, limit), "" if len(text) <= limit else f"… {limit:,} of {len(text):,} characters"
 
 
@@ -322,23 +250,11 @@ class CallStatus(StrEnum):
     CUT_OFF = "cut off"
 
 
-OPEN = (CallStatus.WAITING, CallStatus.RUNNING)
-"""The states of a call that is not over."""
+OPEN = (CallStatus.WAITING, CallStatus.RUNNING)  # the states of a call that is not over
 
 
-@dataclass(eq=False)
 class Entry:
-    """One entry of a transcript.
-
-    Attributes:
-        revision: Grows with every change; a drawing of an older revision is out of date.
-    """
-
-    revision: int = field(default=0, init=False)
-
-    def changed(self) -> None:
-        """Mark existing drawings as out of date."""
-        self.revision += 1
+    """One entry of a transcript."""
 
     @property
     def is_over(self) -> bool:
@@ -353,36 +269,16 @@ class Entry:
 
 @dataclass(eq=False)
 class Asked(Entry):
-    """A request.
-
-    Attributes:
-        text: The user's text.
-        images: How many images came with it.
-        role: `"person"`, or `"system"` for instructions to the model.
-    """
+    """A request."""
 
     text: str = ""
     images: int = 0
-    role: str = "person"
+    role: str = "person"  # or "system", for instructions to the model
 
 
 @dataclass(eq=False)
 class Said(Entry):
-    """A turn of the model.
-
-    Attributes:
-        id: The message's id.
-        text: The text so far.
-        thinking: The model's thoughts, if the provider sends them.
-        images: How many images it holds.
-        usage: Tokens: `input_tokens`, `output_tokens`, `total_tokens`; {} where unknown.
-        model: The model's name, or "".
-        turn: The number of the turn within the request, from 1.
-        complete: Whether the turn is over.
-        calls: How many calls it asks for; without any it is an answer.
-        interrupted: Whether the turn was cut short.
-        is_turn: Whether it is a turn of the model; False for the closing text of a run that used all its turns.
-    """
+    """A turn of the model."""
 
     id: str = ""
     text: str = ""
@@ -394,7 +290,7 @@ class Said(Entry):
     complete: bool = False
     calls: int = 0
     interrupted: bool = False
-    is_turn: bool = True
+    is_turn: bool = True  # False for the closing text of a run that used all its turns
 
     @property
     def is_over(self) -> bool:
@@ -414,39 +310,20 @@ class Said(Entry):
 
 @dataclass(eq=False)
 class Called(Entry):
-    """A call of a tool.
-
-    Attributes:
-        id: The call's id.
-        server: The server's name, "" for a tool of another kind.
-        tool: The tool's name.
-        definition: The server's definition of the tool, or None.
-        trusted: Whether the user trusts the server's annotation hints.
-        arguments: The model's arguments; secrets are masked only in the display.
-        changed_arguments: The arguments that were sent, if the user edited them, else None.
-        turn: The number of the turn that asked for it.
-        number: Its place among the calls of the transcript, from 0.
-        status: How far it is.
-        seconds: How long the call took, or None.
-        progress: (done, total, the server's message), or None.
-        approved: Whether the call was approved; None without a decision.
-        by: Who decided: `"person"`, a rule, a policy; or "".
-        reason: Why it was denied, or "".
-        message: The tool's message to the model, or None.
-    """
+    """A call of a tool."""
 
     id: str = ""
     server: str = ""
     tool: str = ""
     definition: Tool | None = None
     trusted: bool = False
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    changed_arguments: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
+    changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
     turn: int = 0
-    number: int = 0
+    number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
     seconds: float | None = None
-    progress: tuple[float, float | None, str] | None = None
+    progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
     approved: bool | None = None
     by: str = ""
     reason: str = ""
@@ -485,17 +362,27 @@ class Called(Entry):
     def shown_result(self) -> ToolResult | None:
         """The result for display, with the secrets of the arguments masked."""
         if self._shown is None and self.result is not None:
-            hide = self._hider()
-            self._shown = hidden_in(self.result, hide) if hide else self.result
+            mask = self._mask()
+            self._shown = masked_result(self.result, mask) if mask else self.result
         return self._shown
 
     def hide(self, text: str) -> str:
         """Return a text of the server with the secrets of the arguments masked."""
-        hide = self._hider()
-        return hide(text) if hide else text
+        mask = self._mask()
+        return mask(text) if mask else text
 
-    def _hider(self) -> Callable[[str], str] | None:
-        return hider(self.definition, self.arguments, self.changed_arguments or {})
+    def _mask(self) -> Callable[[str], str] | None:
+        """Return a function that masks the secrets of the arguments; None if they have none.
+
+        Secrets so short or common that they occur in other words are not masked (`config/masking.py`).
+        """
+        given = (self.arguments, self.changed_arguments or {})
+        secrets = [part.value for arguments in given for part in hidden_parts(arguments, self.definition)]
+        if not secrets:
+            return None
+        masker = Masker(())
+        masker.learn(secrets)
+        return masker.hide
 
     @property
     def error(self) -> str:

@@ -29,6 +29,7 @@ from mcp_magic.display.arguments import argument_cell, argument_rows, call_line
 from mcp_magic.display.document import (
     Budget,
     Markup,
+    Part,
     details,
     display,
     error_label,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from mcp_magic.agent.transcript.entries import Entry
     from mcp_magic.results.results import ToolResult
 
-__all__ = ["STYLE", "Segment", "Segments", "draw", "status_text", "totals"]
-
 
 # The words and signs of a transcript, the same for HTML and text.
 
@@ -66,14 +65,12 @@ SIGNS = {
     CallStatus.CUT_OFF: "–",  # noqa: RUF001 - an en dash: nothing is known
 }
 
-OUTCOME = 90
-"""Characters of a result on the summary line of its call."""
+OUTCOME = 90  # characters of a result on the summary line of its call
 
 _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
 """The line below a table that gives its size."""
 
-_HOW = re.compile(r": \.\w+(?=\]|$)")
-"""The hint at a result's attribute: a transcript has no such attributes."""
+_HOW = re.compile(r": \.\w+(?=\]|$)")  # the hint at a result's attribute: a transcript has no such attributes
 
 
 def status_text(called: Called) -> str:
@@ -92,11 +89,12 @@ def _decision_text(called: Called) -> str:
     return f"{edited}{'approved' if called.by == PERSON else 'allowed'} by {by}"
 
 
-def about_call(called: Called) -> str:
-    """Return the facts about a call beside its result: who approved it, how long it took, and what was not checked."""
+def about_call(called: Called, separator: str) -> str:
+    """Return who approved a call, how long it took, what was not checked, and its progress."""
     took = "" if called.seconds is None else duration(called.seconds)
     unchecked = one_line(called.result.unchecked, 400) if called.result is not None else ""
-    return ", ".join(text for text in (_decision_text(called), took, unchecked) if text)
+    facts = ", ".join(text for text in (_decision_text(called), took, unchecked) if text)
+    return separator.join(text for text in (facts, progress_text(called)) if text)
 
 
 def progress_text(called: Called) -> str:
@@ -112,13 +110,7 @@ def progress_text(called: Called) -> str:
 
 
 def outcome_line(called: Called, text: str) -> str:
-    r"""Return the outcome of a call on one short line: the size of a table, else the beginning of the text.
-
-    >>> outcome_line(Called(status="ok"), "[image/png, 1.2 kB: .images]")
-    '[image/png, 1.2 kB]'
-    >>> outcome_line(Called(status="ok"), "cloudy\nwith rain")
-    'cloudy …'
-    """
+    """Return the outcome of a call on one short line: the size of a table, else the beginning of the text."""
     if called.status == CallStatus.ERROR:
         return one_line(called.error, OUTCOME)
     if called.status != CallStatus.OK:
@@ -133,11 +125,7 @@ def outcome_line(called: Called, text: str) -> str:
 
 
 def tokens_text(usage: Mapping[str, int]) -> str:
-    """Return token counts as text, or "".
-
-    >>> tokens_text({"input_tokens": 1204, "output_tokens": 56, "total_tokens": 1260})
-    '1,204 tokens in, 56 out'
-    """
+    """Return token counts as text, or ""."""
     return f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out" if usage else ""
 
 
@@ -169,98 +157,119 @@ def _calls_text(statuses: Counter[CallStatus]) -> str:
     return counted(statuses.total(), "calls") + (f" ({', '.join(failed)})" if failed else "")
 
 
-# Entries as HTML. All text comes from users, models and servers, so it is escaped here or in `display.document`.
+# Entries as HTML and as text. All text comes from users, models and servers, so it is escaped here or in
+# `display.document`. Texts for terminals are wrapped, with a sign before each call and results indented.
 
-IN_SUMMARY = 120
-"""Characters of the arguments on the summary line of a call."""
+IN_SUMMARY = 120  # characters of the arguments on the summary line of a call
 
-IN_TABLE = 300
-"""Characters of one argument in the table."""
+IN_TABLE = 300  # characters of one argument in the table
 
-TABLE = 4_000
-"""Characters of the table of arguments."""
+TABLE = 4_000  # characters of the table of arguments
 
-EXCERPT = 300
-"""Characters of a shortened result."""
+EXCERPT = 300  # characters of a shortened result
 
+WIDEST = 100  # columns of the text at most: longer lines are hard to read on any terminal
 
-def entry_html(entry: Entry, level: Level, *, tokens: bool) -> Markup:
-    """Return a request, a turn or a note as HTML."""
-    if isinstance(entry, Said):
-        return _message_html(entry, level, tokens=tokens)
-    if isinstance(entry, Asked):
-        return _question_html(entry, level)
-    return _note(entry) if isinstance(entry, Note) else Markup()
+MOST_LINES = 12  # lines of a full result; a shortened one has three
+
+_INDENT = "    "
 
 
-def _question_html(asked: Asked, level: Level) -> Markup:
+def _request(asked: Asked, level: Level) -> Part:
     text, rest = shortened(asked.text.strip(), TEXT[level])
     if asked.role == "system":
-        return tag(
-            "div", details(f"instructions, {len(asked.text):,} characters", preformatted(text)), class_="mcp-note"
-        )
-    lines = joined((escape(line) for line in text.split("\n")), "<br>")
-    return tag("blockquote", joined([lines, note(_pictures(asked.images)), note(rest)]), class_="mcp-asked")
+        label = f"instructions, {len(asked.text):,} characters"
+        return Part(f"({label})", tag("div", details(label, preformatted(text)), class_="mcp-note"))
+    pictures = _pictures(asked.images)
+    lines = [*wrapped(clean(text), margin=2).split("\n"), *filter(None, (pictures, rest))]
+    markup = joined((escape(line) for line in text.split("\n")), "<br>")
+    return Part(
+        "\n".join(f"> {line}".rstrip() for line in lines),
+        tag("blockquote", joined([markup, note(pictures), note(rest)]), class_="mcp-asked"),
+    )
 
 
-def _message_html(said: Said, level: Level, *, tokens: bool) -> Markup:
-    parts: list[Markup] = []
+def _turn(said: Said, level: Level, *, tokens: bool) -> Part:
+    parts: list[Part] = []
     if said.thinking and level == Level.FULL:
         thought, rest = shortened(said.thinking, TEXT[level])
-        body = joined([preformatted(thought), note(rest)])
-        parts.append(tag("div", details(f"thinking, {len(said.thinking):,} characters", body), class_="mcp-thinking"))
+        label = f"thinking, {len(said.thinking):,} characters"
+        folded = details(label, joined([preformatted(thought), note(rest)]))
+        parts.append(Part(f"({label})", tag("div", folded, class_="mcp-thinking")))
     text, rest = shortened(said.text.strip(), ANSWER if said.is_answer and level == Level.FULL else TEXT[level])
     if text:
-        body = tag("p", one_line(text, TEXT[level])) if level == Level.LINE else markdown(text)
-        parts.append(tag("div", joined([body, note(rest)]), class_="mcp-answer" if said.is_answer else "mcp-said"))
-    parts.append(note(_pictures(said.images)))
+        line = one_line(text, TEXT[level])
+        body = tag("p", line) if level == Level.LINE else markdown(text)
+        plain = wrapped(line if level == Level.LINE else clean(text))
+        class_ = "mcp-answer" if said.is_answer else "mcp-said"
+        parts.append(
+            Part("\n".join(filter(None, (plain, rest))), tag("div", joined([body, note(rest)]), class_=class_))
+        )
+    parts.append(Part.note(_pictures(said.images)))
     if said.interrupted:
-        parts.append(tag("p", "■ interrupted", class_="mcp-note"))
+        line = f"{SIGNS[CallStatus.INTERRUPTED]} interrupted"
+        parts.append(Part(line, tag("p", line, class_="mcp-note")))
     if tokens and said.usage and level < Level.LINE:
-        parts.append(tag("div", f"turn {said.turn} · {tokens_text(said.usage)}", class_="mcp-tokens"))
-    return joined(parts)
+        usage = tokens_text(said.usage)
+        parts.append(
+            Part(f"(turn {said.turn}: {usage})", tag("div", f"turn {said.turn} · {usage}", class_="mcp-tokens"))
+        )
+    return Part.stack(*parts)
 
 
 def _pictures(count: int) -> str:
     return f"[{counted(count, 'images')}]" if count else ""
 
 
-def _note(entry: Note) -> Markup:
+def _note(entry: Note) -> Part:
     text, rest = shortened(entry.text, TEXT[Level.FULL])
-    label = {"info": Markup(), "error": error_label()}.get(entry.level, tag("b", one_line(entry.level, 20)))
-    return tag("p", joined([part for part in (label, text, rest) if part], " "), class_="mcp-note")
+    word = "" if entry.level == "info" else one_line(entry.level, 20)
+    label = error_label() if word == "error" else tag("b", word) if word else Markup()
+    plain = f"{word}: {one_line(text, TEXT[Level.FULL])}" if word else one_line(text, TEXT[Level.FULL])
+    return Part(
+        wrapped(f"({plain})", indent=" "),
+        tag("p", joined([part for part in (label, text, rest) if part], " "), class_="mcp-note"),
+    )
 
 
-def call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
-    """Return the card of a call: a summary line, and details below it."""
+def _call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
+    """Return the card of a call: a summary line, and below it the arguments and the result."""
     line = call_line(called.sent, called.definition, IN_SUMMARY)
-    arguments = _arguments(called, line) if level == Level.FULL else Markup()
-    body = [part for part in (arguments, result) if part] if level < Level.LINE else []
-    if body and result:
-        body.append(note(f".results[{called.number}] is the value"))
-    classes = f"mcp-call mcp-call-{called.status.replace(' ', '-')}"
-    if not body:
-        return tag("div", _summary(called, level, line, text), class_=classes)
-    inside = tag("div", joined(body), class_="mcp-inside")
-    attribute = " open" if opened else ""
-    summary = tag("summary", _summary(called, level, line, text))
-    return Markup(f'<details class="{escape(classes)}"{attribute}>{summary}{inside}</details>')
-
-
-def _summary(called: Called, level: Level, line: str, text: str) -> Markup:
-    outcome = outcome_line(called, text)
-    about = " · ".join(said for said in (about_call(called), progress_text(called)) if said)
-    parts: list[Markup] = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
+    summary = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
     if line:
-        parts.append(tag("code", line))
-    if outcome:
-        parts.append(tag("span", f"→ {outcome}"))
-    if about:
-        parts.append(tag("span", f"· {about}", class_="mcp-note"))
+        summary.append(tag("code", line))
+    if outcome := outcome_line(called, text):
+        summary.append(tag("span", f"→ {outcome}"))
+    if about := about_call(called, " · "):
+        summary.append(tag("span", f"· {about}", class_="mcp-note"))
     if called.definition is not None and level == Level.FULL:
         badges = tool_badges(called.definition, trusted=called.trusted)
-        parts.append(tag("span", joined((badge.html() for badge in badges), " "), class_="mcp-badges"))
-    return joined(parts, " ")
+        summary.append(tag("span", joined(badges, " "), class_="mcp-badges"))
+    class_ = f"mcp-call mcp-call-{called.status.replace(' ', '-')}"
+    arguments = _arguments(called, line) if level == Level.FULL else Markup()
+    body = [part for part in (arguments, result) if part]
+    if level == Level.LINE or not body:
+        return tag("div", joined(summary, " "), class_=class_)
+    if result:
+        body.append(note(f".results[{called.number}] is the value"))
+    inside = tag("summary", joined(summary, " ")) + tag("div", joined(body), class_="mcp-inside")
+    return Markup(f'<details class="{class_}"{" open" if opened else ""}>{inside}</details>')
+
+
+def _call_plain(called: Called, level: Level, text: str) -> str:
+    """Return the summary line of a call and, indented below it, the edited arguments and the result."""
+    badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
+    call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
+    about = about_call(called, "; ")
+    line = " ".join([status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])])
+    lines = [wrapped(line, indent=_INDENT)]
+    if level == Level.FULL and called.changed_arguments is not None:
+        for name, value, mark in argument_rows(called.arguments, called.sent, called.definition, 60):
+            if mark:
+                lines.append(f"{_INDENT}✎ {name} = {value} ({mark})".replace("\n", "\\n"))
+    if text and level < Level.LINE:
+        lines += _indented(text, MOST_LINES if level == Level.FULL else 3)
+    return "\n".join(lines)
 
 
 def _arguments(called: Called, line: str) -> Markup:
@@ -276,76 +285,6 @@ def _arguments(called: Called, line: str) -> Markup:
     return facts(rows)
 
 
-def excerpt_html(text: str) -> Markup:
-    """Return the beginning of a result's text as HTML."""
-    shown, rest = shortened(text, EXCERPT)
-    return joined([preformatted(shown), note("… further back, shown shortened" if rest else "")]) if text else Markup()
-
-
-# Entries as text for terminals: wrapped, with a sign before each call and results indented.
-
-WIDEST = 100
-"""Columns of the text at most: longer lines are hard to read on any terminal."""
-
-MOST_LINES = 12
-"""Lines of a full result; a shortened one has three."""
-
-_INDENT = "    "
-
-
-def entry_plain(entry: Entry, level: Level, *, tokens: bool) -> str:
-    """Return a request, a turn or a note as text."""
-    if isinstance(entry, Said):
-        return _message_text(entry, level, tokens=tokens)
-    if isinstance(entry, Asked):
-        return _question_text(entry, level)
-    if isinstance(entry, Note):
-        sign = "" if entry.level == "info" else f"{one_line(entry.level, 20)}: "
-        return wrapped(f"({sign}{one_line(entry.text, TEXT[Level.FULL])})", indent=" ")
-    return ""
-
-
-def _question_text(asked: Asked, level: Level) -> str:
-    if asked.role == "system":
-        return f"(instructions, {len(asked.text):,} characters)"
-    text, rest = shortened(asked.text.strip(), TEXT[level])
-    lines = [*wrapped(clean(text), margin=2).split("\n"), *filter(None, (_pictures(asked.images), rest))]
-    return "\n".join(f"> {line}".rstrip() for line in lines)
-
-
-def _message_text(said: Said, level: Level, *, tokens: bool) -> str:
-    text, rest = shortened(said.text.strip(), ANSWER if said.is_answer and level == Level.FULL else TEXT[level])
-    shown = one_line(text, TEXT[level]) if level == Level.LINE else clean(text)
-    parts = [f"(thinking, {len(said.thinking):,} characters)"] if said.thinking and level == Level.FULL else []
-    if shown:
-        parts.append(wrapped(shown))
-    if rest:
-        parts.append(rest)
-    if said.images:
-        parts.append(_pictures(said.images))
-    if said.interrupted:
-        parts.append(f"{SIGNS[CallStatus.INTERRUPTED]} interrupted")
-    if tokens and said.usage:
-        parts.append(f"(turn {said.turn}: {tokens_text(said.usage)})")
-    return "\n".join(parts)
-
-
-def call_plain(called: Called, level: Level, result: str) -> str:
-    """Return the summary line of a call and, indented below it, the edited arguments and the result."""
-    badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
-    about = "; ".join(text for text in (about_call(called), progress_text(called)) if text)
-    call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
-    line = " ".join([status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])])
-    lines = [wrapped(line, indent=_INDENT)]
-    if level == Level.FULL and called.changed_arguments is not None:
-        rows = argument_rows(called.arguments, called.sent, called.definition, 60)
-        one_lined = ((name, value.replace("\n", "\\n"), mark) for name, value, mark in rows if mark)
-        lines += [f"{_INDENT}✎ {name} = {value} ({mark})" for name, value, mark in one_lined]
-    if result and level < Level.LINE:
-        lines += _indented(result, MOST_LINES if level == Level.FULL else 3)
-    return "\n".join(lines)
-
-
 def _indented(text: str, most: int) -> Iterator[str]:
     lines = wrapped(clean(text), margin=len(_INDENT)).split("\n")
     # A single extra line is shown, since a line "…" in its place would save nothing.
@@ -356,22 +295,17 @@ def _indented(text: str, most: int) -> Iterator[str]:
 
 
 def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
-    """Return text with long lines wrapped. Lines of tables and code are cut instead, since their columns have meaning.
-
-    Args:
-        text: Clean text.
-        margin: Columns that are not available.
-        indent: The prefix of the second and later lines of a wrapped one.
-    """
+    """Return text with long lines wrapped. Lines of tables and code are cut, since their columns have meaning."""
     width = max(min(WIDEST, terminal_width()) - margin, 20)
     lines: list[str] = []
     code = False
     for line in text.split("\n"):
         fence = line.lstrip().startswith(("```", "~~~"))
         code = code != fence
+        aligned = line.strip().count("  ") >= 2 and len(line) <= WIDEST  # cells separated by spaces
         if len(line) <= width:
             lines.append(line)
-        elif code or fence or line.lstrip().startswith("|") or _aligned(line):
+        elif code or fence or aligned or line.lstrip().startswith("|"):
             lines.append(line[: width - 1] + "…")
         else:
             hanging = indent or line[: len(line) - len(line.lstrip())]
@@ -379,53 +313,42 @@ def wrapped(text: str, *, margin: int = 0, indent: str = "") -> str:
     return "\n".join(lines)
 
 
-def _aligned(line: str) -> bool:
-    """Whether a line looks like a table row: three or more cells, separated by spaces."""
-    return line.strip().count("  ") >= 2 and len(line) <= WIDEST
-
-
-# Drawings of single entries, as HTML and as text.
-
-
 class Drawn(NamedTuple):
-    """An entry as it is displayed.
+    """An entry as it is displayed."""
 
-    Attributes:
-        html: The entry as HTML.
-        plain: The entry as text.
-        size: Bytes of the HTML, media left out.
-        media: Characters of media.
-        result: The text of the result, from which shorter displays are made.
-    """
-
-    html: Markup
-    plain: str
-    size: int
-    media: int = 0
-    result: str = ""
+    part: Part
+    size: int  # bytes of the HTML, media left out
+    media: int = 0  # characters
+    result: str = ""  # the text of the result, from which shorter displays are made
 
 
 def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn | None = None) -> Drawn:
-    """Return an entry as it is displayed at a level."""
-    if not isinstance(entry, Called):
-        markup = entry_html(entry, level, tokens=tokens)
-        return Drawn(markup, entry_plain(entry, level, tokens=tokens), len(markup.encode()))
-    result, text, pictures = _result(entry, level, media, before)
-    markup = call_html(entry, level, result, text, opened=pictures > 0)
-    return Drawn(markup, call_plain(entry, level, text), len(markup.encode()) - pictures, pictures, text)
-
-
-def _result(called: Called, level: Level, media: int, before: Drawn | None) -> tuple[Markup, str, int]:
-    """Return a call's result, in full or its beginning, as HTML and text, and the characters of its media."""
-    if called.shown_result is None or called.status == CallStatus.DENIED:
-        return Markup(), "", 0
-    if level == Level.FULL:
-        return _full(called.shown_result, media)
-    text = before.result if before is not None else _full(called.shown_result, 0)[1]
-    return excerpt_html(text), text, 0
+    """Return an entry as it is displayed at a level; `before` is how it was displayed in full."""
+    result, text, pictures = Markup(), "", 0
+    if isinstance(entry, Said):
+        part = _turn(entry, level, tokens=tokens)
+    elif isinstance(entry, Asked):
+        part = _request(entry, level)
+    elif isinstance(entry, Note):
+        part = _note(entry)
+    else:
+        assert isinstance(entry, Called)
+        if entry.shown_result is not None and entry.status != CallStatus.DENIED:
+            if level == Level.FULL or before is None:
+                result, text, pictures = _full(entry.shown_result, media if level == Level.FULL else 0)
+            else:
+                text = before.result
+            if level > Level.FULL:
+                excerpt, rest = shortened(text, EXCERPT)
+                rest = "… further back, shown shortened" if rest else ""
+                result, pictures = joined([preformatted(excerpt), note(rest)]) if text else Markup(), 0
+        markup = _call_html(entry, level, result, text, opened=pictures > 0)
+        part = Part(_call_plain(entry, level, text), markup)
+    return Drawn(part, len(part.html.encode()) - pictures, pictures, text)
 
 
 def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
+    """Return a result as HTML and text, and the characters of its media."""
     budget = Budget(min(RESULT, display.bytes), media, display.blocks, display.parse)
     parts = result.parts(budget)[result.is_error :]  # the first part says "error", as the summary line does
     text = "\n".join(part.plain for part in parts if part.plain)
@@ -438,8 +361,7 @@ def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
 
 MOST_ENTRIES = 8
 
-MOST_WEIGHT = 20_000
-"""Approximate characters after which the next entry begins a new segment."""
+MOST_WEIGHT = 20_000  # approximate characters after which the next entry begins a new segment
 
 
 @dataclass(eq=False)
@@ -451,16 +373,7 @@ class Segment:
 
 
 class Segments:
-    """The segments of a transcript, which of them changed, and their drawings.
-
-    Args:
-        is_shown: Whether an entry is displayed.
-        tokens: Whether turns show their tokens.
-
-    Attributes:
-        all: The segments, in order; the last one grows.
-        dirty: Indexes of segments that changed since they were last rendered.
-    """
+    """The segments of a transcript, which of them changed, and their drawings."""
 
     def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
         self._is_shown = is_shown
@@ -470,10 +383,11 @@ class Segments:
         self._unsettled = False
         self._forced = False
         self._places: dict[Entry, int] = {}
-        self._drawn: dict[Entry, tuple[int, Level, Drawn]] = {}
+        self._drawn: dict[Entry, tuple[Level, Drawn]] = {}
 
     def touch(self, entry: Entry) -> None:
-        """Put a new entry in its segment, and mark the segments that change with it."""
+        """Put a new or changed entry in its segment, and mark the segments that change with it."""
+        self._drawn.pop(entry, None)
         if entry not in self._places:
             if not self.all or self._is_over(self.all[-1]):
                 if self.all:
@@ -509,17 +423,15 @@ class Segments:
 
     def text(self, entry: Entry) -> str:
         """Return the whole text of an entry, without markup."""
-        return self._draw(entry, Level.FULL, display.media).plain
+        return self._draw(entry, Level.FULL, display.media).part.plain
 
     def _draw(self, entry: Entry, level: Level, media: int) -> Drawn:
         """Return the drawing of an entry; it is made again only if the entry or the level changed."""
-        revision, drawn_level, drawn = self._drawn.get(entry, (-1, level, None))
-        if drawn is not None and revision == entry.revision and drawn_level == level:
-            return drawn
-        before = drawn if revision == entry.revision else None
-        made = draw(entry, level, tokens=self._tokens, media=media, before=before)
-        self._drawn[entry] = (entry.revision, level, made)
-        return made
+        drawn_level, drawn = self._drawn.get(entry, (level, None))
+        if drawn is None or drawn_level != level:
+            drawn = draw(entry, level, tokens=self._tokens, media=media, before=drawn)
+            self._drawn[entry] = (level, drawn)
+        return drawn
 
     def settle(self) -> None:
         """Set the level of each segment, from the last, which is shown in full, to the first.
@@ -563,8 +475,7 @@ def _bytes(base64: int) -> int:
 
 # The style of a transcript, added to the style of all outputs.
 
-_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"
-"""Outranks JupyterLab's own rules for outputs, as in `results.style`."""
+_SCOPE = ".mcp-magic.mcp-magic.mcp-magic"  # outranks JupyterLab's own rules for outputs, as in `results.style`
 
 _LINE = "var(--jp-border-color2,rgba(127,127,127,.35))"
 _QUIET = "var(--jp-content-font-color2,#767676)"

@@ -6,12 +6,9 @@ from functools import partial
 
 from mcp_magic.ipython.commandline import Command
 
-__all__ = ["AGENT", "COMMANDS", "SERVER", "SERVERS"]
-
 _daily = partial(Command, everyday=True)
 
-SERVERS = Command("servers", "connect", "Connect", "lists the connected servers")
-"""`%mcp` without a subcommand."""
+SERVERS = Command("servers", "connect", "Connect", "lists the connected servers")  # `%mcp` without a subcommand
 
 AGENT = Command(
     "mcp_agent",
@@ -21,11 +18,7 @@ AGENT = Command(
     title="%%mcp_agent",
 )
 SERVER = Command(
-    "mcp_server",
-    "share",
-    "Share",
-    "makes the functions of the cell below the tools of a server",
-    title="%%mcp_server",
+    "mcp_server", "share", "Share", "makes the functions of the cell below the tools of a server", title="%%mcp_server"
 )
 
 COMMANDS = {

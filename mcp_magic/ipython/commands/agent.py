@@ -20,15 +20,12 @@ from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import FallbackSaver
     from mcp_magic.agent.transcript import Transcript
     from mcp_magic.ipython.live import Screen
-
-
-__all__ = ["AGENT", "MCP_AGENT"]
 
 
 # What Tab offers: models, servers, tools, agents and threads.
@@ -77,19 +74,17 @@ class _Plan:
 
 
 async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Plan:
-    """Combine the sources of a plan.
-
-    Raises:
-        CommandError: There is no such agent, its model's variable is missing, or its prompt has required arguments.
-        UnknownServerError: A server of the declared agent is not connected.
-        NotFoundError: There is no such prompt.
-    """
+    """Combine the sources of a plan."""
     settings = invocation.settings
     declared = _declared(invocation.state.agents, arguments.agent)
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     both: dict[str, Any] = {**declared, **given}
-    if "servers" not in given:
-        _check_servers(invocation, arguments.agent, declared.get("servers", ()))
+    missing = [name for name in declared.get("servers", ()) if name not in invocation.host]
+    if missing and "servers" not in given:
+        raise UnknownServerError(
+            f"the agent {arguments.agent!r} needs the server {missing[0]!r}, which is not connected; `%mcp up` "
+            f"connects what is declared. Connected: {listed(invocation.host)}"
+        )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
     return _Plan(
         agent=arguments.agent or "",
@@ -128,19 +123,9 @@ def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[st
     raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {known}")
 
 
-def _check_servers(invocation: Invocation, agent: str | None, servers: Iterable[str]) -> None:
-    missing = [name for name in servers if name not in invocation.host]
-    if missing:
-        connected = f"Connected: {listed(invocation.host)}"
-        raise UnknownServerError(
-            f"the agent {agent!r} needs the server {missing[0]!r}, which is not connected; `%mcp up` connects what is "
-            f"declared. {connected}"
-        )
-
-
 def _names(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value or ()
-    return tuple(part.strip() for part in parts if part.strip())
+    return tuple(filter(None, map(str.strip, parts)))
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
@@ -157,6 +142,7 @@ async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -
     return "\n\n".join(message.text for message in result.messages)
 
 
+NO_TOOLS = "no server is connected, so there are no tools: `%mcp connect TARGET` opens a session"
 _NO_LANGGRAPH = (
     "agents need LangGraph, and a Python in a browser has no package of it. "
     "`%mcp call` and `host.langchain_tools()` work here."
@@ -167,7 +153,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
     from mcp_magic.agent.graph import build_graph, run_agent
-    from mcp_magic.agent.models import make_model, model_name
+    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model, model_name
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 
@@ -177,7 +163,9 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(invocation.settings.threads or None) as opened:
-        notes = _notes(invocation, plan, opened)
+        notes = [(OFFLINE_NOTE, "info")] if plan.model in ("", OFFLINE) else []
+        notes += [(_in_memory(opened), "warning")] if opened.problem else []
+        notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
 
         def over(made: AgentRun) -> None:
             if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
@@ -221,21 +209,6 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
     return request
 
 
-def _notes(invocation: Invocation, plan: _Plan, opened: FallbackSaver) -> list[tuple[str, str]]:
-    from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE
-
-    notes = []
-    if plan.model in ("", OFFLINE):
-        notes.append((OFFLINE_NOTE, "info"))
-    if opened.problem:
-        notes.append((_in_memory(opened), "warning"))
-    if not invocation.host.find():
-        notes.append(
-            ("no server is connected, so there are no tools: `%mcp connect TARGET` opens a session", "warning")
-        )
-    return notes
-
-
 def _in_memory(opened: FallbackSaver) -> str:
     return f"{sentence(opened.problem)} The thread is kept in memory."
 
@@ -264,10 +237,7 @@ MCP_AGENT = Implementation(
         ),
         Argument("--model", metavar="MODEL", complete=_complete_model, help="PROVIDER:NAME, offline, or $variable"),
         Argument(
-            "--servers",
-            metavar="A,B",
-            complete=lambda tab: completion.continuing(tab, host),
-            help="only these servers",
+            "--servers", metavar="A,B", complete=lambda tab: completion.continuing(tab, host), help="only these servers"
         ),
         Argument(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
@@ -322,18 +292,15 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             await history.delete_thread(opened, arguments.delete)
             done = f"{arguments.delete!r} is deleted"
         threads = await history.list_threads(opened)
-    rows = [
-        {
-            "thread": thread.thread,
-            "last request": thread.last,
-            "requests": thread.requests,
-            "turns": thread.turns,
-            "changed": thread.changed[:19].replace("T", " "),
-        }
-        for thread in threads
-    ]
-    empty = "no conversation is kept yet: `%%mcp_agent` begins one"
-    return Listing(rows, title=f"Threads in {opened.where}", empty=empty, note=done, kind="threads")
+    columns = ("thread", "last request", "requests", "turns", "changed")
+    rows = [(t.thread, t.last, t.requests, t.turns, t.changed[:19].replace("T", " ")) for t in threads]
+    return Listing(
+        [dict(zip(columns, row, strict=True)) for row in rows],
+        title=f"Threads in {opened.where}",
+        empty="no conversation is kept yet: `%%mcp_agent` begins one",
+        note=done,
+        kind="threads",
+    )
 
 
 async def _show_thread(invocation: Invocation, saver: Any, thread: str) -> Transcript:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
-from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
+from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython import completion
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
-
-
-__all__ = ["ASSERT", "CALL", "LAST", "PROMPT", "RAW", "READ"]
 
 
 # Calls, resources and prompts.
@@ -79,7 +76,7 @@ CALL = Implementation(
     (
         *TIMEOUTS,
         ONE_TOOL,
-        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="see above"),
+        Argument("arguments", nargs="*", metavar="NAME=VALUE", help="see above"),
         Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
         Argument("--answers", metavar="FILE", help="a JSON file with answers to the server's questions"),
     ),
@@ -140,7 +137,6 @@ PROMPT = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=completion.prompt_arguments,
             help="its arguments, as text",
@@ -276,23 +272,17 @@ def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | 
     if isinstance(value, dict):
         return value
     file = invocation.path(str(value))
-    problem = f"{file} does not hold a JSON object"
-    try:
-        found = json.loads(read_bytes(file, LARGEST_DATA))
-        if isinstance(found, dict):
-            return found
-    except OSError as error:
-        problem = f"{file}: {error.strerror}"
-    except (ValueError, RecursionError) as error:
-        problem = f"{file} is not JSON: {error}"
-    raise ArgumentsError(f"%mcp assert: --schema: {problem}")
+    found = parse_json(read_text(file, LARGEST_DATA), source=str(file))
+    if isinstance(found, dict):
+        return found
+    raise ArgumentsError(f"%mcp assert: --schema: {file} does not hold a JSON object")
 
 
 ASSERT = Implementation(
     _check,
     (
         ONE_TOOL,
-        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
+        Argument("arguments", nargs="*", metavar="NAME=VALUE", help="as for `%%mcp call`"),
         Argument("--equals", metavar="VALUE", help="the data equals this: JSON, text, or $variable"),
         Argument(
             "--contains", action="append", default=[], metavar="TEXT", help="the text contains this; can be repeated"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +27,18 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
-    from mcp_magic.ipython.commandline import Completer
     from mcp_magic.session.connection import Connection
-
-
-__all__ = ["CONFIG", "CONNECT", "DISCONNECT", "DOCTOR", "LOGOUT", "PING", "RECONNECT", "SERVERS"]
 
 
 # The connected servers.
 
 
-def _server_listing(rows: list[dict[str, Any]], *, title: str = "MCP servers", note: str = "") -> Listing:
-    empty = "no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is"
-    return Listing(rows, title=title, empty=empty, note=note, kind="servers")
+_server_listing = partial(
+    Listing,
+    title="MCP servers",
+    empty="no server is connected: `%mcp connect TARGET` opens a session, `%mcp --help` shows what there is",
+    kind="servers",
+)
 
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -52,8 +52,7 @@ SERVERS = Implementation(_servers)
 
 # Sessions, opened and closed.
 
-SERVER_FILES = (".py", ".js", ".mjs", ".cjs")
-"""The suffixes of files that `%mcp connect` runs."""
+SERVER_FILES = (".py", ".js", ".mjs", ".cjs")  # the suffixes of files that `%mcp connect` runs
 
 
 def _complete_target(tab: Tab) -> list[str]:
@@ -62,14 +61,7 @@ def _complete_target(tab: Tab) -> list[str]:
     return completion.starting(tab, [*variables, *configured, *completion.paths(tab, SERVER_FILES)])
 
 
-def _complete_session_or_target(tab: Tab) -> list[str]:
-    return list(dict.fromkeys([*completion.COMPLETERS["SERVER"](tab), *_complete_target(tab)]))
-
-
-def _target(complete: Completer) -> Argument:
-    help_ = "URL, server file, configured name or variable"
-    return Argument("target", nargs="*", default=[], metavar="TARGET", complete=complete, help=help_)
-
+_target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
 
 _SESSION_ARGUMENTS = (
     Argument("--name", help="what to call it (default: made from the target)"),
@@ -121,11 +113,7 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
 
 
 async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Ask about a configured server if a target names one; return the options, fixed to the server that was found.
-
-    Raises:
-        DeniedError: The answer is no, or the user cannot be asked.
-    """
+    """Ask about a configured server if a target names one; return the options, fixed to the server that was found."""
     found: list[ServerEntry] = []
 
     def find(name: str) -> ServerEntry:
@@ -168,11 +156,7 @@ def _session_options(invocation: Invocation, arguments: argparse.Namespace) -> d
 
 
 def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any] | None:
-    """Return the line's log-in options, or None.
-
-    Raises:
-        CommandError: A secret is written out; the message does not repeat it.
-    """
+    """Return the line's log-in options, or None."""
     secret = arguments.client_secret
     if secret is not None and not REFERENCE.fullmatch(secret):
         raise CommandError(
@@ -195,11 +179,7 @@ def _auth_table(invocation: Invocation, arguments: argparse.Namespace) -> dict[s
 
 
 def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp connect") -> Any:
-    """Return the target of a line: the value of its only word, or the command after `--`.
-
-    Raises:
-        CommandError: There is no target, or more than one.
-    """
+    """Return the target of a line: the value of its only word, or the command after `--`."""
     if invocation.command:
         if words:
             raise CommandError(f"{typed}: {words[0]!r} before `--` and a command after it; one target at a time")
@@ -257,7 +237,7 @@ def _entry_row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -
 
 CONNECT = Implementation(
     _connect,
-    (_target(_complete_target), *_SESSION_ARGUMENTS),
+    (_target(complete=_complete_target), *_SESSION_ARGUMENTS),
     examples=(
         "%mcp connect http://127.0.0.1:8000/mcp --name weather",
         "%mcp connect -- npx -y @modelcontextprotocol/server-everything",
@@ -286,7 +266,7 @@ async def _disconnect(invocation: Invocation, arguments: argparse.Namespace) -> 
 DISCONNECT = Implementation(
     _disconnect,
     (
-        Argument("names", nargs="*", default=[], metavar="SERVER", help="a connected server"),
+        Argument("names", nargs="*", metavar="SERVER", help="a connected server"),
         Argument("--all", action="store_true", help="all of them"),
     ),
     examples=("%mcp disconnect weather math", "%mcp disconnect --all"),
@@ -361,14 +341,10 @@ async def _config(invocation: Invocation, arguments: argparse.Namespace) -> List
 
 def _config_row(entry: ServerEntry) -> dict[str, Any]:
     state = "disabled" if entry.disabled else "shadowed" if entry.shadowed_by else "ready"
-    return {
-        "server": entry.name,
-        "state": "wrong" if entry.problem else state,
-        "transport": entry.spec.transport if entry.spec else None,
-        "where": entry.spec.where if entry.spec else None,
-        "file": entry.source,
-        "problem": str(entry.problem or "") or None,
-    }
+    row = {"server": entry.name, "state": "wrong" if entry.problem else state}
+    if entry.spec is not None:
+        row |= {"transport": entry.spec.transport, "where": entry.spec.where}
+    return row | {"file": entry.source, "problem": str(entry.problem or "") or None}
 
 
 CONFIG = Implementation(
@@ -429,7 +405,7 @@ async def _doctor(invocation: Invocation, arguments: argparse.Namespace) -> Doct
 DOCTOR = Implementation(
     _doctor,
     (
-        _target(_complete_session_or_target),
+        _target(complete=lambda tab: [*dict.fromkeys([*completion.COMPLETERS["SERVER"](tab), *_complete_target(tab)])]),
         *_SESSION_ARGUMENTS,
         Argument(
             "--call",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.ask.sampling import SAMPLING
-from mcp_magic.config.parsing import read_bytes, write_text
+from mcp_magic.config.parsing import read_text, write_text
 from mcp_magic.consent.consent import outgrown
 from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
 from mcp_magic.display.listing import Listing
-from mcp_magic.errors import CommandError, ConfigError
+from mcp_magic.errors import CommandError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_SERVER, Argument, Implementation, Invocation, Tab
 from mcp_magic.notebook import host
@@ -20,12 +20,8 @@ from mcp_magic.notebook import host
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
-    from pathlib import Path
 
     from mcp_magic._host import Host
-
-
-__all__ = ["ALLOW", "APPROVALS", "ASK", "AUDIT", "DENY", "ROOTS", "fitting_nothing", "never_reached"]
 
 
 # Remarks on consent rules without effect: rules that are never reached, and rules that fit no tool.
@@ -47,22 +43,18 @@ def fitting_nothing(host: Host) -> dict[int, str]:
         return {}
     known = [f"{session.name}:{tool.name}" for session in sessions for tool in session.catalog.cached("tools")]
     known += [f"{session.name}:{SAMPLING}" for session in sessions]
-    return {
-        number: f"fits no tool that is known now.{_near(rule, known, host)}".removesuffix(".")
-        for number, rule in enumerate(host.consent.rules, 1)
-        if not any(map(rule.names, known))
-    }
-
-
-def _near(rule: Rule, known: list[str], host: Host) -> str:
-    server, _, rest = rule.tool.partition(":")
-    return did_you_mean(rule.tool, known if rule.single else [f"{name}:{rest}" for name in host if name != server])
+    remarks = {}
+    for number, rule in enumerate(host.consent.rules, 1):
+        if not any(map(rule.names, known)):
+            server, _, rest = rule.tool.partition(":")
+            near = known if rule.single else [f"{name}:{rest}" for name in host if name != server]
+            remarks[number] = f"fits no tool that is known now.{did_you_mean(rule.tool, near)}".removesuffix(".")
+    return remarks
 
 
 # The subcommands.
 
-MAX_SHOWN = 100
-"""Most characters of one argument in a list."""
+MAX_SHOWN = 100  # most characters of one argument in a list
 
 
 def _complete_rule(tab: Tab) -> list[str]:
@@ -122,29 +114,18 @@ async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> L
             raise CommandError(f"%mcp approvals: there is no rule {number}; {rules}")
         del consent.rules[number - 1]
     if arguments.load:
-        path = invocation.path(arguments.load)
-        for rule in parse_rules(_read(path), source=arguments.load):
+        for rule in parse_rules(read_text(invocation.path(arguments.load)), source=arguments.load):
             consent.add(rule)
     if arguments.save:
         write_text(invocation.path(arguments.save), write_rules(consent.rules, consent.definitions))
-        return _rule_listing(invocation.host, _saved(arguments.save, consent.rules))
+        done = f"saved to {arguments.save}"
+        left = [
+            str(number) for number, rule in enumerate(consent.rules, 1) if rule.run is not None or rule.holds_secret
+        ]
+        if left:
+            done += f" but for rule {', '.join(left)}: rules of one run and rules with a secret are not written"
+        return _rule_listing(invocation.host, done)
     return _rule_listing(invocation.host)
-
-
-def _saved(name: str, rules: list[Rule]) -> str:
-    left = [number for number, rule in enumerate(rules, 1) if rule.run is not None or rule.holds_secret]
-    if not left:
-        return f"saved to {name}"
-    numbers = ", ".join(map(str, left))
-    return f"saved to {name} but for rule {numbers}: rules of one run and rules with a secret are not written"
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_bytes(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        problem = f"{path} cannot be read: {getattr(error, 'strerror', None) or error}"
-    raise ConfigError(problem)
 
 
 async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -177,7 +158,7 @@ def _rule(action: str, *examples: str) -> Implementation:
         partial(_add_rule, action),
         (
             Argument("tool", metavar="PATTERN", complete=_complete_rule, help="SERVER:TOOL, also with * and ?"),
-            Argument("arguments", nargs="*", default=[], metavar="NAME=PATTERN", help="only calls with such arguments"),
+            Argument("arguments", nargs="*", metavar="NAME=PATTERN", help="only calls with such arguments"),
             Argument("--reason", default="", metavar="TEXT", help="the reason, which the caller gets"),
             Argument("--first", action="store_true", help="put it before the other rules"),
         ),
@@ -186,11 +167,7 @@ def _rule(action: str, *examples: str) -> Implementation:
     )
 
 
-ALLOW = _rule(
-    "allow",
-    "%mcp allow 'fs:read_*'",
-    "%mcp allow weather:get_weather location=London",
-)
+ALLOW = _rule("allow", "%mcp allow 'fs:read_*'", "%mcp allow weather:get_weather location=London")
 DENY = _rule("deny", "%mcp deny 'db:*' --reason 'the database is live'")
 ASK = _rule("ask", "%mcp ask 'fs:write_*'")
 APPROVALS = Implementation(
@@ -226,7 +203,7 @@ ROOTS = Implementation(
     _roots,
     (
         ONE_SERVER,
-        Argument("directories", nargs="*", default=[], metavar="DIR", help="directories, instead of those before"),
+        Argument("directories", nargs="*", metavar="DIR", help="directories, instead of those before"),
         Argument("--clear", action="store_true", help="none from now on"),
     ),
     examples=("%mcp roots files", "%mcp roots files . ~/data", "%mcp roots files --clear"),

@@ -6,18 +6,17 @@ import asyncio
 import time
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic import schema
 from mcp_magic._host import owner_of
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.servers import discover_servers
 from mcp_magic.display.document import tool_badges
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
-from mcp_magic.ipython.cells import keep_here
 from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
 from mcp_magic.results.cards import ToolCard
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Coroutine, Iterable
 
-    from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import ResourceTemplate
 
     from mcp_magic.results.results import ResourceResult
@@ -33,12 +31,9 @@ if TYPE_CHECKING:
     from mcp_magic.skills import Skill, Skills
     from mcp_magic.ui.explorer import Explorer
     from mcp_magic.ui.request_form import RequestForm
-    from mcp_magic.ui.widgets import Publish
     from mcp_magic.watch import Watch
 
-
-__all__ = ["FORM", "PROMPTS", "RESOURCES", "SKILLS", "TEMPLATES", "TOOL", "TOOLS", "UI", "WATCH"]
-
+_T = TypeVar("_T")
 
 # Listings: tools, resources, templates, prompts, skills.
 
@@ -88,15 +83,16 @@ def _template_row(connection: Connection, template: Any) -> dict[str, Any]:
 
 def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
-    return {
-        "prompt": f"{connection.name}:{prompt.name}",
-        "arguments": arguments,
-        "description": _first_line(prompt),
-    }
+    return {"prompt": f"{connection.name}:{prompt.name}", "arguments": arguments, "description": _first_line(prompt)}
 
 
 def _first_line(item: Any) -> str:
     return str(item.description or item.title or "").strip().partition("\n")[0]
+
+
+def _searched(item: Any) -> str:
+    texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+    return "\n".join(texts).casefold()
 
 
 async def _list(
@@ -104,29 +100,32 @@ async def _list(
 ) -> Listing:
     connections = invocation.host.find(arguments.server)
 
-    async def of_one(connection: Connection) -> list[dict[str, Any]]:
-        rows = []
-        for item in await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout):
-            texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-            if (arguments.search or "").casefold() in "\n".join(texts).casefold():
-                rows.append(row(connection, item))
-        return rows
+    async def of_one(connection: Connection) -> list[partial[dict[str, Any]]]:
+        items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
+        if arguments.search:
+            items = tuple(item for item in items if arguments.search.casefold() in _searched(item))
+        return [partial(row, connection, item) for item in items]
 
-    rows, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    rows = LazyRows(makers)
+    empty = f"{arguments.server or 'the connected servers'}: no {kind}"
+    if not connections:
+        empty = "no server is connected: `%mcp connect TARGET` opens a session"
+    elif arguments.search:
+        empty = f"no {kind} with {arguments.search!r} in name, title or description"
     return Listing(
         rows,
+        columns=list(rows[0]) if rows else (),
         title=f"{kind.capitalize()} of {arguments.server}" if arguments.server else kind.capitalize(),
-        empty=_nothing(kind, bool(connections), arguments),
+        empty=empty,
         note="\n".join(problems),
         kind=kind,
     )
 
 
-async def _of_all(
-    work: Iterable[Coroutine[Any, Any, list[dict[str, Any]]]], *, raising: bool
-) -> tuple[list[dict[str, Any]], list[str]]:
+async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
     """Return the rows of several servers, and what went wrong with the others unless that is raised."""
-    rows: list[dict[str, Any]] = []
+    rows: list[_T] = []
     problems: list[str] = []
     for found in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(found, MCPMagicError) and not raising:
@@ -136,14 +135,6 @@ async def _of_all(
         else:
             rows += found
     return rows, problems
-
-
-def _nothing(kind: str, connected: bool, arguments: argparse.Namespace) -> str:
-    if not connected:
-        return "no server is connected: `%mcp connect TARGET` opens a session"
-    if arguments.search:
-        return f"no {kind} with {arguments.search!r} in name, title or description"
-    return f"{arguments.server or 'the connected servers'}: no {kind}"
 
 
 _LISTING_ARGUMENTS = (
@@ -178,10 +169,7 @@ async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCa
 
 
 TOOL = Implementation(
-    _tool,
-    (ONE_TOOL,),
-    examples=("%mcp tool weather:forecast",),
-    left_over="A tool is SERVER:TOOL, in one word.",
+    _tool, (ONE_TOOL,), examples=("%mcp tool weather:forecast",), left_over="A tool is SERVER:TOOL, in one word."
 )
 
 
@@ -230,10 +218,7 @@ async def _load_skill(skills: Skills, wanted: str) -> ResourceResult:
 
 SKILLS = Implementation(
     _skills,
-    (
-        ANY_SERVER,
-        Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md"),
-    ),
+    (ANY_SERVER, Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
     details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
     "only if it matches what the server announced. No model gets any of it.",
@@ -244,31 +229,29 @@ SKILLS = Implementation(
 
 
 async def _form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    form = await _make_form(invocation, arguments)
+    from mcp_magic.ui.request_form import RequestForm
+
+    host, name = invocation.host, str(arguments.name)
+    item: Any
+    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
+    if arguments.prompt:
+        connection, item = await host.resolve(name, "prompts")
+    elif "{" in name or "://" in name:
+        connection, item = await _template(invocation, name, arguments.server)
+    else:
+        connection, item = await invocation.tool(name, arguments.arguments)
+    form = RequestForm(connection, item, timeout=timeout, loop=host.loop)
     try:
         if arguments.arguments:
             form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
     except Exception:
         form.close()
         raise
-    shell = invocation.shell
-    form.publish = _publisher(shell) if hasattr(shell, "kernel") else None
-    return keep_here(form, shell)
-
-
-async def _make_form(invocation: Invocation, arguments: argparse.Namespace) -> RequestForm:
-    from mcp_magic.ui.request_form import RequestForm
-
-    host, name = invocation.host, str(arguments.name)
-    timeout = arguments.timeout if arguments.timeout is not None else invocation.settings.call_timeout
-    if arguments.prompt:
-        connection, prompt = await host.resolve(name, "prompts")
-        return RequestForm(connection, prompt, timeout=timeout, loop=host.loop)
-    if "{" in name or "://" in name:
-        connection, template = await _template(invocation, name, arguments.server)
-        return RequestForm(connection, template, timeout=timeout, loop=host.loop)
-    connection, tool = await invocation.tool(name, arguments.arguments)
-    return RequestForm(connection, tool, timeout=timeout, loop=host.loop)
+    if invocation.cells.kernel is not None:
+        publish = invocation.shell.display_pub.publish
+        shown_as = {"display_id": uuid.uuid4().hex}  # by which the copy that the notebook saves is replaced later
+        form.publish = lambda bundle, update: publish(bundle, transient=shown_as, update=update)
+    return invocation.cells.keep(form)
 
 
 async def _template(invocation: Invocation, name: str, server: str | None) -> tuple[Connection, ResourceTemplate]:
@@ -280,16 +263,6 @@ async def _template(invocation: Invocation, name: str, server: str | None) -> tu
             known.append(template.uri_template)
     near = did_you_mean(name, known)
     raise UnknownResourceError(f"no connected server has the template {name!r}.{near} `%mcp templates` lists them.")
-
-
-def _publisher(shell: InteractiveShell) -> Publish:
-    """Return a function that shows a form and later replaces the copy saved in the notebook."""
-    shown_as = {"display_id": uuid.uuid4().hex}
-
-    def publish(bundle: dict[str, Any], update: bool) -> None:
-        shell.display_pub.publish(bundle, transient=shown_as, update=update)
-
-    return publish
 
 
 FORM = Implementation(
@@ -304,7 +277,6 @@ FORM = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=completion.form_arguments,
             help="to begin with, as of %%mcp call",
@@ -334,7 +306,7 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     explorer = Explorer(
         invocation.host, arguments.server, offered=offered, timeout=lambda: invocation.settings.call_timeout
     )
-    return keep_here(explorer, invocation.shell)
+    return invocation.cells.keep(explorer)
 
 
 UI = Implementation(
@@ -348,8 +320,7 @@ UI = Implementation(
 
 # Watches.
 
-SHORTEST = 0.1
-"""Least seconds between two reads of `--every`."""
+SHORTEST = 0.1  # least seconds between two reads of `--every`
 
 
 async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:
@@ -358,10 +329,14 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
         return await _stop_watching(uri, arguments.server)
     if uri is None:
         return _watches()
-    _check(arguments)
+    if arguments.every is not None and arguments.every < SHORTEST:
+        raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
+    if arguments.count is not None and arguments.count < 1:
+        raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
     where = invocation.cells.circumstances()
     if arguments.background and where.kernel is None:
         raise CommandError("%mcp watch: in a terminal nothing runs between the commands; leave out --background")
+    from mcp_magic.ipython.live import Running, shown_once
     from mcp_magic.watch import Watch
 
     owner = owner_of(uri, invocation.host.find(arguments.server))
@@ -371,26 +346,13 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     if not (arguments.background or bounded or where.allow_stdin):
         watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
         return watch
-    return await _show_watch(invocation, watch, arguments)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    if arguments.every is not None and not arguments.every >= SHORTEST:
-        raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
-    if arguments.count is not None and arguments.count < 1:
-        raise CommandError("%mcp watch: --count takes a number of updates, 1 at least")
-
-
-async def _show_watch(invocation: Invocation, watch: Watch, arguments: argparse.Namespace) -> Watch:
-    from mcp_magic.ipython.live import Running, shown_once
-
-    where, background = invocation.cells.circumstances(), arguments.background
+    background = arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
     started = Running(
         watch, invocation.cells, waits=not background, clicks=clicks, seconds=arguments.seconds, count=arguments.count
     )
     shown_once(invocation.shell, watch)
-    keep_here(started, invocation.shell)
+    invocation.cells.keep(started)
     if not background:
         await started.wait()
     return watch

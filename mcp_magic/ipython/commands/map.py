@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from mcp_magic.map.bench import Bench
     from mcp_magic.map.rows import Row
 
-__all__ = ["BENCH", "MAP"]
-
 _STEP = re.compile(r"([^\W\d]\w*)\s*=\s*(\S+)\s*(.*)", re.DOTALL)
 _INLINE = re.compile(r"\{([^{}]+)\}")
 

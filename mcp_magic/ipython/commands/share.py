@@ -21,21 +21,16 @@ from mcp_magic.results.results import CellCrashError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from types import CodeType, TracebackType
+    from types import CodeType
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from mcp_magic.cassette.cassette import Cassette
     from mcp_magic.server.cell import CellServer, Marks
     from mcp_magic.server.docs import Change
 
 
-__all__ = ["DIFF", "DOCS", "EXPORT", "MCP_SERVER", "RECORD", "SERVE", "SNAPSHOT", "STUBS"]
-
-
 # Servers from cells: `%%mcp_server`.
 
-_MISSING = object()
 _SINGULAR = {"tools": "tool", "prompts": "prompt", "resources": "resource", "templates": "template"}
 
 
@@ -71,11 +66,7 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
 
 
 async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None:
-    """Return the current interface of this name's server, or None if it is not open or does not answer.
-
-    Raises:
-        CommandError: The name belongs to a server that is not from a cell.
-    """
+    """Return the current interface of this name's server, or None if it is not open or does not answer."""
     from mcp_magic.server.cell import CellServer
     from mcp_magic.server.docs import interface_of
 
@@ -95,10 +86,6 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
     """Run a cell's code in the notebook's namespace; return the public functions that it defines.
 
     Line numbers in tracebacks and `%debug` are those of the cell: the magic is its first line.
-
-    Raises:
-        CommandError: The code is invalid Python, or defines nothing.
-        CellCrashError: The code raised.
     """
     source = "\n" + str(shell.transform_cell(body))  # type: ignore[no-untyped-call]
     number = len(shell.user_ns.get("In", ())) - 1  # `execution_count` may already be the next cell's
@@ -108,8 +95,11 @@ async def _run_cell(shell: InteractiveShell, body: str, marks: Marks, live: str)
         crash = await _crash(code, shell.user_ns)
     if crash is not None:
         said = f"{type(crash).__name__}: {one_line(str(crash), 300)}".rstrip(": ")
+        traceback = crash.__traceback__  # from the cell's own code on
+        while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
+            traceback = traceback.tb_next
         error = CellCrashError(f"%%mcp_server: the cell raised {sentence(said)}{live}")
-        raise error.with_traceback(_from_file(crash, file)) from crash
+        raise error.with_traceback(traceback) from crash.with_traceback(traceback)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
     functions = [shell.user_ns[name] for name in public if callable(shell.user_ns.get(name))]
@@ -130,15 +120,6 @@ async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
     return None
 
 
-def _from_file(crash: Exception, file: str) -> TracebackType | None:
-    """Drop the frames of a traceback before the cell's own code, and return the rest."""
-    traceback = crash.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code.co_filename != file:
-        traceback = traceback.tb_next
-    crash.__traceback__ = traceback
-    return traceback
-
-
 def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Module, CodeType]:
     try:
         tree: Any = shell.compile.ast_parse(source, filename=file, symbol="exec")
@@ -154,18 +135,16 @@ def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Modu
 @contextmanager
 def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None]:
     """Add names to the namespace for a while; afterwards restore the variables that they replaced."""
-    before = {name: namespace.get(name, _MISSING) for name in names}
+    before = {name: namespace[name] for name in names if name in namespace}
     namespace.update(names)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if namespace.get(name) is not names[name]:
-                continue  # the cell has assigned this name
-            if value is _MISSING:
-                namespace.pop(name, None)
-            else:
-                namespace[name] = value
+        for name, value in names.items():
+            if namespace.get(name) is value:  # the cell has not assigned this name
+                del namespace[name]
+                if name in before:
+                    namespace[name] = before[name]
 
 
 def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change] | None) -> Listing:
@@ -187,7 +166,11 @@ def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change]
         {"kind": kind, "name": key, "description": None, "change": "; ".join(texts)}
         for (kind, key), texts in told.items()
     ]
-    note = "" if changes is None else _summary(changes)
+    note = ""
+    if changes is not None:
+        breaking = sum(change.breaking for change in changes)
+        counts = f"{counted(len(changes), 'changes')}{f', {breaking} of them breaking' if breaking else ''}"
+        note = f"It took the place of the one before{f': {counts}' if changes else '; its interface is the same'}."
     return Listing(
         rows,
         title=f"{name}: a server in this kernel",
@@ -195,14 +178,6 @@ def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change]
         note=note,
         kind="offers",
     )
-
-
-def _summary(changes: Sequence[Change]) -> str:
-    if not changes:
-        return "It took the place of the one before; its interface is the same."
-    breaking = sum(change.breaking for change in changes)
-    said = f", {breaking} of them breaking" if breaking else ""
-    return f"It took the place of the one before: {len(changes)} change{'s' if len(changes) > 1 else ''}{said}."
 
 
 MCP_SERVER = Implementation(
@@ -334,7 +309,10 @@ EXPORT = Implementation(
 
 async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     notes: list[str] = []
-    _refuse_meant(arguments.file)
+    meant = dict.fromkeys(("stop", "off", "end"), "`%mcp record --stop` takes the cassette out")
+    meant |= {mode: f"`%mcp record FILE --mode {mode}`" for mode in MODES}
+    if arguments.file in meant:
+        raise CommandError(f"%mcp record: {meant[arguments.file]}; a file of that name is ./{arguments.file}")
     if arguments.stop and arguments.file:
         raise CommandError("%mcp record takes FILE, or --stop")
     if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
@@ -343,21 +321,21 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
         notes += await _stop_cassette(invocation)
     elif arguments.file:
         notes += await _start_cassette(invocation, arguments)
-    rows = [_cassette_row(deck.cassette, invocation.directory)] if deck.cassette is not None else []
+    rows = []
+    if (cassette := deck.cassette) is not None:
+        rows.append(
+            {
+                "cassette": _near(cassette.path, invocation.directory),
+                "now": cassette.doing,
+                "servers": ", ".join(cassette.servers),
+                "models": ", ".join(cassette.models),
+                "lines written": cassette.recorded,
+                "answers played": cassette.played,
+            }
+        )
     columns = ("cassette", "now", "servers", "models", "lines written", "answers played")
     empty = "nothing is recorded or replayed; `%mcp record FILE` begins"
     return Listing(rows, title="Cassette", columns=columns, empty=empty, note="; ".join(notes), kind="cassettes")
-
-
-def _refuse_meant(file: str | None) -> None:
-    """Refuse words that are probably not meant as a file's name."""
-    if file in MODES:
-        meant = f"`%mcp record FILE --mode {file}`"
-    elif file in ("stop", "off", "end"):
-        meant = "`%mcp record --stop` takes the cassette out"
-    else:
-        return
-    raise CommandError(f"%mcp record: {meant}; a file of that name is ./{file}")
 
 
 async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace) -> list[str]:
@@ -383,17 +361,6 @@ async def _stop_cassette(invocation: Invocation) -> list[str]:
         f"{_near(taken.path, invocation.directory)}: {taken.recorded:,} lines written, {taken.played:,} answers played"
     ]
     return notes + ([f"disconnected, because they were replayed: {listed(left)}"] if left else [])
-
-
-def _cassette_row(cassette: Cassette, folder: Path) -> dict[str, Any]:
-    return {
-        "cassette": _near(cassette.path, folder),
-        "now": cassette.doing,
-        "servers": ", ".join(cassette.servers),
-        "models": ", ".join(cassette.models),
-        "lines written": cassette.recorded,
-        "answers played": cassette.played,
-    }
 
 
 def _near(path: Path, folder: Path) -> str:
@@ -433,10 +400,7 @@ RECORD = Implementation(
 )
 
 
-_DOCS_ARGUMENTS = (
-    ONE_SERVER,
-    Argument("-o", "--out", metavar="FILE", help="write it into a file"),
-)
+_DOCS_ARGUMENTS = (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="write it into a file"))
 
 
 # Pages, stubs and snapshots.
@@ -487,7 +451,7 @@ STUBS = Implementation(
 )
 
 
-def _file(invocation: Invocation, given: str | None, server: str) -> Path:
+def _snapshot_file(invocation: Invocation, given: str | None, server: str) -> Path:
     return invocation.path(invocation.text(given) if given else f"{server}.mcp.json")
 
 
@@ -496,7 +460,7 @@ async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Te
 
     connection = invocation.connection(arguments.server)
     found = await interface_of(connection)
-    file = _file(invocation, arguments.out, connection.name)
+    file = _snapshot_file(invocation, arguments.out, connection.name)
     write_text(file, written(found))
     counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
@@ -507,7 +471,7 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     from mcp_magic.server.docs import compared, interface_of, read_snapshot
 
     connection = invocation.connection(arguments.server)
-    file = _file(invocation, arguments.file, connection.name)
+    file = _snapshot_file(invocation, arguments.file, connection.name)
     before = read_snapshot(file, connection.name)
     changes = compared(before, await interface_of(connection))
     breaking = [change for change in changes if change.breaking]
@@ -516,10 +480,6 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
         counts = counted(len(breaking), "breaking changes")
         raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}")
-    return _change_listing(changes, f"{connection.name} since {file.name}")
-
-
-def _change_listing(changes: Sequence[Change], title: str) -> Listing:
     rows = [
         {
             "breaking": "breaking" if change.breaking else "",
@@ -530,16 +490,13 @@ def _change_listing(changes: Sequence[Change], title: str) -> Listing:
         }
         for change in changes
     ]
-    columns = ("breaking", "kind", "name", "where", "change")
+    columns, title = ("breaking", "kind", "name", "where", "change"), f"{connection.name} since {file.name}"
     return Listing(rows, title=title, columns=columns, empty="nothing has changed", kind="changes")
 
 
 SNAPSHOT = Implementation(
     _snapshot,
-    (
-        ONE_SERVER,
-        Argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)"),
-    ),
+    (ONE_SERVER, Argument("-o", "--out", metavar="FILE", help="where to write it (default: SERVER.mcp.json)")),
     examples=("%mcp snapshot weather", "%mcp snapshot weather -o api/weather.json"),
     details="Tools, prompts, resources and templates as JSON, sorted, to keep under version control.",
 )

@@ -44,20 +44,15 @@ if TYPE_CHECKING:
     from mcp_magic.trace.trace import Entry
 
 
-__all__ = ["COLUMNS", "LOGS", "METRICS", "REPLAY", "TRACE", "TraceListing"]
-
 # The trace as a listing: one row per message, which opens to its JSON.
 
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
-SAYS = 120
-"""Most characters of a message's summary."""
+SAYS = 120  # most characters of a message's summary
 
-TREE_BYTES = 6000
-"""Most bytes of one message's JSON in the page; `.df` and an export have all of it."""
+TREE_BYTES = 6000  # most bytes of one message's JSON in the page; `.df` and an export have all of it
 
-LEAST_TREE_BYTES = 1500
-"""The same limit if many messages share the page."""
+LEAST_TREE_BYTES = 1500  # the same limit if many messages share the page
 
 
 def trace_row(entry: Entry) -> dict[str, Any]:
@@ -112,21 +107,14 @@ def _answer(result: Any) -> str:
         said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
         return one_line(f"{error}{said}{more}", SAYS)
     counted = [f"{len(items)} {name}" for name, items in result.items() if isinstance(items, list)]
-    return error + (", ".join(counted) or one_line(brief(_plain(result), SAYS), SAYS))
-
-
-def _plain(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")}
+    plain = {
+        name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")
+    }
+    return error + (", ".join(counted) or one_line(brief(plain, SAYS), SAYS))
 
 
 class TraceListing(Listing):
     """A listing whose rows open to the whole message; texts from servers are escaped."""
-
-    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> TraceListing:
-        """Return a listing like this one with other messages."""
-        return TraceListing(
-            rows, title=self.title, columns=self.columns, empty=self.empty, note=self.note, kind=self.kind
-        )
 
     def parts(self) -> list[Part]:
         """Return the parts to display, one: the newest messages, which open to their JSON."""
@@ -165,7 +153,9 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
     place = columns.index("says")
     for number, row in enumerate(reversed(rows)):
         share = 2 * room // (len(rows) - number)
-        opened = _opened(row, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)))
+        message, size = row.get("message"), min(TREE_BYTES, max(LEAST_TREE_BYTES, share))
+        body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
+        opened = details(escape(row.get("says") or "…"), body)
         room -= len(opened.encode())
         if room < 0:
             return number
@@ -173,24 +163,21 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
     return len(rows)
 
 
-def _opened(row: Mapping[str, Any], size: int) -> Markup:
-    message = row.get("message")
-    body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
-    opened: Markup = details(escape(row.get("says") or "…"), body)
-    return opened
-
-
 # The subcommand.
 
-SHOWN = 100
-"""Messages listed by default."""
+SHOWN = 100  # messages listed by default
 
 
 async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
     trace = invocation.host.trace
     if arguments.clear:
         trace.clear()
-    found = [entry for entry in _of_server(invocation, arguments.server) if _wanted(entry, arguments)]
+    entries = trace.entries(arguments.server)
+    if arguments.server is not None and not entries:
+        invocation.host[arguments.server]  # an unknown name is an error; a server without messages is not
+    found = [
+        e for e in entries if (e.failed or not arguments.errors) and fnmatchcase(e.method, arguments.method or "*")
+    ]
     chosen = found if arguments.last is None else found[-arguments.last :] if arguments.last > 0 else []
     if arguments.plot:
         return timeline(chosen)
@@ -207,19 +194,6 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
     rows = [trace_row(entry) for entry in shown]
     empty = "nothing is kept: trace_messages is 0" if not trace.messages else "no such messages yet"
     return TraceListing(rows, title=f"Trace{of}", columns=COLUMNS, empty=empty, note="; ".join(notes), kind="messages")
-
-
-def _of_server(invocation: Invocation, server: str | None) -> Sequence[Entry]:
-    entries = invocation.host.trace.entries(server)
-    if server is not None and not entries:
-        invocation.host[server]  # an unknown name is an error; a server without messages is not
-    return entries
-
-
-def _wanted(entry: Entry, arguments: argparse.Namespace) -> bool:
-    if arguments.errors and not entry.failed:
-        return False
-    return arguments.method is None or fnmatchcase(entry.method, arguments.method)
 
 
 TRACE = Implementation(
@@ -247,11 +221,9 @@ TRACE = Implementation(
 
 # The trace as a picture: requests as bars on a time axis, with a lane for each method of each server.
 
-LANES = 40
-"""Most lanes drawn; more would be unreadable."""
+LANES = 40  # most lanes drawn; more would be unreadable
 
-SHORTEST = 0.002
-"""The least length of a bar, as a part of the axis, so that it is visible."""
+SHORTEST = 0.002  # the least length of a bar, as a part of the axis, so that it is visible
 
 _COLOURS = {"answered": "#4c78a8", "failed": "#e45756", "unanswered": "#bab0ac", "said": "#54a24b"}
 
@@ -275,19 +247,11 @@ class Timeline(Text):
 
 
 def timeline(entries: Sequence[Entry]) -> Timeline:
-    """Draw messages.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
+    """Draw messages. Raises MissingDependencyError if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        missing = True
-    else:
-        missing = False
-    if missing:
-        raise MissingDependencyError("%mcp trace --plot needs matplotlib: pip install 'mcp-magic[plot]'")
+        raise MissingDependencyError("%mcp trace --plot needs matplotlib: pip install 'mcp-magic[plot]'") from None
     lanes = _lanes(entries)
     figure = Figure(figsize=(10, 1 + 0.3 * max(len(lanes), 1)))
     axes = figure.subplots()
@@ -337,9 +301,7 @@ def _draw(axes: Any, row: int, entry: Entry, start: float, least: float, failed:
 ONCE = ("initialize", "server/discover", "subscriptions/listen")
 """Methods that a session sends once and on its own; they cannot be replayed."""
 
-
-LATEST = 30
-"""The number of requests that Tab offers; `%mcp trace` lists all."""
+LATEST = 30  # the number of requests that Tab offers; `%mcp trace` lists all
 
 
 def _complete_request(tab: Tab) -> dict[str, str]:
@@ -367,20 +329,16 @@ def _called(entry: Entry) -> str:
 
 
 async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
-    entry = _request(invocation, _number(invocation, arguments.number))
+    number = invocation.text(arguments.number)
+    if not number.isdecimal():
+        raise CommandError(f"%mcp replay: {number[:40]!r} is not the number of a message; `%mcp trace` lists them")
+    entry = _request(invocation, int(number))
     connection = invocation.host[entry.server]
     params = _replayed_params(invocation, connection, entry, arguments.arguments)
     limits = timeouts(invocation, arguments)
     if entry.method == "tools/call":
         return await connection.call_tool(params["name"], params.get("arguments") or {}, validate=False, **limits)
     return await connection.request(entry.method, params, **limits)
-
-
-def _number(invocation: Invocation, word: str) -> int:
-    text = invocation.text(word)
-    if not text.isdecimal():
-        raise CommandError(f"%mcp replay: {text[:40]!r} is not the number of a message; `%mcp trace` lists them")
-    return int(text)
 
 
 def _request(invocation: Invocation, number: int) -> Entry:
@@ -401,7 +359,9 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
     params = {name: value for name, value in (entry.message.get("params") or {}).items() if name != "_meta"}
     inside = entry.method in ("tools/call", "prompts/get")
     old = params.get("arguments") or {} if inside else params
-    changed = invocation.arguments(words, _schema(connection, entry, params))
+    tools = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
+    schema: dict[str, Any] = next((tool.input_schema for tool in tools if tool.name == params.get("name")), {})
+    changed = invocation.arguments(words, schema)
     given = {**old, **changed}
     hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
     if hidden:
@@ -409,11 +369,6 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
             f"%mcp replay: the trace keeps no secrets; say {listed(f'{name}=...' for name in hidden)} again"
         )
     return {**params, "arguments": given} if inside else given
-
-
-def _schema(connection: Connection, entry: Entry, params: dict[str, Any]) -> dict[str, Any]:
-    known = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
-    return next((tool.input_schema for tool in known if tool.name == params.get("name")), {})
 
 
 REPLAY = Implementation(
@@ -429,7 +384,6 @@ REPLAY = Implementation(
         Argument(
             "arguments",
             nargs="*",
-            default=[],
             metavar="NAME=VALUE",
             complete=_complete_request_arguments,
             help="arguments that differ",
@@ -442,8 +396,7 @@ REPLAY = Implementation(
 
 # Logs.
 
-FAILED = "failed start"
-"""The source of stderr lines of a replacement server that could not be opened."""
+FAILED = "failed start"  # the source of stderr lines of a replacement server that could not be opened
 
 
 async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -463,7 +416,10 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         said = f"{connection.name} does not say that it logs at all"
     least = arguments.level or LEVELS[0]
     failed = _lines(host.failed.get(connection.name, ""), last, FAILED)
-    messages = [*_lines(connection.stderr(), last), *failed, *_messages(connection, last, least)]
+    messages = [*_lines(connection.stderr(), last), *failed]
+    logged = [message for message in connection.notices.messages if at_least(message.level, least)]
+    mask = connection.trace.hide
+    messages += [message._replace(data=log_text(message.data, mask)) for message in logged[-last:] if last]
     if arguments.follow or arguments.seconds is not None:
         messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
@@ -471,7 +427,15 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
 
 def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
     return Listing(
-        [_log_row(message) for message in messages],
+        [
+            {
+                "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
+                "source": message.logger or "log",
+                "level": message.level or None,
+                "text": Verbatim(message.data),
+            }
+            for message in messages
+        ],
         title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
         columns=("time", "source", "level", "text"),
         empty=f"{server} has written nothing to its stderr and has logged nothing",
@@ -480,23 +444,8 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
     )
 
 
-def _log_row(message: LogMessage) -> dict[str, Any]:
-    return {
-        "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
-        "source": message.logger or "log",
-        "level": message.level or None,
-        "text": Verbatim(message.data),
-    }
-
-
 def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
     return [LogMessage(0.0, "", source, line) for line in stderr.splitlines()[-last:] if last > 0]
-
-
-def _messages(connection: Connection, last: int, least: str) -> list[LogMessage]:
-    wanted = [message for message in connection.notices.messages if at_least(message.level, least)]
-    masked = connection.trace.hide
-    return [message._replace(data=log_text(message.data, masked)) for message in wanted[-last:] if last]
 
 
 LOGS = Implementation(

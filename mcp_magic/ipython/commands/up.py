@@ -23,7 +23,6 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import ask_for_trust, displaced, shadowed
-from mcp_magic.ipython.cells import current_run
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation
 from mcp_magic.ipython.commands.consent import fitting_nothing, never_reached
 from mcp_magic.results.cards import edited
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from mcp_magic.config.project import Declaration, Step
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.consent.rules import Rule
-
-
-__all__ = ["UP"]
 
 
 async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -55,7 +51,11 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
     replaced = _take_over(invocation, declaration, origin, dry=arguments.dry_run)
-    outcomes = {} if arguments.dry_run else await _carry_out(host, steps, declared)
+    outcomes: dict[str, Any] = {}
+    if not arguments.dry_run:
+        await host.disconnect(*(step.name for step in steps if step.action == "disconnect"))
+        to_open = [step.name for step in steps if step.action in ("connect", "reconnect")]
+        outcomes = await host.connect_many({name: declared[name] for name in to_open})
     for name in outcomes:
         invocation.state.opened[name] = declaration.source, declared[name].identity
     entries = {slug(entry.name): entry for entry in ready}
@@ -106,35 +106,22 @@ def _idle_rules(declaration: Declaration, origin: _Origin, host: Host) -> list[s
     ]
 
 
-async def _carry_out(host: Host, steps: list[Step], declared: dict[str, Any]) -> dict[str, Any]:
-    await host.disconnect(*(step.name for step in steps if step.action == "disconnect"))
-    return await host.connect_many(
-        {step.name: declared[step.name] for step in steps if step.action in ("connect", "reconnect")}
-    )
-
-
 def _row(
     invocation: Invocation, step: Step, outcomes: dict[str, Any], entry: ServerEntry | None, *, dry: bool
 ) -> dict[str, Any]:
     outcome = outcomes.get(step.name)
-    row: dict[str, Any] = {"server": step.name, "done": step.action, "why": _why(invocation, step)}
+    connection, why = invocation.host.connections.get(step.name), step.reason
+    if connection is not None and step.action == "keep":
+        why = "; ".join(filter(None, (why, edited(step.name, connection.spec, connection.opened_at))))
+    row: dict[str, Any] = {"server": step.name, "done": step.action, "why": why}
     if entry is not None:
         row["runs"] = runs(entry)
     if isinstance(outcome, MCPMagicError):
         return row | {"state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
-    connection = invocation.host.connections.get(step.name)
     if dry or connection is None:
         return row
     seen = connection.info().row()
     return row | {key: seen[key] for key in ("state", "transport", "protocol", "tools", "resources", "prompts")}
-
-
-def _why(invocation: Invocation, step: Step) -> str:
-    if step.action != "keep":
-        return step.reason
-    connection = invocation.host[step.name]
-    changed = edited(connection.name, connection.spec, connection.opened_at)
-    return f"{step.reason}; {changed}" if changed else step.reason
 
 
 # How a declaration replaces the consent rules and agents of its earlier run.
@@ -162,7 +149,7 @@ class _Origin:
 def _origin_of(invocation: Invocation, source: str) -> _Origin:
     if invocation.body is None:
         return _Origin(source)
-    cell = current_run(invocation.shell).cell
+    cell = invocation.cells.run().cell
     text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
     # only a digest is kept, since the text may hold secrets
     return _Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
@@ -177,7 +164,9 @@ def _take_over(invocation: Invocation, declaration: Declaration, origin: _Origin
     gone += [f"agent {name}" for name in left]
     others = [f"`{rule}`" for rule in rules if rule.source == origin.source and not origin.made(rule)]
     if not dry:
-        _replace(rules, new, origin)
+        # in the place of the earlier ones: the order matters, since the first match decides
+        at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
+        rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
         for name in left:
             del agents[name]
         made = {"source": origin.source, "cell": origin.cell}
@@ -200,14 +189,7 @@ def _rule(table: dict[str, Any], declaration: Declaration, origin: _Origin) -> R
     return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
 
-def _replace(rules: list[Rule], new: list[Rule], origin: _Origin) -> None:
-    """Put rules in the place of the earlier ones: the order matters, since the first match decides."""
-    at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
-    rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
-
-
-DECLARATIONS = (".toml", ".json")
-"""The suffixes of files that `%mcp up` reads."""
+DECLARATIONS = (".toml", ".json")  # the suffixes of files that `%mcp up` reads
 
 UP = Implementation(
     _up,

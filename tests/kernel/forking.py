@@ -1,0 +1,124 @@
+"""Programs that start in a moment: forked from a process that has imported what they import (`zygote.py`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+from traitlets import Unicode, default
+
+from tests.environments import locked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jupyter_client.connect import KernelConnectionInfo
+
+__all__ = ["ForkingManager", "Process", "Specs", "fork"]
+
+ZYGOTE = Path(__file__).with_name("zygote.py")
+
+
+class Specs(KernelSpecManager):
+    """The kernel of a Python, forked, whatever name it is asked for by."""
+
+    python = Unicode(sys.executable)
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        argv = [self.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        how = {"kernel_provisioner": {"provisioner_name": Forked.__name__}}
+        return KernelSpec(argv=argv, display_name=kernel_name, language="python", metadata=how)
+
+
+class ForkingManager(AsyncKernelManager):
+    """What `nbclient` starts its kernel with."""
+
+    @default("kernel_spec_manager")
+    def _forked(self) -> Specs:
+        return Specs()
+
+
+class Process(psutil.Process):
+    """A forked program, which is no child of this process, as a kernel's provisioner sees one."""
+
+    stdin = stdout = stderr = None
+
+    def poll(self) -> int | None:
+        return None if self.is_running() else 0
+
+    def send_signal(self, sig: int) -> None:
+        with suppress(psutil.NoSuchProcess):  # as `Popen` does
+            super().send_signal(sig)
+
+
+class Forked(LocalProvisioner):
+    """Has the zygote of a kernel's Python fork it."""
+
+    async def launch_kernel(self, cmd: list[str], **options: Any) -> KernelConnectionInfo:
+        python, _, module, *arguments = cmd
+        self.cwd = options["cwd"]
+        with Path(os.devnull).open() as nothing:
+            streams = (nothing.fileno(), 1, 2)
+            self.pid = self.pgid = fork([module, *arguments], self.cwd, options["env"], streams, python)
+        self.process = Process(self.pid)
+        return self.connection_info
+
+
+def fork(
+    argv: list[str],
+    cwd: Path | str,
+    env: Mapping[str, str],
+    streams: tuple[int, int, int],
+    python: str = sys.executable,
+) -> int:
+    """Have a program run as `python -m` runs it; return its process id.
+
+    Args:
+        argv: The module and its arguments.
+        cwd: The working directory.
+        env: The variables.
+        streams: The descriptors of stdin, stdout and stderr; a terminal becomes its controlling one.
+        python: The interpreter.
+    """
+    asked = {"argv": argv, "cwd": str(cwd), "env": dict(env)}
+    with connected(python) as connection:
+        socket.send_fds(connection, [b" "], streams)
+        connection.sendall(json.dumps(asked).encode())
+        connection.shutdown(socket.SHUT_WR)
+        return int(connection.recv(20))
+
+
+def connected(python: str) -> socket.socket:
+    """Connect to the zygote of a Python, which all workers of a test run share, and the first that asks starts."""
+    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    folder = Path(tempfile.gettempdir(), f"mcp_magic_kernels_{run}_{Path(python).parents[1].name}")
+    path = str(folder / "socket")
+    connection = socket.socket(socket.AF_UNIX)
+    with locked(folder / "lock"):
+        try:
+            connection.connect(path)
+        except OSError:
+            Path(path).unlink(missing_ok=True)
+            subprocess.run(
+                [python, "-Xfrozen_modules=off", ZYGOTE, path, str(run)], stdin=subprocess.DEVNULL, check=True
+            )
+            connection.connect(path)
+    return connection
+
+
+group = KernelProvisionerFactory.GROUP_NAME
+KernelProvisionerFactory.instance().provisioners[Forked.__name__] = EntryPoint(
+    Forked.__name__, f"{__name__}:{Forked.__name__}", group
+)

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.terminal.driving import NOISE, Terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The working directory of the module's terminal."""
+    return tmp_path_factory.mktemp("terminal")
+
+
+@pytest.fixture(scope="module")
+def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[Terminal]:
+    """A simple prompt, into which the extension was loaded and the lines of the module's SETUP were typed."""
+    terminal = Terminal(folder, "--simple-prompt", "--no-banner", "--colors=nocolor")
+    try:
+        for line in ("%load_ext mcp_magic", *request.module.SETUP):
+            terminal.run(line)
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@pytest.fixture
+def terminal(running: Terminal) -> Iterator[Terminal]:
+    """The terminal; what a test makes it print has no noise of asyncio."""
+    running.said = ""
+    yield running
+    assert not [line for line in running.said.splitlines() if any(word in line for word in NOISE)]
