@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import DeniedError, MCPMagicError, MissingDependencyError, SessionClosedError
-from mcp_magic.map.run import percentile
+from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
+from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.results import reason
 
 if TYPE_CHECKING:
@@ -77,13 +77,9 @@ class Bench:
         Raises:
             MissingDependencyError: Matplotlib is not installed.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingDependencyError("a plot needs Matplotlib: pip install 'mcp-magic[plot]'") from None
         rows = [level.row for level in self.levels]
         ticks = [row["concurrency"] for row in rows]
-        figure = Figure(figsize=(8, 3), layout="constrained")
+        figure = new_figure()
         left, right = figure.subplots(1, 2)
         left.plot(ticks, [row["calls/s"] for row in rows], marker="o")
         left.set(xlabel="calls in flight", ylabel="calls/s", title=self.title, ylim=(0, None))

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-CHUNK = 50
-"""Most rows of a task."""
+CHUNK = 50  # maximum number of rows of a task
 
-CHUNKS = 3
-"""Tasks that wait at each worker."""
+CHUNKS = 3  # tasks that wait at each worker
 
 
 class _Sessions:
@@ -186,9 +184,11 @@ class Cluster:
 
         class CloseSessions(WorkerPlugin):
             name = "mcp_magic"
+            idempotent = True  # a second map on this cluster keeps the sessions of the first
 
             def teardown(self, worker: Any) -> None:
                 _sessions(os.getpid()).close()
+                _sessions.cache_clear()
 
         self._spec, self._tool, self._may_repeat = spec, step.tool.name, may_repeat
         self._options = MapOptions(

@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import time
+from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -24,6 +25,7 @@ from mcp_magic.errors import (
     ConfigError,
     DeniedError,
     MCPMagicError,
+    MissingDependencyError,
     ProtocolError,
     RequestTimeoutError,
     SessionClosedError,
@@ -38,7 +40,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.supervisor import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -46,14 +48,13 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.services import Services
 
-ATTEMPTS = 8
-"""Most attempts for one row."""
+ATTEMPTS = 8  # maximum number of attempts for one row
 
-CONCURRENCY = 64
-"""Most calls in flight, if nothing is said."""
+CONCURRENCY = 64  # default maximum number of calls in flight
 
-SHOWN_PROBLEMS = 10
-"""Rows of the tables of problems."""
+SHOWN_PROBLEMS = 10  # rows of the tables of problems
+
+PLOTTED = 100  # bars of a plot
 
 INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
 
@@ -231,12 +232,15 @@ class MapRun:
         self.problem = ""
         self.note = note
         self._table = table
+        self._handed: asyncio.Queue[MapItem | None] | None = None
+        self._room = asyncio.Semaphore(options.concurrency)
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._latencies: list[float] = []
+        self._latencies = array("d")
+        self._answered = array("d")
         self._rows = 0
         self._calls = self._refused = self._resumed = self._in_flight = self._most_in_flight = 0
-        self._seconds = 0.0
+        self._seconds = self._started = 0.0
         self._workers: list[asyncio.Task[None]] = []
         self._stopped = False
         self._journal: Journal | None = None
@@ -309,9 +313,25 @@ class MapRun:
             more = f"\n  … {len(invalid) - SHOWN_PROBLEMS:,} more" if len(invalid) > SHOWN_PROBLEMS else ""
             raise ArgumentsError(f"{text} --skip-invalid leaves them out.{''.join(lines)}{more}")
         for item in invalid:
-            self._count(item)
+            await self._finish(item)
         await self._run(None if self._table.size is None else [i for i in self.items if i.state == WAITING])
         return self
+
+    async def stream(self) -> AsyncIterator[MapItem]:
+        """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest."""
+        handed: asyncio.Queue[MapItem | None] = asyncio.Queue()
+        self._handed = handed
+        running = asyncio.create_task(self.run())
+        running.add_done_callback(lambda _: handed.put_nowait(None))
+        try:
+            while (item := await handed.get()) is not None:
+                self._room.release()
+                yield item
+            await running
+        finally:
+            self._handed = None
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     async def retry(self, *, repeat_unknown: bool = False) -> MapRun:
         """Call again for the rows that failed or were not called, and return this object.
@@ -343,7 +363,7 @@ class MapRun:
                 worker.cancel()
 
     async def _run(self, items: Sequence[MapItem] | None) -> None:
-        started = time.perf_counter()
+        self._started = started = time.perf_counter()
         async with contextlib.AsyncExitStack() as stack:
             if self.options.journal is not None:
                 self._journal = Journal(self.options.journal)
@@ -376,18 +396,18 @@ class MapRun:
                 self._seconds += time.perf_counter() - started
                 report.end("done" if not self.problem else "cancelled")
                 self._journal = None
+                if not self.options.keep:
+                    self.items = [item for item in self.items if item.state != DONE]
                 changed()
 
-    def _read(self) -> Any:
+    def _read(self) -> Iterator[MapItem]:
         for row in self._table.rows:
             item = MapItem(self._rows, row)
             self._rows += 1
             if self.options.keep:
                 self.items.append(item)
-            if self._prepare(item):
-                yield item
-            else:
-                self._finish(item)
+            self._prepare(item)
+            yield item
 
     async def _sessions(self, step: Step, stack: contextlib.AsyncExitStack) -> list[Connection]:
         """Open further sessions to the server of a step, for the time of the map."""
@@ -428,13 +448,13 @@ class MapRun:
                 else:
                     if item.state == WAITING:
                         item.end(DONE)
-                    self._finish(item)
+                    await self._finish(item)
             except DeniedError as error:
                 item.end(DENIED, str(error))
-                self._finish(item)
+                await self._finish(item)
             except ConfigError as error:  # the journal: its answers are kept in memory
                 item.end(FAILED, str(error))
-                self._finish(item)
+                self._settle(item)
                 self._stop(str(error))
             changed()
 
@@ -460,10 +480,12 @@ class MapRun:
         keyed = []
         for item in chunk:
             key = call_key(item.arguments or {})
-            if self._journal is not None and self._found(self._journal, item, lane, key):
+            if item.state != WAITING:
+                await self._finish(item)
+            elif self._journal is not None and self._found(self._journal, item, lane, key):
                 if item.state == WAITING:
                     item.end(DONE)
-                self._finish(item)
+                await self._finish(item)
             else:
                 keyed.append((item, key))
                 if self._journal is not None and not lane.repeatable:
@@ -481,7 +503,7 @@ class MapRun:
                 item.end(FAILED if lane.repeatable else UNKNOWN, text)
             else:
                 self._took(item, lane, key, outcomes[number])
-            self._finish(item)
+            await self._finish(item)
 
     def _took(self, item: MapItem, lane: _Lane, key: bytes, outcome: Outcome) -> None:
         """Note how a row ended on a worker."""
@@ -490,7 +512,7 @@ class MapRun:
         if state == DONE:
             if self._journal is not None:
                 self._journal.write(lane.journal, key, item.nth, answer)
-            self._latencies.append(item.seconds)
+            self._note_answer(item.seconds)
             self._take(item, lane, _read_answer(answer, lane.step))
         elif self._journal is not None and state != UNKNOWN and not lane.repeatable:
             self._journal.forget(lane.journal, key, item.nth)
@@ -532,7 +554,7 @@ class MapRun:
         except asyncio.CancelledError:
             if not lane.repeatable:
                 item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
-                self._finish(item)
+                self._settle(item)
             raise
         except MCPMagicError as error:
             again, may_have_run = self._failed(item, lane, error)
@@ -542,10 +564,14 @@ class MapRun:
                 item.end(UNKNOWN if may_have_run and not lane.repeatable else FAILED, str(error))
             return not again
         item.seconds += result.seconds
-        self._latencies.append(result.seconds)
+        self._note_answer(result.seconds)
         lane.pace.accepted()
         self._keep_answer(item, lane, key, result)
         return True
+
+    def _note_answer(self, seconds: float) -> None:
+        self._latencies.append(seconds)
+        self._answered.append(self._seconds + time.perf_counter() - self._started)
 
     def _keep_answer(self, item: MapItem, lane: _Lane, key: bytes, result: ToolResult) -> None:
         if result.is_error:
@@ -613,17 +639,21 @@ class MapRun:
         item.step += 1
         item.arguments, item.nth = None, -1
 
-    def _finish(self, item: MapItem) -> None:
-        self._count(item)
-        if item.state == DONE and not self.options.keep:
-            item.results.clear()
-        elif not self.options.keep:
-            self.items.append(item)
+    async def _finish(self, item: MapItem) -> None:
+        self._settle(item)
+        if self._handed is not None:
+            await self._room.acquire()
+            self._handed.put_nowait(item)
 
-    def _count(self, item: MapItem) -> None:
+    def _settle(self, item: MapItem) -> None:
         self._counts[item.state] += 1
         if item.error:
             self._errors[one_line(item.error, 200)] += 1
+        if not self.options.keep:
+            if item.state == DONE and self._handed is None:
+                item.results.clear()
+            elif self._table.size is None:
+                self.items.append(item)
 
     # Consent
 
@@ -639,7 +669,7 @@ class MapRun:
             item.decision = decision
             if not decision.approved:
                 item.end(DENIED, str(consent.refusal(request, decision)))
-                self._count(item)
+                await self._finish(item)
         if asked and not any(decision.approved for decision in decisions):
             raise DeniedError(asked[0].error)
 
@@ -721,24 +751,26 @@ class MapRun:
 
         inputs = list(dict.fromkeys([*self._table.columns, *(name for item in items for name in item.row)]))
         names = self._answer_columns(items, inputs) if answers else {}
-        tail = ["error", "attempts", "seconds"] if answers else ["state", "error"]
-        tails = {
-            name: name if name not in inputs and name not in names.values() else f"{self._prefix}.{name}"
-            for name in tail
-        }
-        rows, index = [], []
+        last = ("error", "attempts", "seconds") if answers else ("state", "error")
+        taken = {*inputs, *names.values()}
+        ends = {name: f"{self._prefix}.{name}" if name in taken else name for name in last}
+        numbers: list[int] = []
+        rows: list[dict[str, Any]] = []
         for item in items:
-            end = {
-                tails[name]: getattr(item, name) or (None if name == "error" else getattr(item, name)) for name in tail
-            }
+            end = {column: getattr(item, name) for name, column in ends.items()}
+            end[ends["error"]] = item.error or None
             for answer in self._answers(item) if answers else [{}]:
-                rows.append({**item.row, **{names[key]: value for key, value in answer.items()}, **end})
-                index.append(self._label(item))
-        columns = list(dict.fromkeys([*inputs, *names.values(), *tails.values()]))
-        frame = pd.DataFrame(rows, columns=columns, index=index if index else None)
-        if self._table.frame is not None:
-            frame.index.names = self._table.frame.index.names
-        return frame
+                numbers.append(item.number)
+                rows.append({**{names[key]: value for key, value in answer.items()}, **end})
+        after = pd.DataFrame(rows, columns=[*dict.fromkeys(names.values()), *ends.values()])
+        if (frame := self._table.frame) is None:
+            before = pd.DataFrame(
+                [dict(item.row) for item in items], columns=inputs, index=[item.number for item in items]
+            )
+            before = before.loc[numbers]
+        else:
+            before = frame.iloc[numbers].set_axis(inputs, axis="columns")
+        return pd.concat([before, after.set_index(before.index)], axis="columns")
 
     @property
     def _prefix(self) -> str:
@@ -792,6 +824,21 @@ class MapRun:
         if any(not worker.done() for worker in self._workers):
             return "running"
         return self.problem or "done"
+
+    def plot(self) -> Any:
+        """Return a figure of the answers a second over time.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        figure = new_figure()
+        axes = figure.subplots()
+        width = max(self._seconds / PLOTTED, 0.25)
+        counts = Counter(int(when / width) for when in self._answered)
+        ends = range(max(counts, default=0) + 1)
+        axes.stairs([counts[end] / width for end in ends], [width * end for end in (*ends, len(ends))], fill=True)
+        axes.set(xlabel="seconds", ylabel="answers/s", title=self.title)
+        return figure
 
     def __len__(self) -> int:
         return len(self.items)
@@ -870,6 +917,19 @@ def _rows_of(result: ToolResult, *, explode: bool) -> list[dict[str, Any]]:
     if explode and isinstance(data, list):
         return [item if isinstance(item, dict) else {"result": item} for item in data] or [{}]
     return [data if isinstance(data, dict) else {"result": data}]
+
+
+def new_figure() -> Any:
+    """Return an empty figure of Matplotlib, which IPython shows; pyplot is not involved.
+
+    Raises:
+        MissingDependencyError: Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependencyError("a plot needs Matplotlib: pip install matplotlib") from None
+    return Figure(figsize=(8, 3), layout="constrained")
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
