@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
 import re
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, listed
@@ -44,9 +44,10 @@ from mcp_magic.telemetry.spans import span_taps
 from mcp_magic.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from mcp_magic.map.run import MapRun
+    from mcp_magic.map.run import MapItem, MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
     from mcp_magic.session.wire import Wire
@@ -616,8 +617,8 @@ class Host:
         /,
         *,
         limit: int | None = None,
-        concurrency: int | None = None,
-        rate: str | float | None = None,
+        concurrency: int = 64,
+        rate: str | float = math.inf,
         sessions: int = 1,
         timeout: float | None = None,
         journal: str | Path | None = None,
@@ -653,26 +654,46 @@ class Host:
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
-        from mcp_magic.map.cluster import Cluster
-        from mcp_magic.map.pace import read_rate
-        from mcp_magic.map.rows import per_row
-        from mcp_magic.map.run import CONCURRENCY, MapOptions, Step, map_steps
+        options = {
+            "limit": limit,
+            "concurrency": concurrency,
+            "rate": rate,
+            "sessions": sessions,
+            "timeout": timeout,
+            "journal": journal,
+            "repeat_unknown": repeat_unknown,
+            "skip_invalid": skip_invalid,
+            "keep": keep,
+            "explode": explode,
+            "on": on,
+        }
+        return await (await self._map_run(tool, rows, {**(arguments or {}), **named}, options)).run()
 
+    async def map_iter(
+        self, tool: str, rows: Any, arguments: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> AsyncIterator[MapItem]:
+        """Call a tool for each row of a table, and yield each row when it has ended: `item.row`, `item.result`.
+
+        Takes the arguments of `map`. The calls stay at most `concurrency` rows ahead of the loop, and leaving the loop
+        cancels the rest.
+        """
+        names = inspect.signature(self.map).parameters
+        options = {name: named.pop(name) for name in list(named) if name in names}
+        run = await self._map_run(tool, rows, {**(arguments or {}), **named}, options)
+        async with aclosing(run.stream()) as items:
+            async for item in items:
+                yield item
+
+    async def _map_run(self, tool: str, rows: Any, arguments: Mapping[str, Any], options: dict[str, Any]) -> MapRun:
+        from mcp_magic.map.cluster import Cluster
+        from mcp_magic.map.rows import per_row
+        from mcp_magic.map.run import Step, map_steps
+
+        if options.get("on") is not None:
+            options["on"] = Cluster(options["on"])
         connection, definition = await self.resolve(tool)
-        step = Step("", connection, definition, per_row({**(arguments or {}), **named}))
-        options = MapOptions(
-            concurrency=CONCURRENCY if concurrency is None else concurrency,
-            rate=math.inf if rate is None else read_rate(rate),
-            sessions=sessions,
-            timeout=timeout,
-            journal=None if journal is None else Path(journal),
-            repeat_unknown=repeat_unknown,
-            skip_invalid=skip_invalid,
-            keep=keep,
-            explode=explode,
-            on=None if on is None else Cluster(on),
-        )
-        return await map_steps([step], rows, options, self.services, limit=limit).run()
+        step = Step("", connection, definition, per_row(arguments))
+        return map_steps([step], rows, self.services, **options)
 
     async def read(
         self,

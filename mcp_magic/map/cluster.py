@@ -91,7 +91,7 @@ def map_partition(
         frame: The rows.
         arguments: Arguments by name: a value for all rows, or `col(NAME)`; without any, the columns that are named like
             parameters.
-        **options: As for `MapOptions`.
+        **options: As for `Host.map`.
 
     Returns:
         The columns of the frame, those of the answers, `error`, `attempts` and `seconds`.
@@ -100,10 +100,10 @@ def map_partition(
 
     async def run() -> pd.DataFrame:
         step = await sessions.step(target, tool, dict(arguments or {}))
-        return (await map_steps([step], frame, MapOptions(**options), sessions.services).run()).df
+        return (await map_steps([step], frame, sessions.services, **options).run()).df
 
-    found: pd.DataFrame = sessions.run(run())
-    return found
+    table: pd.DataFrame = sessions.run(run())
+    return table
 
 
 class ChunkRestartedError(Exception):
@@ -136,12 +136,12 @@ def _run_chunk(
         step = await sessions.step(spec, tool, arguments)
         pace = sessions.paces.setdefault(f"{spec!r} {tool}", Pace.of(spec, options.rate))
         rows = [{"arguments": given} for given in calls]
-        made = map_steps([step], rows, options, sessions.services, pace=pace)
-        await made.run()
-        return [outcome_of(item) for item in made.items]
+        mapped = map_steps([step], rows, sessions.services, pace=pace, **vars(options))
+        await mapped.run()
+        return [outcome_of(item) for item in mapped.items]
 
-    found: list[Outcome] = sessions.run(run())
-    return found
+    outcomes: list[Outcome] = sessions.run(run())
+    return outcomes
 
 
 class Cluster:

@@ -15,17 +15,13 @@ from mcp_magic.errors import ArgumentsError
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
 
-START = 100.0
-"""Calls a second at the beginning."""
+START = 100.0  # calls a second at the beginning
 
-STEP_SECONDS = 0.25
-"""Seconds between two changes of the rate."""
+STEP_SECONDS = 0.25  # seconds between two changes of the rate
 
-GROWTH, CREEP, CUT = 1.5, 1.01, 0.85
-"""Factors of the rate: a step before the first refusal, a step after it, and after a refusal."""
+GROWTH, CREEP, CUT = 1.5, 1.01, 0.85  # factors of the rate: a step before the first refusal, one after it, a refusal
 
-BURST_SECONDS = 0.5
-"""Refusals within this time count as one: the calls of a burst are refused together."""
+BURST_SECONDS = 0.5  # refusals within this time count as one: the calls of a burst are refused together
 
 _UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
 
@@ -39,6 +35,8 @@ def read_rate(text: str | float) -> float:
     >>> read_rate("10/s"), read_rate("90/min"), read_rate(5)
     (10.0, 1.5, 5.0)
     """
+    if text == math.inf:
+        return math.inf
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:/\s*([a-z]+))?\s*", str(text))
     if match and (match[2] or "s") in _UNITS and float(match[1]) > 0:
         return float(match[1]) / _UNITS[match[2] or "s"]

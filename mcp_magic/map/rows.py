@@ -17,8 +17,7 @@ from mcp_magic.errors import ArgumentsError, MissingDependencyError
 if TYPE_CHECKING:
     import pandas as pd
 
-CHUNK = 1000
-"""Rows of a DataFrame that are converted to Python objects at a time."""
+CHUNK = 1000  # rows of a DataFrame that are converted to Python objects at a time
 
 FILES = ".csv, .tsv, .jsonl, .ndjson, .json, .parquet"
 
@@ -225,6 +224,11 @@ class PerRow:
     compute: Callable[[Row, Mapping[str, Any]], Any]
 
 
+_LEFT_OUT = object()  # the value of an argument that is not sent
+
+_MISSING = ("NAType", "NaTType")  # pandas' missing values besides NaN; imported, they would cost half a second
+
+
 def col(name: str) -> PerRow:
     """Return the value of a column, for `host.map(..., location=col("city"))`.
 
@@ -260,7 +264,8 @@ def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
             problem = f"{{{one_line(template.text, 80)}}} raised {type(error).__name__}: {one_line(str(error), 200)}"
         raise ArgumentsError(problem)
     if isinstance(template, dict):
-        return {name: fill(value, row, results) for name, value in template.items()}
+        filled = ((name, fill(value, row, results)) for name, value in template.items())
+        return {name: value for name, value in filled if value is not _LEFT_OUT}
     if isinstance(template, list):
         return [fill(value, row, results) for value in template]
     return template
@@ -275,10 +280,20 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
         ArgumentsError: No column is named like a parameter.
     """
     columns, properties = list(columns), schema.get("properties") or {}
-    found = {name: col(name) for name in columns if name in properties}
-    if not found:
+    required = schema.get("required") or ()
+    arguments = {name: col(name) if name in required else _if_present(name) for name in columns if name in properties}
+    if not arguments:
         raise ArgumentsError(
             f"no column is named like a parameter. Columns: {listed(columns) or 'none'}; parameters: "
             f"{listed(map(str, properties)) or 'none'}. Write PARAMETER={{row.COLUMN}}"
         )
-    return found
+    return arguments
+
+
+def _if_present(name: str) -> PerRow:
+    def compute(row: Row, _: Mapping[str, Any]) -> Any:
+        value = row[name]
+        is_missing = value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value)
+        return _LEFT_OUT if is_missing else value
+
+    return PerRow(name, compute)

@@ -11,6 +11,7 @@ from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
@@ -32,7 +33,7 @@ from mcp_magic.errors import (
 )
 from mcp_magic.inflight import Report, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
-from mcp_magic.map.pace import Pace
+from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
 from mcp_magic.protocol import BUSY
 from mcp_magic.results.results import ToolResult, reason
@@ -40,8 +41,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.supervisor import State
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from mcp_types import Tool
@@ -317,7 +317,7 @@ class MapRun:
         await self._run(None if self._table.size is None else [i for i in self.items if i.state == WAITING])
         return self
 
-    async def stream(self) -> AsyncIterator[MapItem]:
+    async def stream(self) -> AsyncGenerator[MapItem, None]:
         """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest."""
         handed: asyncio.Queue[MapItem | None] = asyncio.Queue()
         self._handed = handed
@@ -940,23 +940,26 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
 def map_steps(
     steps: Sequence[Step],
     rows: Any,
-    options: MapOptions,
     services: Services,
     *,
     limit: int | None = None,
+    rate: str | float = math.inf,
+    journal: str | Path | None = None,
     pace: Pace | None = None,
+    **options: Any,
 ) -> MapRun:
     """Return a map that has not begun.
 
-    A first step without arguments gets the columns that are named like parameters. `services` are the
-    host's.
+    A first step without arguments gets the columns that are named like parameters. `services` are the host's, and
+    `options` those of `MapOptions`.
 
     Raises:
-        ArgumentsError: These are no rows, or an option has no sense.
+        ArgumentsError: These are no rows, or an option makes no sense.
     """
-    if options.concurrency < 1 or options.sessions < 1:
+    chosen = MapOptions(rate=read_rate(rate), journal=None if journal is None else Path(journal), **options)
+    if chosen.concurrency < 1 or chosen.sessions < 1:
         raise ArgumentsError("--concurrency and --sessions are at least 1")
-    if not options.keep and options.journal is None:
+    if not chosen.keep and chosen.journal is None:
         raise ArgumentsError("--no-keep needs --journal FILE, which has the answers")
     table = read_table(rows).first(limit)
     note = ""
@@ -964,4 +967,4 @@ def map_steps(
     if first.arguments == {} and (table.columns or table.size):
         first.arguments = matching(table.columns, first.tool.input_schema)
         note = f"passed by name: {', '.join(first.arguments)}"
-    return MapRun(steps, table, options, services, note, pace)
+    return MapRun(steps, table, chosen, services, note, pace)

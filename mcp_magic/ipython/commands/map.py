@@ -14,9 +14,8 @@ from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
-from mcp_magic.map.pace import read_rate
 from mcp_magic.map.rows import PerRow
-from mcp_magic.map.run import CONCURRENCY, MapOptions, MapRun, Step, map_steps
+from mcp_magic.map.run import CONCURRENCY, MapRun, Step, map_steps
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
 
@@ -55,19 +54,22 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     else:
         steps = await _steps(invocation, invocation.body)
     timeout = invocation.settings.call_timeout if arguments.timeout is None else arguments.timeout
-    options = MapOptions(
+    run = map_steps(
+        steps,
+        rows,
+        invocation.host.services,
+        limit=arguments.limit,
+        rate=math.inf if arguments.rate is None else arguments.rate,
+        journal=None if arguments.journal is None else invocation.path(arguments.journal),
+        on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
         concurrency=arguments.concurrency,
-        rate=math.inf if arguments.rate is None else read_rate(arguments.rate),
         sessions=arguments.sessions,
         timeout=timeout,
-        journal=None if arguments.journal is None else invocation.path(arguments.journal),
         repeat_unknown=arguments.repeat_unknown,
         skip_invalid=arguments.skip_invalid,
         keep=not arguments.no_keep,
         explode=arguments.explode,
-        on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
     )
-    run = map_steps(steps, rows, options, invocation.host.services, limit=arguments.limit)
     if arguments.dry_run:
         return run.plan()
     if arguments.out:
