@@ -44,6 +44,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "docs/authorization.md": {"https://notes.example.com/mcp": AWAY},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
     "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm", "--config mcp.json": "as the line before"},
+    "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
     "docs/watching.md": {

@@ -871,8 +871,11 @@ class MapRun:
             rows = [{"rows": count, "error": text} for text, count in self._errors.most_common(SHOWN_PROBLEMS)]
             parts += Listing(rows, kind="errors").parts()
         if any(item.state == DONE for item in self.items):
-            head = self._frame(self.items[:SHOWN_PROBLEMS], answers=True)
-            parts += Listing(records(head.reset_index()), kind="rows").parts()
+            head = self._frame(self.items[:SHOWN_PROBLEMS], answers=True).iloc[:, :-2]  # without attempts and seconds
+            answers = records(head.astype(object).where(head.notna(), ""))
+            parts += Listing(
+                [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
+            ).parts()
         return parts
 
 
