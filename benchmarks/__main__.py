@@ -34,6 +34,7 @@ SUBJECTS = {
     "many_tools": "a server with 10,000 tools: connect, list, search",
     "forms": "a form of 100 fields in three levels",
     "approval": "from a click on Approve to the start of the tool",
+    "map": "a tool over a table: against gather with the best fixed semaphore, and at a server's limit",
     "agent": "a turn of %%mcp_agent: against model and tool alone, LangChain's agent, on disk and live",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""

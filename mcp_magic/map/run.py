@@ -212,6 +212,8 @@ class MapRun:
         items: The rows, in order; with `keep=False` only those that did not succeed.
         options: How it runs.
         problem: Why it stopped before the end, or "".
+        answers: When each answer came, in seconds of running.
+        refusals: When the server refused a call, in seconds of running.
         note: A remark about the journal or the columns, or "".
     """
 
@@ -237,9 +239,10 @@ class MapRun:
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._latencies = array("d")
-        self._answered = array("d")
+        self.answers = array("d")
+        self.refusals = array("d")
         self._rows = 0
-        self._calls = self._refused = self._resumed = self._in_flight = self._most_in_flight = 0
+        self._calls = self._resumed = self._in_flight = self._most_in_flight = 0
         self._seconds = self._started = 0.0
         self._workers: list[asyncio.Task[None]] = []
         self._stopped = False
@@ -571,7 +574,10 @@ class MapRun:
 
     def _note_answer(self, seconds: float) -> None:
         self._latencies.append(seconds)
-        self._answered.append(self._seconds + time.perf_counter() - self._started)
+        self.answers.append(self._running())
+
+    def _running(self) -> float:
+        return self._seconds + time.perf_counter() - self._started
 
     def _keep_answer(self, item: MapItem, lane: _Lane, key: bytes, result: ToolResult) -> None:
         if result.is_error:
@@ -602,7 +608,7 @@ class MapRun:
         """Return whether a failed call is made again, and whether it may have run."""
         is_left = item.attempts < ATTEMPTS
         if isinstance(error, ProtocolError) and error.status in BUSY:
-            self._refused += 1
+            self.refusals.append(self._running())
             lane.pace.refused(error.retry_after)
             return is_left, False
         if isinstance(error, RequestTimeoutError):
@@ -810,7 +816,7 @@ class MapRun:
             **{state: self._counts[state] for state in (DONE, FAILED, DENIED, INVALID, UNKNOWN)},
             "resumed": self._resumed,
             "calls": self._calls,
-            "refused": self._refused,
+            "refused": len(self.refusals),
             "seconds": round(self._seconds, 3),
             "rate": round(self._calls / self._seconds, 1) if self._seconds else 0.0,
             "most_in_flight": self._most_in_flight,
@@ -826,7 +832,7 @@ class MapRun:
         return self.problem or "done"
 
     def plot(self) -> Any:
-        """Return a figure of the answers a second over time.
+        """Return a figure of the answers and refused calls a second over time.
 
         Raises:
             MissingDependencyError: Matplotlib is not installed.
@@ -834,10 +840,12 @@ class MapRun:
         figure = new_figure()
         axes = figure.subplots()
         width = max(self._seconds / PLOTTED, 0.25)
-        counts = Counter(int(when / width) for when in self._answered)
-        ends = range(max(counts, default=0) + 1)
-        axes.stairs([counts[end] / width for end in ends], [width * end for end in (*ends, len(ends))], fill=True)
-        axes.set(xlabel="seconds", ylabel="answers/s", title=self.title)
+        edges = [width * number for number in range(math.ceil(self._seconds / width) + 1)]
+        for label, times in (("answers", self.answers), ("refused", self.refusals)):
+            if times:
+                axes.hist(times, edges, weights=[1 / width] * len(times), histtype="stepfilled", alpha=0.7, label=label)
+        axes.set(xlabel="seconds", ylabel="calls/s", title=self.title)
+        axes.legend()
         return figure
 
     def __len__(self) -> int:

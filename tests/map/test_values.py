@@ -130,4 +130,5 @@ async def test_answers_are_plotted_over_time(host: Host, calls: Counter[str]) ->
     run = await host.map("s:add", [{"a": n} for n in range(30)])
     axes = run.plot().axes[0]
     assert axes.get_title() == "s:add"
-    assert sum(axes.patches[0].get_data().values) > 0
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["answers"]
+    assert axes.patches[0].get_xy()[:, 1].max() == pytest.approx(30 / 0.25)
