@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from benchmarks import servers
 from benchmarks.timing import Pairs, Result, at_most, compared
 from mcp_magic._host import Host
+from mcp_magic.config.specs import StdioSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
     from mcp import Client
 
@@ -27,7 +25,9 @@ __all__ = ["run"]
 
 SERVER = Path(__file__).with_name("map_server.py")
 
-STDIO = [sys.executable, str(SERVER)]
+STDIO = StdioSpec(command=sys.executable, args=(str(SERVER),))
+
+HTTP = ("--transport", "http", "--port", "0")
 
 FIXED = (4, 16, 64)
 """The numbers of calls in flight among which the best is looked for; 256 was slower everywhere."""
@@ -92,20 +92,17 @@ async def _seconds(work: Any) -> float:
 
 
 async def _stdio(count: int) -> Result:
-    from mcp import Client, StdioServerParameters
-
-    async with Host() as host, Client(StdioServerParameters(command=STDIO[0], args=STDIO[1:])) as client:
-        await host.connect(STDIO, name="m")
+    async with Host() as host, servers.bare(STDIO) as client:
+        await host.connect_spec(STDIO, "m")
         taken, most = await _compared(host, client, "double", count, 3)
     return compared(f"map, {count:,} rows, stdio", taken, goal=1.15, unit="s", note=f"gather with {most} in flight")
 
 
 async def _http(count: int) -> Result:
-    from mcp import Client
-
-    async with _served() as url, Host() as host, Client(url) as client:
-        await host.connect(url, name="m")
-        taken, most = await _compared(host, client, "slow", count, 2)
+    with servers.http(SERVER, *HTTP) as spec:
+        async with Host() as host, servers.bare(spec) as client:
+            await host.connect_spec(spec, "m")
+            taken, most = await _compared(host, client, "slow", count, 2)
     return compared(
         f"map, {count:,} rows of 50 ms, http", taken, goal=1 / 0.9, unit="s", note=f"gather with {most} in flight"
     )
@@ -114,7 +111,7 @@ async def _http(count: int) -> Result:
 async def _two_sessions(count: int) -> Result:
     taken = Pairs()
     async with Host() as host:
-        await host.connect(STDIO, name="m")
+        await host.connect_spec(STDIO, "m")
         for _ in range(3):
             taken.ours.append(await _seconds(_mapped(host, "busy", count, sessions=2)))
             taken.theirs.append(await _seconds(_mapped(host, "busy", count)))
@@ -125,7 +122,7 @@ async def _journal(count: int) -> Result:
     taken = Pairs()
     with tempfile.TemporaryDirectory() as folder:
         async with Host() as host:
-            await host.connect(STDIO, name="m")
+            await host.connect_spec(STDIO, "m")
             for number in range(3):
                 journal = Path(folder) / f"{number}.sqlite"
                 taken.ours.append(await _seconds(_mapped(host, "double", count, journal=journal)))
@@ -137,7 +134,7 @@ async def _memory(count: int) -> Result:
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
         async with Host() as host:
-            await host.connect(STDIO, name="m")
+            await host.connect_spec(STDIO, "m")
             await _mapped(host, "double", 200)
             before = process.memory_info().rss
             mapped = await _mapped(host, "double", count, journal=Path(folder) / "journal.sqlite", keep=False)
@@ -147,11 +144,13 @@ async def _memory(count: int) -> Result:
 
 
 async def _limited(rows: int, goal: float, *, says_when: bool) -> list[Result]:
-    async with _served(rate=100, says_when=says_when) as url, Host() as host:
-        await host.connect(url, name="m")
-        started = time.perf_counter()
-        mapped = await _mapped(host, "double", rows)
-        seconds = time.perf_counter() - started
+    options = ["--rate", "100", *([] if says_when else ["--silent"])]
+    with servers.http(SERVER, *HTTP, *options) as spec:
+        async with Host() as host:
+            await host.connect_spec(spec, "m")
+            started = time.perf_counter()
+            mapped = await _mapped(host, "double", rows)
+            seconds = time.perf_counter() - started
     late = sum(when > 2 for when in mapped.refusals)
     name = f"map, {rows:,} rows at 100/s, {'with' if says_when else 'without'} Retry-After"
     share = 100 * late / rows
@@ -159,27 +158,3 @@ async def _limited(rows: int, goal: float, *, says_when: bool) -> list[Result]:
         at_most(name, seconds, goal, "s", f"{mapped.stats['refused']} refused"),
         at_most(f"{name}: refused after 2 s", share, 5.0, "%"),
     ]
-
-
-@asynccontextmanager
-async def _served(rate: float = 0, *, says_when: bool = False) -> AsyncIterator[str]:
-    """Run the server over HTTP; it refuses calls beyond `rate` a second, 0 for none."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = json.dumps({"port": port, "rate": rate, "says_when": says_when})
-    process = subprocess.Popen([sys.executable, str(SERVER), options], stdin=subprocess.DEVNULL)
-    try:
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                assert process.poll() is None, "the server did not start"
-                await asyncio.sleep(0.05)
-            else:
-                writer.close()
-                break
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait(5)
