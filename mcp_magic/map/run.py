@@ -176,6 +176,9 @@ class MapItem:
         """The result of the last step that has one."""
         return next(reversed(self.results.values()), None)
 
+    def __repr__(self) -> str:
+        return f"<MapItem {self.number}: {self.state}{f', {self.error}' if self.error else ''}>"
+
     def end(self, state: str, error: str = "") -> None:
         """Note how the row ended."""
         self.state, self.error, self.arguments = state, error, None
@@ -880,7 +883,7 @@ class MapRun:
             parts += Listing(rows, kind="errors").parts()
         if any(item.state == DONE for item in self.items):
             head = self._frame(self.items[:SHOWN_PROBLEMS], answers=True).iloc[:, :-2]  # without attempts and seconds
-            answers = records(head.astype(object).where(head.notna(), ""))
+            answers = records(head.astype(object).where(head.notna(), "").map(_shown))
             parts += Listing(
                 [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
             ).parts()
@@ -895,6 +898,10 @@ def outcome_of(item: MapItem) -> Outcome:
 
 async def _ignore(progress: float, total: float | None, message: str | None) -> None:
     """Take the progress of one call of many, which is not shown."""
+
+
+def _shown(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _written(value: Any) -> Any:

@@ -60,7 +60,7 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         invocation.host.services,
         limit=arguments.limit,
         rate=math.inf if arguments.rate is None else arguments.rate,
-        journal=None if arguments.journal is None else invocation.path(arguments.journal),
+        journal=None if arguments.journal is None else invocation.path(invocation.text(arguments.journal)),
         on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
         concurrency=arguments.concurrency,
         sessions=arguments.sessions,
