@@ -15,7 +15,7 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench soak format lock lite binder clean
+.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench soak format lock lite binder images clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -25,6 +25,7 @@ help:
 	@echo "make fuzz MINUTES=10   the property tests from new seeds"
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
+	@echo "make images   the pictures of the documentation, from a real JupyterLab"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
 	@echo "make lite   the magics in JupyterLite's kernel, under Pyodide in Node"
 	@echo "make binder   builds what Binder would, and runs the first tutorial there"
@@ -119,6 +120,9 @@ lock:
 
 binder: setup
 	$(BIN)/python -m tests.binder
+
+images: setup
+	$(BIN)/python -m docs.make_images
 
 clean:
 	rm -rf $(VENV) .cache dist build

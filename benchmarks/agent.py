@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-STEPS = 20
-"""Steps of a sample: each a turn of the model with one call."""
+TURNS = 20
+"""Turns of a sample, each with one call."""
 
 RUNS = 40
 GOAL_MS = 5.0
@@ -34,7 +34,7 @@ BEFORE = 200
 
 
 def run(*, quick: bool = False) -> list[Result]:
-    """Measure a step of the graph."""
+    """Measure a turn of the graph."""
     return asyncio.run(_measured(3 if quick else RUNS))
 
 
@@ -53,8 +53,8 @@ async def _measured(count: int) -> list[Result]:
     finally:
         await host.close()
     return [
-        added("agent step", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
-        compared("agent step, LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
+        added("agent turn", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
+        compared("agent turn, LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
         added("LangChain tool", tool, goal=GOAL_TOOL_MS, unit="ms", note="theirs: Connection.call_tool"),
         added(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK_MS, unit="ms", note="theirs: without a thread"),
         at_most("turn, shown live", live, GOAL_LIVE_MS, "ms"),
@@ -63,8 +63,8 @@ async def _measured(count: int) -> list[Result]:
 
 
 def _each(taken: Pairs) -> Pairs:
-    """Return the seconds of one step."""
-    return Pairs([each / STEPS for each in taken.ours], [each / STEPS for each in taken.theirs])
+    """Return the seconds of one turn."""
+    return Pairs([each / TURNS for each in taken.ours], [each / TURNS for each in taken.theirs])
 
 
 def _request() -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _request() -> dict[str, Any]:
 def _script() -> Any:
     from mcp_magic.agent.scripted import ScriptedModel
 
-    return ScriptedModel([*([[(f"math:{servers.TOOL}", dict(servers.ADD))]] * STEPS), "done"])
+    return ScriptedModel([*([[(f"math:{servers.TOOL}", dict(servers.ADD))]] * TURNS), "done"])
 
 
 def _graph(host: NotebookHost) -> Callable[[], Awaitable[Any]]:
@@ -89,7 +89,7 @@ def _create_agent(host: NotebookHost) -> Callable[[], Awaitable[Any]]:
     from langchain.agents import create_agent
 
     tools = host.langchain_tools()
-    limit: Any = {"recursion_limit": 10 * STEPS}
+    limit: Any = {"recursion_limit": 10 * TURNS}
     return lambda: create_agent(_script(), tools).ainvoke(_request(), limit)
 
 
@@ -98,7 +98,7 @@ def _alone(connection: Connection) -> Callable[[], Awaitable[Any]]:
 
     async def work() -> None:
         model, messages = _script(), _request()["messages"]
-        for _ in range(STEPS + 1):
+        for _ in range(TURNS + 1):
             messages.append(answer := await model.ainvoke(messages))
             for call in answer.tool_calls:
                 result = await connection.call_tool(servers.TOOL, call["args"])
@@ -152,7 +152,7 @@ async def _turns(host: NotebookHost, saver: Any, thread: str) -> list[float]:
         marks.append(time.perf_counter())
         return [(f"math:{servers.TOOL}", dict(servers.ADD))]
 
-    graph = build_graph(ScriptedModel([*[turn] * STEPS, "done"]), host, checkpointer=saver)
+    graph = build_graph(ScriptedModel([*[turn] * TURNS, "done"]), host, checkpointer=saver)
     options: Any = {"config": {"configurable": {"thread_id": thread}}, "durability": "sync"} if saver else {}
     await graph.ainvoke({"messages": [*before, HumanMessage("go on")]}, **options)
     return [end - start for start, end in pairwise(marks[1:])]
@@ -171,7 +171,7 @@ async def _live(host: NotebookHost, count: int) -> tuple[float, float]:
             graph = build_graph(_script(), host, checkpointer=saver)
             started = time.perf_counter()
             await run_agent(graph, host, "go", thread=f"live {number}", screen=screen)
-            turns.append((time.perf_counter() - started) / (STEPS + 1) * 1000)
+            turns.append((time.perf_counter() - started) / (TURNS + 1) * 1000)
             began: list[float] = []
 
             async def slow(messages: list[Any], began: list[float] = began) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks import servers
 from benchmarks.timing import Result, async_pairs, at_most, compared
 from mcp_magic._host import Host
-from mcp_magic.trace.trace import IN, Recorder
+from mcp_magic.trace.trace import BATCH, IN, Recorder
 
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
@@ -93,4 +93,6 @@ async def _measured(spec: Spec, count: int, characters: int = 0) -> Result:
     finally:
         await traced.close()
     size = f" {characters / 1e6:g} MB," if characters else ""
-    return compared(f"call with its trace,{size} {spec.transport}", taken, goal=GOAL)
+    return compared(
+        f"call with its trace,{size} {spec.transport}", taken, goal=GOAL, group=1 if characters else BATCH // 2
+    )

@@ -1,6 +1,6 @@
-"""Makes the pictures of the documentation from a real JupyterLab: `python -m docs.make_images` in the main folder.
+"""Makes the pictures of the documentation from a real JupyterLab: `make images`.
 
-Names of pictures (`forms explorer`) make only those. Needs Chromium and Playwright (`pip install playwright`).
+`python -m docs.make_images forms explorer` makes only those. Needs Chromium and Playwright (`pip install playwright`).
 """
 
 from __future__ import annotations
@@ -71,6 +71,13 @@ def quickstart(lab: Lab) -> int:
     return len(HIDDEN)
 
 
+def quickstart_dark(lab: Lab) -> int:
+    """The same in JupyterLab's dark theme."""
+    first = quickstart(lab)
+    lab.theme("dark")
+    return first
+
+
 def connected(lab: Lab) -> int:
     """Connect two servers, and return the number of the next cell."""
     run(lab, CONNECT)
@@ -132,6 +139,7 @@ def explorer_dark(lab: Lab) -> int:
 
 PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
+    "quickstart-dark": (quickstart_dark, WIDTH),
     "forms": (forms, WIDTH),
     "approval": (approval, 1060),
     "agent": (agent, WIDTH),

@@ -35,7 +35,6 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import Reports
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
@@ -59,11 +58,7 @@ OFFERING = (State.OPEN, State.RECONNECTING)  # states of the sessions in which n
 
 
 def numbered(name: str, base: str) -> bool:
-    """Whether `name` is `base` with a number that makes it unique.
-
-    >>> numbered("math_2", "math"), numbered("mathematics", "math")
-    (True, False)
-    """
+    """Whether `name` is `base` with a number that makes it unique, as in `math_2`."""
     return re.fullmatch(re.escape(base) + r"_\d+", name) is not None
 
 
@@ -248,15 +243,7 @@ logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Callbacks that get the name of a connection that changed; `first` is always called before the others.
-
-    >>> watchers = Watchers()
-    >>> stop = watchers.add(print)
-    >>> watchers.tell("weather")
-    weather
-    >>> stop()
-    >>> watchers.tell("weather")
-    """
+    """Callbacks that get the name of a connection that changed; `first` is always called before the others."""
 
     def __init__(self, first: Callable[[str], None] = lambda name: None) -> None:
         self._first = first
@@ -310,7 +297,7 @@ class Host:
         sampling: Answers the servers' sampling requests.
         trace: The messages between the host and its servers.
         reports: How the progress and the log messages of calls are shown.
-        protocols: Which servers support only the handshake.
+        protocols: The specs of servers that support only the handshake.
         reconnection: How lost sessions reconnect.
         metrics: Counters of its calls; `metrics.text()` is for Prometheus.
         failed: Name -> stderr of servers that could not be opened, secrets masked; the last 20.
@@ -326,9 +313,9 @@ class Host:
         self.elicitation = ElicitationSettings()
         self.logins = LogIns()
         self.sampling = SamplingSettings()
-        self.protocols = KnownProtocols()
+        self.protocols: list[Spec] = []
         self.trace = Trace()
-        self.metrics = Metrics(self.trace.settle)
+        self.metrics = Metrics()
         self.reports = Reports()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
@@ -416,7 +403,12 @@ class Host:
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
-            connection = await self._open(arrival)
+            try:
+                connection = await self._open(arrival)
+            except ConnectError as error:
+                self.note_failed(name, error.stderr)
+                raise
+            self.failed.pop(name, None)
             arrival.wanted()
             old = self._connections.get(name)
             self._add(connection)
@@ -507,15 +499,6 @@ class Host:
             del self.failed[next(iter(self.failed))]
 
     async def _open(self, arrival: PendingConnection) -> Connection:
-        try:
-            connection = await self._opened(arrival)
-        except ConnectError as error:
-            self.note_failed(arrival.name, error.stderr)
-            raise
-        self.failed.pop(arrival.name, None)
-        return connection
-
-    async def _opened(self, arrival: PendingConnection) -> Connection:
         spec, name = arrival.spec, arrival.name
         connection = arrival.connection = self.make(name, spec)
         try:
@@ -551,14 +534,14 @@ class Host:
             reports=self.reports,
             trace=self.trace,
             metrics=self.metrics,
-            taps=lambda name, spec: (*span_taps(name, spec), self.metrics.tap(name)),
+            taps=span_taps,
             open_transport=open_transport,
             host=self,
         )
 
-    def make(self, name: str, spec: Spec, *, logins: LogIns | None = None) -> Connection:
-        """Return a new connection, neither open nor added to the host. `logins` replace the host's."""
-        return Connection(name, spec, self.services if logins is None else replace(self.services, logins=logins))
+    def make(self, name: str, spec: Spec, **services: Any) -> Connection:
+        """Return a new connection, neither open nor added to the host. `services` replace the host's."""
+        return Connection(name, spec, replace(self.services, **services))
 
     def keep_until_closed(self, connection: Connection) -> None:
         """Remember a connection's owner task, so that `close` waits for servers that are still ending."""

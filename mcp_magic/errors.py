@@ -21,9 +21,11 @@ shows one from an awaited cell as a stream instead of an error, and nbclient the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mcp_magic._text import clean
+
+E = TypeVar("E", bound=BaseException)
 
 
 class MCPMagicError(Exception):
@@ -41,6 +43,14 @@ class MCPMagicError(Exception):
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
+
+
+def on_one_line(error: E, text: str) -> E:
+    """Let a cell show an interrupt as one line, without the frames of all that it cut off; return it."""
+    red, plain = ("\x1b[31m", "\x1b[0m") if MCPMagicError.coloured else ("", "")
+    error.args = (text,)
+    vars(error)["_render_traceback_"] = lambda: [f"{red}{type(error).__name__}{plain}: {clean(text)}"]
+    return error
 
 
 class CommandError(MCPMagicError):

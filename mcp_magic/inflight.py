@@ -13,15 +13,15 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, RequestTimeoutError
-from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping
+from mcp_magic.errors import CallCancelledError, RequestTimeoutError, on_one_line
+from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
     import httpx2
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import Position
+
+
+logger = logging.getLogger(__name__)
 
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
@@ -42,8 +45,7 @@ RESTART_SECONDS = 0.05  # minimum seconds between two restarts: a server may rep
 class Deadline:
     """Ends a wait at its deadline. Can be reused after the wait.
 
-    `seconds` is how long the answer, or the next progress report, may take; `most` is how long it may take in all. Both
-    are without pauses, and None for no limit.
+    `seconds` limit the answer or the next progress report, `most` all of it; without pauses. None is no limit.
     """
 
     def __init__(self, what: str, seconds: float | None, most: float | None) -> None:
@@ -60,9 +62,7 @@ class Deadline:
     async def wait(self, sending: Awaitable[T]) -> T:
         """Await `sending` until the deadline.
 
-        Raises:
-            TimeoutError: The deadline passed without a progress report.
-            RequestTimeoutError: The deadline passed since the last progress report, or in all.
+        Raises TimeoutError without a progress report, RequestTimeoutError after one, or if the maximum has passed.
         """
         now = asyncio.get_running_loop().time()
         self._restarted, self._last = -math.inf, self._most < self._seconds
@@ -75,10 +75,10 @@ class Deadline:
             if not limit.expired() or not (self._last or self._restarted > 0):
                 raise
             if self._last:
-                problem = f"still no answer after {self._most:g} s (--max-total-timeout S waits longer)"
+                problem = f"no answer within {self._most:g} s in total (--max-total-timeout S waits longer)"
             else:
-                problem = f"no answer within {self._seconds:g} s of its last report of progress"
-            raise RequestTimeoutError(f"{self._what}: {problem}; the server has been told to stop.") from None
+                problem = f"no progress for {self._seconds:g} s"
+            raise RequestTimeoutError(f"{self._what}: timed out: {problem}. The call was cancelled.") from None
         finally:
             self._limit = None
 
@@ -130,11 +130,8 @@ MAX_MESSAGE = 2000
 class ProgressMeter:
     """The progress of a call.
 
-    The numbers come from a server, so any value is handled: NaN and infinity change nothing, a total that is not
-    positive is unknown, a value above the total counts as all of it. A value that goes back restarts the rate.
-
-    Attributes:
-        total: The progress at the end, or None if unknown.
+    A server sends any numbers: NaN and infinity change nothing, a total that is not positive is unknown, a value above
+    it counts as all of it. A value that goes back restarts the rate.
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
@@ -220,9 +217,13 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
-# Reports: a call's progress and log messages (specification, "Progress", "Logging"). Data only; a reporter displays it.
+# Reports: what something that waits shows. Data only; a reporter displays it (specification, "Progress", "Logging").
 
 State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
+
+WAIT_SECONDS = 1.0  # seconds after which something that waits is shown although it reports nothing, and again each time
+
+LOOK_SECONDS = 0.1  # seconds between two looks at what waits
 
 KEPT_MESSAGES = 50
 """Maximum number of log messages of one call to keep for display; the others are counted, and `%mcp logs` has them."""
@@ -235,17 +236,13 @@ TIMES = 10  # without a set maximum, a call that keeps reporting may take this m
 
 
 class Report:
-    """The progress and the log messages of one call.
+    """The progress and the log messages of one call, or of something else that waits.
 
     Args:
-        started: When the call was made (`time.perf_counter()`); now if left out.
-        masked: Masks secrets in the server's progress messages.
-
-    Attributes:
-        title: The request: `"math:slow"`.
-        meter: The progress; its `count` is 0 for a call that only logs.
-        messages: The last log messages, secrets masked.
-        levels: Level -> number of messages.
+        title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
+        started: When it began (`time.perf_counter()`); now if left out.
+        detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        button: The word on the button that cancels it.
     """
 
     def __init__(
@@ -256,6 +253,8 @@ class Report:
         cancel: Callable[[], None] = lambda: None,
         started: float | None = None,
         masked: Callable[[str], str] = str,
+        detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
@@ -264,14 +263,21 @@ class Report:
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
         self.cancel = cancel
+        self.button = button
         self._started = time.perf_counter() if started is None else started
         self._seconds: float | None = None
         self._masked = masked
+        self._detail = detail
 
     @property
     def seconds(self) -> float:
-        """How long the call has taken so far, or in all."""
+        """How long it has taken so far, or in all."""
         return time.perf_counter() - self._started if self._seconds is None else self._seconds
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is running, reports no progress, and has taken so long that it is shown all the same."""
+        return self.state == "running" and not self.meter.count and self.seconds >= WAIT_SECONDS
 
     @property
     def logged(self) -> int:
@@ -284,11 +290,11 @@ class Report:
         self.levels[message.level] += 1
 
     def end(self, state: State) -> None:
-        """Note how the call ended."""
+        """Note how it ended."""
         self.state, self._seconds = state, time.perf_counter() - self._started
 
     def words(self) -> str:
-        """Return the progress on one line, without the title; if the call is done, without the last message.
+        """Return the progress on one line, without the title; if it is done, without the last message.
 
         >>> report = Report("math", "math:slow")
         >>> report.meter.note(3, 10, "loading", 0.0)
@@ -296,20 +302,24 @@ class Report:
         >>> report.words()  # doctest: +ELLIPSIS
         'cancelled · 3 of 10 (30 %) · ... · loading'
         """
-        state = [] if self.state in ("running", "done") else [self.state]
-        figures = self.meter.figures(running=self.state == "running")
-        message = one_line(self._masked(self.meter.message), MESSAGE_CHARACTERS) if self.state != "done" else ""
-        return " · ".join([*state, *figures, duration(self.seconds), *([message] if message else [])])
+        parts: list[str] = [] if self.state in ("running", "done") else [self.state]
+        parts += self.meter.figures(running=self.state == "running")
+        parts.append(duration(self.seconds))
+        if self.state != "done":
+            message = self.meter.message or (self._detail() if self.state == "running" else "")
+            parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
+        return " · ".join(filter(None, parts))
 
 
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
-each change of the report (up to thousands per second) and for the end of the call; None if nothing can be shown."""
+each change of the report (up to thousands per second), for each second without one, and for the end; None if nothing
+can be shown."""
 
 
 @dataclass
 class Reports:
-    """How the reports of calls are shown.
+    """How the reports of calls, and of everything else that waits, are shown.
 
     Attributes:
         reporter: Displays them; None where there is no display.
@@ -322,6 +332,8 @@ class Reports:
     progress: bool = True
     level: str = "warning"
     max_total_timeout: float | None = None
+    _pending: dict[InFlightRequest, float] = field(default_factory=dict, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def most(self, timeout: float | None, wanted: float | None = None) -> float | None:
         """Return the most seconds that a call may take in all; None for no limit.
@@ -337,122 +349,101 @@ class Reports:
             return wanted
         return max(timeout, self.max_total_timeout if self.max_total_timeout is not None else TIMES * timeout)
 
+    def begin(self, request: InFlightRequest) -> None:
+        """Show a request each second from now on, until `end`. One timer looks at all: most are over sooner."""
+        self._pending[request] = time.perf_counter() + WAIT_SECONDS
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
 
-# A pending call: its clock, its cell, and the server's questions and reports.
+    def end(self, request: InFlightRequest) -> None:
+        """Note that a request is over."""
+        self._pending.pop(request, None)
 
-logger = logging.getLogger(__name__)
+    def _look(self) -> None:
+        now = time.perf_counter()
+        for request, due in list(self._pending.items()):
+            if due <= now:
+                self._pending[request] = now + WAIT_SECONDS
+                request.show()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look) if self._pending else None
 
 
-_current: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
+# A pending request: its clock, its cell, and the server's questions and reports.
 
+current_request: ContextVar[InFlightRequest | None] = ContextVar("mcp_magic_call", default=None)
+"""The pending request that runs in this context."""
 
-class Answerer(Protocol):
-    """Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
-
-    def __call__(self, asked: Any, /) -> Awaitable[Any]:
-        """Answer."""
+Answerer = Callable[[Any], Awaitable[Any]]
+"""Answers a server's questions during one call: an `Elicitor`, or `Prepared` for sampling."""
 
 
 class InFlightRequest:
-    """A pending request during which the server may ask questions and report.
+    """A pending request, or something else that waits for a server, which may ask questions and report meanwhile.
 
-    Attributes:
-        seconds: How long the answer, or the next progress report, may take, without the time for questions to the user;
-            None for no limit.
-        elicitor: Answers the server's elicitations during this call, instead of the host's.
-        prepared: Decides first about sampling requests during this call.
-        what: The request, for messages: `"math:slow"`.
-        on_progress: The callback for progress notifications; None if nothing uses them.
-        questions_asked: How many questions the server has asked during it.
-        report: The report to show; None as long as it would be empty.
-        unclaimed: A report of log messages that may belong to another call, or None.
+    As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
+    Its `elicitor` and `prepared` answer the server's questions before the host does, and `visit` sends the user to the
+    pages that a server wants visited first.
     """
 
     def __init__(
         self,
-        seconds: float | None = None,
-        elicitor: Answerer | None = None,
-        *,
-        what: str = "",
+        title: str = "",
         server: str = "",
         reports: Reports | None = None,
-        on_progress: ProgressFnT | None = None,
+        *,
+        seconds: float | None = None,
         max_total: float | None = None,
-        masked: Callable[[str], str] = str,
+        elicitor: Answerer | None = None,
         prepared: Answerer | None = None,
         visit: Callable[[Any], Awaitable[bool]] | None = None,
+        on_progress: ProgressFnT | None = None,
+        masked: Callable[[str], str] = str,
+        detail: Callable[[], str] = str,
+        button: str = "Cancel",
     ) -> None:
-        self.what = what
-        self.seconds = seconds
+        self.title = title
         self.elicitor = elicitor
         self.prepared = prepared
         self.visit = visit
         self.ended = False
         self.questions_asked = 0
-        self.report: Report | None = None
-        self.unclaimed: Report | None = None
         self._server = server
-        self._reports = reports if reports is not None else Reports()
-        self._told = on_progress
+        self._reports = reports = reports or Reports()
         self._masked = masked
+        self._detail = detail
+        self._button = button
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
-            self._deadline = Deadline(what, seconds, self._reports.most(seconds, max_total))
-        self._shows_progress = on_progress is None and self._reports.progress and self._reports.reporter is not None
+            self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
+        self._listener = on_progress
+        self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
         self.on_progress: ProgressFnT | None = None
         if on_progress is not None or self._deadline is not None or self._shows_progress:
             self.on_progress = self._progressed
         self._started = time.perf_counter()
         self._context = copy_context()
-        self._shows: dict[Report, Callable[[], None]] = {}
+        self._report: Report | None = None
+        self._changed: Callable[[], None] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._cancelled = False
+        self._cancelling = 0
+        self._cancelled = self._failed = False
         self._questions: set[asyncio.Task[Any]] = set()
 
     async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
-        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions.
-
-        Raises:
-            TimeoutError: The deadline passed without a progress report.
-            RequestTimeoutError: The deadline passed since the last progress report, or in all.
-            CallCancelledError: The user cancelled it.
-        """
-        token = _current.set(self)
+        """Wait for the answer, as one of `calls` meanwhile; then cancel open questions. Raises as `Deadline.wait`."""
+        token = current_request.set(self)
         calls.append(self)
         self.ended = False
-        self._task = task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        state: State = "failed"
         try:
             answer = await (sending if self._deadline is None else self._deadline.wait(sending))
-            state = "failed" if getattr(answer, "is_error", None) else "done"
+            self._failed = bool(getattr(answer, "is_error", None))
             return answer
-        except asyncio.CancelledError:
-            # An interrupt may have cancelled the task as well; that must propagate.
-            if not self._cancelled or task is None or task.uncancel() > before:
-                state = "interrupted"
-                raise
-            state = "cancelled"
-            raise CallCancelledError(f"{self.what}: cancelled; the server has been told.") from None
-        except TimeoutError:
-            state = "timed out"
-            raise
         finally:
-            self.ended, self._task = True, None
+            self.ended = True
             calls.remove(self)
-            _current.reset(token)
+            current_request.reset(token)
             for question in self._questions:
                 question.cancel()
-            for report in (self.report, self.unclaimed):
-                if report is not None:
-                    report.end(state)
-                    self._changed(report)
-
-    def cancel(self) -> None:
-        """Cancel the request: the server is told, and `wait` raises `CallCancelledError`."""
-        if self._task is not None and not self._cancelled:
-            self._cancelled = True
-            self._task.cancel()
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the clock. Can be nested: it goes on when the last context exits."""
@@ -460,43 +451,75 @@ class InFlightRequest:
 
     # Reports
 
+    def __enter__(self) -> Self:
+        self._task = task = asyncio.current_task()
+        self._cancelling = task.cancelling() if task is not None else 0
+        if self._reports.reporter is not None and self._reports.progress:
+            self._reports.begin(self)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Show how it ended. Raises CallCancelledError if the user cancelled it."""
+        task, self._task = self._task, None
+        self._reports.end(self)
+        state: State = "failed" if error is not None or self._failed else "done"
+        if isinstance(error, asyncio.CancelledError):
+            # An interrupt may have cancelled the task as well; that must propagate.
+            cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
+            state = "cancelled" if cancelled else "interrupted"
+            on_one_line(error, f"{self.title}: interrupted")
+        elif isinstance(error, TimeoutError):
+            state = "timed out"
+        if self._report is not None:
+            self._report.end(state)
+            self.show()
+        if state == "cancelled":
+            with without_context:
+                raise CallCancelledError(f"{self.title}: cancelled.")
+
+    def cancel(self) -> None:
+        """Cancel it: the server is told, and the context raises `CallCancelledError`."""
+        if self._task is not None and not self._cancelled:
+            self._cancelled = True
+            self._task.cancel()
+
+    def show(self) -> None:
+        """Show it, or what has changed."""
+        try:
+            if self._changed is None:
+                assert self._reports.reporter is not None
+                changed = self._context.copy().run(self._reports.reporter, self._reported())
+                self._changed = changed or (lambda: None)
+            self._changed()
+        except Exception:  # a display error must not fail the call
+            logger.exception("what %s reports cannot be shown", self.title)
+            self._changed = lambda: None
+
+    def _reported(self) -> Report:
+        if self._report is None:
+            options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
+            self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
+        return self._report
+
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
         if self.ended:
             return
         if self._deadline is not None:
             self._deadline.restart()
-        if self._told is not None:
-            await self._told(progress, total, message)
+        if self._listener is not None:
+            await self._listener(progress, total, message)
         elif self._shows_progress:
-            report = self.report = self.report or self._made(self.what)
-            report.meter.note(progress, total, message, asyncio.get_running_loop().time())
-            self._changed(report)
+            self._reported().meter.note(progress, total, message, asyncio.get_running_loop().time())
+            self.show()
 
     def logged(self, message: LogMessage, others: int = 0) -> None:
         """Take a log message that this call, or one of `others` other calls of the session, has caused."""
         if self.ended or self._reports.reporter is None or not at_least(message.level, self._reports.level):
             return
-        if others:
-            report = self.unclaimed = self.unclaimed or self._made(self._server)
-            message = message._replace(logger=f"{message.logger or 'log'} (of one of {others + 1} calls)")
-        else:
-            report = self.report = self.report or self._made(self.what)
-        report.log(message._replace(data=log_text(message.data, self._masked, KEPT_CHARACTERS)))
-        self._changed(report)
-
-    def _made(self, title: str) -> Report:
-        return Report(self._server, title, cancel=self.cancel, started=self._started, masked=self._masked)
-
-    def _changed(self, report: Report) -> None:
-        try:
-            if report not in self._shows:
-                assert self._reports.reporter is not None
-                shows = self._context.copy().run(self._reports.reporter, report)
-                self._shows[report] = shows or (lambda: None)
-            self._shows[report]()
-        except Exception:  # a display error must not fail the call
-            logger.exception("what %s reports cannot be shown", self.what)
-            self._shows[report] = lambda: None
+        whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
+        text = log_text(message.data, self._masked, KEPT_CHARACTERS)
+        self._reported().log(message._replace(logger=whose, data=text))
+        self.show()
 
     # Questions
 
@@ -526,7 +549,7 @@ def person_asked() -> Iterator[None]:
 
 def current_call() -> InFlightRequest | None:
     """Return the pending call of the current context, or None."""
-    call = _current.get()
+    call = current_request.get()
     return None if call is None or call.ended else call
 
 
@@ -536,7 +559,7 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     An `input_required` round runs in the task of its call, and over HTTP each request has its own stream. Otherwise a
     message does not tell its call; then all pending calls are returned, the latest last.
     """
-    current = _current.get()
+    current = current_request.get()
     return [current] if current is not None and current in calls else [*calls]
 
 
@@ -552,16 +575,15 @@ class HasLevel(Protocol):
 
 
 def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
-    """Wrap a session's `send_request` so that each request asks for logs, and each call for progress.
+    """Let each request of a session ask for logs, and each call for progress; the SDK has no options for both.
 
-    `Client.read_resource` and `get_prompt` of the SDK take no progress callback, and its log level is fixed when the
-    client is made. A request that a server refuses because pages must be visited first is sent again after the visit.
-    Source: specification 2025-11-25, "URL Elicitation Required Error".
+    A request that a server refuses because pages must be visited first is sent again after the visit (specification
+    2025-11-25, "URL Elicitation Required Error").
     """
     usual = session.send_request
 
     async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
-        call = _current.get()
+        call = current_request.get()
         if call is not None and (call.ended or call not in calls):
             call = None
         if logs.level is not None and session.discover_result is not None:
@@ -599,44 +621,30 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request and its answer.
+    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
 
-    Attributes:
-        result: The result as the server sent it, or None.
-    """
-
-    __slots__ = ("_others", "_stray", "number", "result")
+    __slots__ = ("_stray", "number", "result")
 
     def __init__(self, number: int | str) -> None:
         self.number = number
         self.result: Any = None
         self._stray = ""
-        self._others = 0
 
-    def stray(self, said: str) -> None:
-        """Note a stray answer that came meanwhile."""
-        self._others += bool(self._stray)
-        self._stray = self._stray or said
+    def note_stray(self, text: str) -> None:
+        """Note a stray answer."""
+        self._stray = self._stray or text
 
     @property
     def in_vain(self) -> str:
-        """A sentence about the stray answers that came instead; "" if there were none."""
-        if not self._stray:
-            return ""
-        more = f" (and {self._others} more)" if self._others else ""
+        """A sentence about the stray answer that came instead; "" if there was none."""
         never = f"the answer to {json.dumps(self.number)} never came"
-        return f"The server answered {self._stray}{more}; {never} (fault: the server)."
+        return f"The server answered {self._stray}; {never} (fault: the server)." if self._stray else ""
 
 
 class Attempt:
-    """One attempt of a request, as far as the transport knows it.
+    """One attempt of a request, as far as the transport knows it: how HTTP answered, and what was sent.
 
-    Attributes:
-        status: The HTTP status of its answer, or None.
-        retry_after: Seconds that the server asks to wait, or None.
-        error: The error below HTTP, or None.
-        awaited: The last JSON-RPC request that was sent for it, or None.
-        begun: The end of the server's stderr when it was sent, or None.
+    `awaited` is the last JSON-RPC request, and `begun` the end of the server's stderr when it was sent.
     """
 
     __slots__ = (
@@ -733,7 +741,7 @@ EARLY_SECONDS = 0.5  # seconds by which the time-out of an elicitor may come bef
 SETTLE_SECONDS = 60.0
 """Seconds that a server has to answer the ping which shows that an ended call has no more questions."""
 
-WAIT_SECONDS = 2.0  # seconds that the next call waits for that ping
+SETTLED_SECONDS = 2.0  # seconds that the next call waits for that ping
 
 
 @dataclass(frozen=True)
@@ -756,11 +764,7 @@ class NotAskedError(Exception):
 
 
 class QuestionQueue:
-    """The questions of one server: asked one at a time, and limited per call.
-
-    Attributes:
-        settling: Shows, until it is done, that an interrupted call may still have questions; else None.
-    """
+    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come."""
 
     def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
         self.calls = calls
@@ -772,7 +776,7 @@ class QuestionQueue:
     async def settled(self) -> None:
         """Wait a moment until an interrupted call has no more questions."""
         if self.settling is not None:
-            await asyncio.wait({self.settling}, timeout=WAIT_SECONDS)
+            await asyncio.wait({self.settling}, timeout=SETTLED_SECONDS)
 
     def interrupted(self, call: InFlightRequest, client: Client) -> None:
         """Note that a call has failed.
@@ -861,8 +865,6 @@ MOST_AT_ONCE = 400
 """Maximum number of concurrent calls of one session over HTTP, where each holds a connection and so a file descriptor.
 On Windows a kernel's event loop watches at most 512 sockets, and most systems let a process open 1,024 files."""
 
-TELL_SECONDS = 1.0  # seconds that a call waits before the user is told
-
 
 class RateLimiter:
     """A rate limit per minute.
@@ -884,42 +886,6 @@ class RateLimiter:
             return False
         self._times.append(now)
         return True
-
-
-class ConcurrencyLimit:
-    """Limits concurrent calls to `most`; the others wait in order of arrival."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._free = asyncio.Semaphore(most)
-        self._waiting = 0
-        self._told = False
-
-    async def take(self, tell: Callable[[int, int], None]) -> None:
-        """Wait until a place is free, and take it until `give_back`.
-
-        After a second of waiting, `tell` gets the numbers of running and waiting calls; only once until no call waits.
-        """
-        if not self._free.locked():
-            await self._free.acquire()
-            return
-        self._waiting += 1
-        telling = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell, tell)
-        try:
-            await self._free.acquire()
-        finally:
-            telling.cancel()
-            self._waiting -= 1
-            self._told = self._told and self._waiting > 0
-
-    def give_back(self) -> None:
-        """Free the place."""
-        self._free.release()
-
-    def _tell(self, tell: Callable[[int, int], None]) -> None:
-        if not self._told:
-            self._told = True
-            tell(self._most, self._waiting)
 
 
 def most_at_once() -> int:

@@ -1,10 +1,9 @@
-"""The lint of a server's definitions: 26 codes, from unclear names to hidden text."""
+"""The lint of a server's definitions, from unclear names to hidden text."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import re
 import textwrap
 import unicodedata
@@ -60,8 +59,8 @@ class Findings(Listing):
             ],
             title=title,
             columns=columns,
-            empty=f"nothing to complain about: {looked_at}" if looked_at else "nothing to complain about",
-            note=f"looked at {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
+            empty=f"no problems found: {looked_at}" if looked_at else "no problems found",
+            note=f"checked {looked_at}: {counted(self.findings)}" if looked_at and self.findings else "",
             kind="findings",
         )
 
@@ -248,7 +247,7 @@ _PATTERNS = (
         rf"[^.\n]{{0,30}}\b(?:the |to )*(?:user|human|person|anyone|anybody)\b(?!['\u2019]s)",
     ),
     (
-        "has a mark-up that models take for orders",
+        "has mark-up that models take for orders",
         r"<\s*/?\s*(?:important|system|secret|hidden|admin|override|critical|instructions?)\s*>"
         r"|<\|(?:im_start|im_end|system|endoftext)\|>|\[/?(?:INST|SYSTEM)\]|<</?SYS>>",
     ),
@@ -272,7 +271,8 @@ _PATTERNS = (
         r"|\bact as (?:if )?(?:the )?(?:root|admin)",
     ),
     ("hides text far out of sight", r"\S[ \t\u00a0]{120,}\S|\S(?:[ \t]*\n){30,}[ \t]*\S"),
-    ("has an HTML comment, which no page shows", r"<!--(?!\s*-->)"),
+    # not where it is quoted, or alone
+    ("has an HTML comment, which no page shows", r"(?!(?<=([`'\"]))<!--(?:-->)?\1)<!--(?!\s*-->)\s*\S"),
 )
 _COMPILED = tuple((seems, re.compile(pattern, re.IGNORECASE)) for seems, pattern in _PATTERNS)
 _WORTH = re.compile(
@@ -295,7 +295,6 @@ def suspicions(text: str) -> list[tuple[str, str]]:
 # Descriptions and texts: missing, too long, hidden, or meant for the model alone.
 
 CHARACTERS_A_TOKEN = 4  # rule of thumb of the providers; JSON may need a few more tokens
-MANY_TOKENS = 2000  # tokens from which a definition counts as large; a model reads it at each turn
 LONG_DESCRIPTION = 4000  # characters from which a description counts as long
 
 
@@ -306,7 +305,7 @@ def _described(text: str | None, owner: str, severity: str = WARNING) -> Iterato
     elif len(text) > LONG_DESCRIPTION:
         tokens = len(text) // CHARACTERS_A_TOKEN
         what = f"the description has {len(text):,} characters, about {tokens:,} tokens at each turn of a model"
-        yield Finding("description-long", WARNING, owner, what, "say what is needed to choose and call it")
+        yield Finding("description-long", WARNING, owner, what, "keep what a model needs to choose and call it")
 
 
 def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
@@ -320,7 +319,7 @@ def _text_findings(placed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
             says = f"; as letters they say {found.says!r}" if found.says else ""
             severity = WARNING if found.kind == "private use characters" else ERROR  # icon fonts use these
             what = f"invisible {found.kind}: {found.points}{says}"
-            yield Finding("hidden-unicode", severity, where, what, "take them out; do not trust the text before")
+            yield Finding("hidden-unicode", severity, where, what, "remove them; until then, do not trust the text")
         for seems, words in suspicions(text):
             what = f"it {seems}: {words!r}"
             yield Finding("instruction-like", WARNING, where, what, "read it: is that what the tool needs?")
@@ -345,10 +344,10 @@ def _name_findings(name: str, server: str, owner: str) -> Iterator[Finding]:
         yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
     if not _PROVIDERS.fullmatch(name):
         legal = "" if _SPECIFIED.fullmatch(name) else ", and the specification advises against it"
-        what = f"models do not take the name{_why_not(name)}{legal}; hosts have to change it"
+        what = f"model providers reject the name{_why_not(name)}{legal}; hosts have to change it"
         yield Finding("name-provider", WARNING, owner, what, f"up to {MAX_NAME} letters, digits, _ and -")
     elif (length := len(server) + 2 + len(name)) > MAX_NAME:
-        what = f"as {server}__{name} it has {length} characters, more than the {MAX_NAME} that models take; it gets cut"
+        what = f"as {server}__{name} it has {length} characters; model providers allow {MAX_NAME}, so it is shortened"
         yield Finding("name-long", NOTE, owner, what, "a shorter name, of the tool or of the server")
 
 
@@ -360,23 +359,14 @@ def _why_not(name: str) -> str:
 
 
 def _duplicate_findings(names: Sequence[str], kind: str) -> Iterator[Finding]:
-    """Yield names or URIs that occur more than once, and names that differ only by case."""
+    """Yield names or URIs that occur more than once."""
     for name, count in Counter(names).items():
         if count > 1:
             what = f"it is listed {count} times; only one of them can be reached"
-            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "list each once, by a name of its own")
-    if kind in ("resource", "template"):
-        return  # URIs may differ only by case
-    by_case: dict[str, set[str]] = {}
-    for name in names:
-        by_case.setdefault(name.casefold(), set()).add(name)
-    for same in by_case.values():
-        if len(same) > 1:
-            what = f"these differ by case alone: {', '.join(sorted(same)[:5])}"
-            yield Finding("name-case", WARNING, f"{kind} {min(same)}", what, "names that cannot be mistaken")
+            yield Finding("name-duplicate", ERROR, f"{kind} {name}", what, "give each a name of its own")
 
 
-# URIs, URI templates and MIME types.
+# URIs and URI templates.
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _NOT_IN_URI = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
@@ -384,7 +374,6 @@ _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]
 _TEMPLATE = re.compile(
     rf"(?:[^\x00-\x20\"<>\\^`{{|}}%\x7f]|%[0-9A-Fa-f]{{2}}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 )
-_MIME = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[^\s;\"]+|\"[^\"]*\"))*")
 
 
 def _uri_findings(uri: str, owner: str) -> Iterator[Finding]:
@@ -403,13 +392,6 @@ def template_problem(template: str) -> str:
     """Return what is wrong with a URI template, or "" if it is valid."""
     rest = _TEMPLATE.sub("", template, count=1)
     return f"{rest[:60]!r} cannot be read" if rest else ""
-
-
-def _mime_findings(mime_type: str | None, owner: str) -> Iterator[Finding]:
-    """Yield a finding if a MIME type is not valid (RFC 6838)."""
-    if mime_type is not None and not _MIME.fullmatch(mime_type):
-        what = f"{mime_type[:80]!r} is not a MIME type"
-        yield Finding("mime-invalid", WARNING, owner, what, "for example text/plain or application/json")
 
 
 # All texts of a definition, and the parts of a schema, each with its place.
@@ -499,12 +481,6 @@ def texts(value: Any) -> Iterator[str]:
 MAX_EXPANDED = 300
 """Most schemas, references followed, against which a default is checked; hostile references double them each time."""
 
-_BOUNDS = (
-    ("minimum", "maximum"),
-    ("minLength", "maxLength"),
-    ("minItems", "maxItems"),
-    ("minProperties", "maxProperties"),
-)
 _PYTHON = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list,)}
 
 
@@ -531,11 +507,10 @@ def schema_findings(schema: Any, owner: str, kind: str = "argument") -> Iterator
         if not branch:  # a branch may require what another part defines
             yield from _required(node, here)
         yield from _patterns(node, here)
-        yield from _impossible(node, here)
         if checker is not None:
             yield from _values(node, resolver, checker, here)
     if count >= MAX_NODES:
-        what = f"it is made of more than {MAX_NODES:,} schemas; what is past them is not shown and was not looked at"
+        what = f"it has more than {MAX_NODES:,} schemas; the rest is neither shown nor checked"
         yield Finding("schema-large", WARNING, owner, what, "make several tools of it, or leave parts untyped")
     if isinstance(schema, Mapping) and not is_bounded(schema):
         what = f"checking {'an answer' if kind == 'output' else 'a call'} takes too many steps, so it is not checked"
@@ -566,7 +541,7 @@ def _metaschema(schema: Any, owner: str, kind: str) -> Iterator[Finding]:
         yield Finding("schema-invalid", ERROR, owner, "the schema is nested too deeply to be read", "make it flat")
     if problem is not None:
         path = "/".join(str(step) for step in problem.absolute_path) or "its root"
-        what = f"no valid JSON Schema at {path}: {problem.message[:160]}"
+        what = f"not valid JSON Schema at {path}: {problem.message[:160]}"
         named = f"{owner}, output" if kind == "output" else owner
         yield Finding("schema-invalid", ERROR, named, what, "fix the schema: hosts refuse the tool or its calls")
 
@@ -600,7 +575,8 @@ def _required(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
     unknown = [name for name in required if isinstance(name, str) and name not in known]
     if not unknown or patterns or (not known and isinstance(node.get("additionalProperties"), Mapping)):
         return
-    what = f"required names something that is not a property: {listed(repr(name[:60]) for name in unknown)}."
+    kind = "which is not a property" if len(unknown) == 1 else "which are not properties"
+    what = f"`required` lists {listed(repr(name[:60]) for name in unknown)}, {kind}."
     yield Finding(
         "schema-required", WARNING, here, what + did_you_mean(unknown[0], known), "define it, or do not require it"
     )
@@ -612,17 +588,6 @@ def _patterns(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
         if isinstance(pattern, str) and not IN_BROWSER and not is_checked(pattern):
             what = f"the pattern {pattern[:80]!r} does not compile, or is too large; calls are not checked against it"
             yield Finding("schema-pattern", WARNING, here, what, "write a small regular expression of ECMA 262")
-
-
-def _impossible(node: Mapping[str, Any], here: str) -> Iterator[Finding]:
-    for low, high in _BOUNDS:
-        least, most = node.get(low), node.get(high)
-        if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
-            what = f"nothing fits: {low} {least} is more than {high} {most}"
-            yield Finding("schema-impossible", WARNING, here, what, "swap or fix the bounds")
-    choices = node.get("enum")
-    if isinstance(choices, list) and not choices:
-        yield Finding("schema-impossible", WARNING, here, "nothing fits: the enum is empty", "name what is allowed")
 
 
 def _values(node: Mapping[str, Any], resolver: Resolver, checker: Validator, here: str) -> Iterator[Finding]:
@@ -676,8 +641,10 @@ async def lint_offers(
     `unread` are items that are no valid definitions: which one, and why.
     """
     found = list(_text_findings(texts))
-    todo = "fix it: hosts lose the whole list"
-    found += [Finding("definition-invalid", ERROR, where, f"no definition: {why}", todo) for where, why in unread]
+    todo = "fix it: hosts reject the whole list because of it"
+    found += [
+        Finding("definition-invalid", ERROR, where, f"not a valid definition: {why}", todo) for where, why in unread
+    ]
     for kind, (singular, name_of, lint) in _KINDS.items():
         items = offers.get(kind, ())
         found += _duplicate_findings([name_of(item) for item in items], singular)
@@ -704,11 +671,6 @@ def lint_tool(tool: Tool, server: str) -> Iterator[Finding]:
         yield from _text_findings(
             (place(owner, where, kind), text) for where, text in itertools.islice(_texts_of_schema(schema), MAX_TEXTS)
         )
-    definition = (tool.name, tool.description, tool.input_schema)
-    tokens = len(json.dumps(definition, default=str, ensure_ascii=False)) // CHARACTERS_A_TOKEN
-    if tokens > MANY_TOKENS:
-        what = f"its definition is about {tokens:,} tokens, which a model reads at each turn"
-        yield Finding("definition-large", NOTE, owner, what, "fewer arguments, shorter texts")
 
 
 def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
@@ -720,17 +682,14 @@ def _arguments(tool: Tool, owner: str) -> Iterator[Finding]:
             what = f"the argument {name[:60]!r} mixes letters that look alike: {scripts}"
             yield Finding("name-lookalike", ERROR, owner, what, "write it in one script")
         elif not _ARGUMENT.fullmatch(name):
-            what = f"models do not take the argument name {name[:60]!r}"
+            what = f"model providers reject the argument name {name[:60]!r}"
             yield Finding("name-argument", WARNING, owner, what, "up to 64 letters, digits, _, . and -")
-    descriptions = {
-        name: [part.node.get("description") for part in parts(schema) if not part.where]
+    undescribed = [
+        name
         for name, schema in names.items()
-    }
-    yield from _undescribed([name for name, found in descriptions.items() if not any(map(_is_text, found))], owner)
-
-
-def _is_text(value: Any) -> bool:
-    return bool(str(value or "").strip())
+        if not any(str(part.node.get("description") or "").strip() for part in parts(schema) if not part.where)
+    ]
+    yield from _undescribed(undescribed, owner)
 
 
 def _undescribed(names: Sequence[str], owner: str) -> Iterator[Finding]:
@@ -747,16 +706,16 @@ def _hints(tool: Tool, owner: str) -> Iterator[Finding]:
         what = "readOnlyHint and destructiveHint contradict each other"
         yield Finding("hints-contradict", WARNING, owner, what, "leave out the one that is wrong")
     if found := _CHANGES.search(tool.name):
-        what = f"it says that it only reads, and is called {found[0].strip('_.-')!r}"
-        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before it: is it true?")
+        what = f"it has readOnlyHint, but its name has {found[0].strip('_.-')!r} in it"
+        yield Finding("hints-doubtful", WARNING, owner, what, "hosts do not ask before a read-only tool: is it one?")
 
 
 def _lint_prompt(prompt: Prompt, server: str) -> Iterator[Finding]:
     owner = f"prompt {prompt.name[:80]}"
     arguments = prompt.arguments or []
     yield from _described(prompt.description, owner, severity=NOTE)
-    yield from _duplicate_findings([argument.name for argument in arguments], f"{owner}, argument")
-    yield from _undescribed([argument.name for argument in arguments if not _is_text(argument.description)], owner)
+    yield from _duplicate_findings([a.name for a in arguments], f"{owner}, argument")
+    yield from _undescribed([a.name for a in arguments if not (a.description or "").strip()], owner)
     yield from _common(prompt, owner)
     given = [(a.name, text) for a in arguments for text in (a.name, a.title, a.description) if text]
     yield from _text_findings((place(owner, name), text) for name, text in given)
@@ -766,7 +725,6 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
     uri = str(resource.uri)
     owner = f"resource {uri[:120]}"
     yield from _uri_findings(uri, owner)
-    yield from _mime_findings(resource.mime_type, owner)
     yield from _text_findings([(owner, uri)])
     yield from _common(resource, owner)
 
@@ -774,10 +732,7 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
-        yield Finding("template-invalid", ERROR, owner, f"no URI template: {problem}", "write it as RFC 6570 has it")
-    elif "{" not in template.uri_template:
-        yield Finding("template-fixed", NOTE, owner, "it has no part to fill in", "list it as a resource")
-    yield from _mime_findings(template.mime_type, owner)
+        yield Finding("template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 has it")
     yield from _common(template, owner)
 
 

@@ -83,12 +83,11 @@ class NotebookHost(CoreHost):
 
         Args:
             *servers: Names of servers; without any, all open sessions.
-            **settings: `timeout` (seconds a call may take), `timeouts` (the same by `"server:tool"` or a pattern),
-                `images` (whether the model takes images), `limit` (characters of a result that it reads), `asker`.
+            **settings: `timeout` (seconds a call may take), `images` (whether the model takes them),
+                `limit` (characters of a result that it reads), `asker`.
 
         Raises:
             UnknownServerError: No open session has one of the names.
-            UnknownToolError: A key of `timeouts` matches no tool.
         """
         from mcp_magic.langchain.tools import langchain_tools
 

@@ -29,13 +29,9 @@ NETWORK, YOU = "the network", "you"
 
 
 class Fault(NamedTuple):
-    """The meaning of an error code or a status.
+    """The meaning of an error code or a status, and whose fault it is if the server sends it to this host.
 
-    Attributes:
-        meaning: What it means, in a few words.
-        who: Whose fault it is if the server sends it to this host: `CALLER` (wrong request), `HOST` (wrong form of the
-            request), `SERVER`, `NETWORK` or `YOU` (credentials, a page to open).
-        help: What to do, without a final period, `{server}` for its name; "" if the server's message says it.
+    `help` says what to do, without a final period, `{server}` for its name; "" if the server's message says it.
     """
 
     meaning: str
@@ -44,16 +40,16 @@ class Fault(NamedTuple):
 
 
 CODES = {
-    -32700: Fault("parse error", HOST, "it could not read what was sent as JSON; `%mcp trace` shows the message"),
-    -32600: Fault("invalid request", HOST, "the request has not the form it wants; `%mcp trace` shows it"),
-    -32601: Fault("method not found", CALLER, "this server does not have what was asked for"),
+    -32700: Fault("parse error", HOST, "it could not parse the message as JSON; `%mcp trace` shows the message"),
+    -32600: Fault("invalid request", HOST, "it does not accept the form of the request; `%mcp trace` shows it"),
+    -32601: Fault("method not found", CALLER, "this server does not support the request"),
     -32602: Fault("invalid params", CALLER),
     -32603: Fault("internal error", SERVER, "its log may say more: `%mcp logs {server}`"),
     -32000: Fault("server error", SERVER),
     -32001: Fault("no answer in time", SERVER),
     -32002: Fault("resource not found", CALLER, "`%mcp resources` lists what there is"),
     -32020: Fault("header mismatch", HOST, "the HTTP headers do not match the message; a proxy may have removed some"),
-    -32021: Fault("missing client capability", HOST, "it wants something that this host did not announce"),
+    -32021: Fault("missing client capability", HOST, "it needs a capability that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
     -32042: Fault("URL elicitation required", YOU, "you must open a page first"),
     -1: Fault("refused by the user", YOU),
@@ -65,16 +61,16 @@ STATUSES = {
     401: Fault("", YOU, "it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
     403: Fault("", YOU, "it refuses these credentials, or this host name"),
     404: Fault("", CALLER, "nothing is served under this path; it often ends in /mcp or /sse"),
-    405: Fault("", CALLER, "this path takes no POST; is it the MCP endpoint?"),
+    405: Fault("", CALLER, "this path does not accept POST; is it the MCP endpoint?"),
     406: Fault("", HOST, "it answers neither JSON nor event streams"),
     407: Fault("", YOU, "a proxy on the way wants credentials"),
     408: Fault("", NETWORK, "the request took too long to arrive; try again"),
     413: Fault("", CALLER, "the request is too large for it"),
-    415: Fault("", CALLER, "it takes no JSON; is this its MCP endpoint?"),
-    429: Fault("", CALLER, "it is asked too often; wait and try again"),
+    415: Fault("", CALLER, "it does not accept JSON; is this its MCP endpoint?"),
+    429: Fault("", CALLER, "it got too many requests; wait and try again"),
     502: Fault("", NETWORK, "a proxy could not reach the server behind it"),
     503: Fault("", SERVER, "the server is not ready; try again"),
-    504: Fault("", NETWORK, "a proxy waited in vain for the server behind it"),
+    504: Fault("", NETWORK, "a proxy got no answer from the server behind it"),
 }
 """HTTP statuses; their meanings are the phrases of RFC 9110. Other statuses below 500 are the caller's fault."""
 
@@ -232,11 +228,7 @@ def assume_complete(message: Any) -> None:
 
 
 async def ping(client: Client) -> None:
-    """Check that a server answers: with `ping`, or since 2026-07-28, which has no ping, with `server/discover`.
-
-    Raises:
-        MCPError: The server answered with an error; "method not found" shows that it is there.
-    """
+    """Raise MCPError unless a server answers `ping`, or since 2026-07-28, which has none, `server/discover`."""
     from mcp_types import EmptyResult, PingRequest
 
     session = client.session
@@ -363,12 +355,9 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
 
 
 def check_output(result: CallToolResult, tool: Tool) -> str:
-    """Check a result against its tool's output schema.
+    """Check a result against its tool's output schema; return what was not checked and why, or "".
 
-    Returns what of the answer was not checked and why, in words; "" if all of it was checked.
-
-    Raises:
-        ValueError: The result does not fit, or the schema is invalid.
+    Raises ValueError if the result does not fit, or the schema is invalid.
     """
     if tool.output_schema is None or result.is_error:
         return ""

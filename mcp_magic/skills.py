@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -42,21 +41,14 @@ class SkillFile:
 
 @dataclass(frozen=True)
 class Skill:
-    """The entry of a skill. Server and URI together identify it, because two servers may use the same URI.
-
-    Attributes:
-        server: The name of the server.
-        uri: The URI of its `SKILL.md`.
-        front_matter: Its front matter as the server gives it: `name`, `description` and the author's own fields.
-        files: All its files; empty if the server generates them when they are read.
-        problem: Why it cannot be loaded, or "".
-    """
+    """The entry of a skill. Server and URI together identify it, because two servers may use the same URI."""
 
     server: str
-    uri: str
+    uri: str  # of its `SKILL.md`
+    # as the server gives it: `name`, `description` and the author's own
     front_matter: Mapping[str, Any] = field(default_factory=dict)
-    files: tuple[SkillFile, ...] = ()
-    problem: str = ""
+    files: tuple[SkillFile, ...] = ()  # all its files; empty if the server generates them when they are read
+    problem: str = ""  # why it cannot be loaded, or ""
 
     @property
     def name(self) -> str:
@@ -105,19 +97,18 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
         if not file.uri.startswith(uri[: -len("SKILL.md")]):
             return (), f"its file {one_line(file.uri, 100)} is not within the skill"
         files.append(file)
-    return tuple(files), _problem_of(uri, files)
-
-
-def _problem_of(uri: str, files: list[SkillFile]) -> str:
     names = [file.uri for file in files]
-    if uri not in names:
-        return "its SKILL.md is not among its files"
-    if len(set(names)) < len(names):
-        return f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
-    if len(files) > MAX_FILES:
-        return f"it has {len(files)} files; the limit is {MAX_FILES}"
     total = sum(file.size for file in files)
-    return f"its files have {total} bytes; the limit is {MAX_BYTES}" if total > MAX_BYTES else ""
+    problem = ""
+    if uri not in names:
+        problem = "its SKILL.md is not among its files"
+    elif len(set(names)) < len(names):
+        problem = f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
+    elif len(files) > MAX_FILES:
+        problem = f"it has {len(files)} files; the limit is {MAX_FILES}"
+    elif total > MAX_BYTES:
+        problem = f"its files have {total} bytes; the limit is {MAX_BYTES}"
+    return tuple(files), problem
 
 
 # The YAML at the head of a Markdown file, and its comparison with a JSON object.
@@ -126,7 +117,6 @@ MAX_CHARACTERS = 20_000  # most characters of front matter; the parser takes sec
 MAX_BRACKETS = 400  # most brackets of front matter; the parser takes quadratic time in the open ones
 
 _HEAD = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_ALIAS = re.compile(r"(?:^|[\s\[{,:-])[*&][^\s\]},]", re.MULTILINE)
 
 
 class FrontMatterError(ValueError):
@@ -144,8 +134,7 @@ def split_front_matter(text: str) -> tuple[str, str]:
 def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     """Whether YAML and a JSON object have the same fields and values; FrontMatterError if it cannot be read.
 
-    JSON has no dates, so dates are compared as text. Where YAML 1.1 and 1.2 differ (`yes`, `on`, `1:30`), the server
-    may have read either.
+    Values are compared as they are written, since YAML 1.1 and 1.2 read some differently, and JSON has no dates.
     """
     import yaml
 
@@ -154,51 +143,37 @@ def same_front_matter(yaml_text: str, fields: Mapping[str, Any]) -> bool:
     if yaml_text.count("[") + yaml_text.count("{") > MAX_BRACKETS:
         raise FrontMatterError(f"its front matter has more than {MAX_BRACKETS} brackets")
     try:
-        # a few aliases can expand to gigabytes
-        aliases = _ALIAS.search(yaml_text) and any(
-            isinstance(e, yaml.AliasEvent) for e in yaml.parse(yaml_text, Loader=yaml.SafeLoader)
-        )
-        read = [] if aliases else [yaml.load(yaml_text, Loader=_loader(yaml, core=core)) for core in (False, True)]
+        events = list(yaml.parse(yaml_text, Loader=yaml.BaseLoader))
+        aliases = any(isinstance(event, yaml.AliasEvent) for event in events)  # a few can expand to gigabytes
+        read = None if aliases else yaml.load(yaml_text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise FrontMatterError(f"its front matter is not YAML: {str(error).splitlines()[0]}") from None
     if aliases:
         raise FrontMatterError("its front matter has YAML aliases")
-    if not isinstance(read[0], dict):
+    if not isinstance(read, dict):
         raise FrontMatterError("its front matter is not a YAML mapping")
-    return any(_same(each, dict(fields)) for each in read)
+    return _same(read, dict(fields))
 
 
-def _loader(yaml: Any, *, core: bool) -> Any:
-    """Return a loader that keeps dates as text. With `core`, values that only YAML 1.1 converts stay text too."""
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc,name-defined,unused-ignore]
-        yaml_implicit_resolvers = {  # noqa: RUF012
-            first: [(tag, pattern) for tag, pattern in pairs if tag.rpartition(":")[2] not in ("timestamp", "merge")]
-            for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    if core:
-        plain = {"bool": r"true|True|TRUE|false|False|FALSE", "int": r"[-+]?[0-9]+|0x[0-9a-fA-F]+"}
-        for pairs in Loader.yaml_implicit_resolvers.values():
-            for place, (tag, _) in enumerate(pairs):
-                if (name := tag.rpartition(":")[2]) in plain:
-                    pairs[place] = (tag, re.compile(f"^(?:{plain[name]})$"))
-    return Loader
+_WRITTEN = {True: ("true", "yes", "on"), False: ("false", "no", "off"), None: ("null", "~", "")}
+"""Values of JSON -> how YAML writes them, in lower case."""
 
 
 def _same(read: Any, stated: Any) -> bool:
-    """Compare as JSON does: `1` is not `true`, and 1 equals 1.0."""
+    """Compare YAML, whose scalars are texts, with JSON."""
     if isinstance(read, dict):
-        keys = {str(key): value for key, value in read.items()}
         return (
-            isinstance(stated, dict) and keys.keys() == stated.keys() and all(_same(keys[k], stated[k]) for k in keys)
+            isinstance(stated, dict) and read.keys() == stated.keys() and all(_same(read[k], stated[k]) for k in read)
         )
     if isinstance(read, list):
         return isinstance(stated, list) and len(read) == len(stated) and all(map(_same, read, stated))
-    if isinstance(read, datetime.date):  # has an explicit tag
-        return bool(read.isoformat() == stated)
-    if isinstance(read, bool) or isinstance(stated, bool):
-        return read is stated
+    if isinstance(stated, bool) or stated is None:
+        return read.lower() in _WRITTEN[stated]
+    if isinstance(stated, int | float):
+        try:
+            return float(read) == stated
+        except ValueError:
+            return False
     return bool(read == stated)
 
 
@@ -241,11 +216,7 @@ class Skills:
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
 
     async def list(self) -> list[Skill]:
-        """Return the entries of all skills that the server lists; it may have others.
-
-        Raises:
-            NotOfferedError: The server publishes no skills.
-        """
+        """Return the entries of all listed skills; NotOfferedError if the server publishes no skills."""
         found: list[Skill] = []
         cursor: Any = None
         for _ in range(MAX_PAGES):
@@ -260,12 +231,7 @@ class Skills:
         raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
 
     async def get(self, uri: str) -> Skill:
-        """Return the entry of a skill, listed or not.
-
-        Raises:
-            NotOfferedError: The server publishes no skills.
-            ProtocolError: The server has no such skill.
-        """
+        """Return the entry of a skill, listed or not; ProtocolError if the server has no such skill."""
         answer = await self._ask("skills/get", {"uri": uri})
         skill = read_entry(self._connection.name, answer.get("skill"))
         if skill.uri != uri:
@@ -273,14 +239,7 @@ class Skills:
         return skill
 
     async def load(self, skill: Skill | str) -> LoadedSkill:
-        """Fetch the `SKILL.md` of a skill, and no other file.
-
-        Args:
-            skill: The entry of the skill, or its URI.
-
-        Raises:
-            VerificationError: The entry is not valid, or the file does not match it.
-        """
+        """Fetch the `SKILL.md` of a skill or a URI; VerificationError if the file is not the listed one."""
         entry = await self.get(skill) if isinstance(skill, str) else skill
         if entry.problem:
             raise VerificationError(f"{entry.server}: the skill {entry.uri} is not loaded: {entry.problem}")
@@ -308,14 +267,7 @@ class Skills:
 
 
 class LoadedSkill:
-    """A skill whose `SKILL.md` matches its entry.
-
-    Attributes:
-        skill: The entry that all its files are checked against.
-        result: The result of reading `SKILL.md`.
-        text: The full text of `SKILL.md`.
-        instructions: The text after the front matter, which is unverified text of the server.
-    """
+    """A skill whose `SKILL.md` matches its entry; `instructions` is unverified text of the server."""
 
     def __init__(self, skill: Skill, connection: SkillServer) -> None:
         self.skill = skill
@@ -328,13 +280,9 @@ class LoadedSkill:
         return f"<LoadedSkill {self.skill.name!r} of {self.skill.server}: {len(self.text)} characters>"
 
     async def read(self, path: str) -> ResourceResult:
-        """Read a file of the skill from its server.
+        """Read a file by its URI, or its path below the directory of `SKILL.md`.
 
-        Args:
-            path: The URI of the file, or its path below the directory of `SKILL.md`.
-
-        Raises:
-            VerificationError: The skill has no such file (then nothing is fetched), or the file is not as in the entry.
+        Raises VerificationError if the skill has no such file (then nothing is fetched), or it is not as in the entry.
         """
         uri = path if urlsplit(path).scheme else _resolved(self.skill.root, path)
         known = {file.uri: file for file in self.skill.files}

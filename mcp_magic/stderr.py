@@ -9,15 +9,13 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from contextlib import asynccontextmanager, suppress
-from functools import cache, wraps
+from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
-    from types import TracebackType
 
 
 # Where a stdio server's stderr goes.
@@ -27,10 +25,8 @@ if TYPE_CHECKING:
 # appending. A file, not a pipe: a server that writes much must not block while the kernel computes. For the same reason
 # a thread keeps the file small: the event loop may stand still for hours, in a busy kernel or at a terminal's prompt.
 #
-# The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Truncating and
-# rewriting it would lose what the server writes meanwhile. Elsewhere the server gets a pipe, which a thread empties
-# into memory: that thread runs while Python code computes, and the server blocks only while an extension holds the
-# interpreter for long.
+# The file shrinks by freeing its beginning on the disk, which Linux supports on most file systems. Elsewhere it is
+# emptied, which loses what the server writes at that moment.
 
 TAIL_BYTES = 64 * 1024  # maximum number of bytes to read back; `%mcp logs` shows the end of the stderr
 
@@ -41,20 +37,13 @@ _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of `<l
 
 LOOK_SECONDS = 1.0  # seconds between two checks of the file's size; meanwhile it may exceed its limit
 
-SETTLE_SECONDS = 1.0  # deadline in seconds for emptying a pipe
-
 
 class Written(NamedTuple):
-    """A part of a server's stderr.
+    """A part of a server's stderr."""
 
-    Attributes:
-        start: Its beginning, in bytes since the first write.
-        data: Its bytes, without NULs: a writer that does not append leaves a hole where the file was cut.
-    """
-
-    start: int
+    start: int  # in bytes since the first write
     end: int
-    data: bytes
+    data: bytes  # without NULs: a writer that does not append leaves a hole where the file was cut
     when: float
 
 
@@ -65,7 +54,13 @@ class ErrorLog:
     """
 
     def __init__(self) -> None:
-        self._sink = _AppendedFile() if _frees_beginnings(tempfile.gettempdir()) else _EmptiedPipe()
+        # "ab" opens with O_APPEND: the server writes at the end, wherever this process reads.
+        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
+        os.close(handle)
+        self._file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
+        with suppress(PermissionError):  # Windows deletes no open file
+            os.unlink(path)  # noqa: PTH108
+        self._emptied = 0  # bytes that were written before the file was last emptied
         self._last = Written(0, 0, b"", 0.0)
         self._hidden: list[tuple[int, int]] = []
         self._lock = threading.RLock()
@@ -76,23 +71,30 @@ class ErrorLog:
     @property
     def file(self) -> TextIO:
         """The file to pass to a subprocess as its stderr."""
-        return cast("TextIO", self._sink.file)
+        return cast("TextIO", self._file)
 
     @property
     def end(self) -> int:
         """The number of bytes written so far."""
         with self._lock:
-            self.seen = self._last.end if self._closed.is_set() else self._sink.end
+            closed = self._closed.is_set()
+            self.seen = self._last.end if closed else self._emptied + os.fstat(self._file.fileno()).st_size
         return self.seen
 
     def since(self, position: int) -> Written:
         """Return the output since a position, at most its last 64 KiB; after `close` nothing."""
         with self._lock:
-            return Written(position, position, b"", 0.0) if self._closed.is_set() else self._sink.since(position)
+            if self._closed.is_set():
+                return Written(position, position, b"", 0.0)
+            status = os.fstat(self._file.fileno())
+            end = self._emptied + status.st_size
+            start = min(max(position, end - TAIL_BYTES, self._emptied), end)
+            self._file.seek(start - self._emptied)
+            return Written(start, end, self._file.read(end - start).replace(b"\0", b""), status.st_mtime)
 
     def tail(self, position: int = 0) -> str:
         """Return the output since a position, at most its last 64 KiB, without hidden parts; also after `close`."""
-        found = self._kept()
+        found = self._tail()
         begin, shown = found.end - len(found.data), b""
         position = max(position, begin)
         for start, end in [*self._hidden, (found.end, found.end)]:
@@ -102,39 +104,48 @@ class ErrorLog:
 
     def hide(self, pattern: re.Pattern[bytes] | None = None) -> None:
         """Hide the output so far from `tail`, or what a pattern matches and all after it; the trace has it."""
-        found = self._kept()
+        found = self._tail()
         begin = found.end - len(found.data)
         match = pattern.search(found.data) if pattern is not None else None
         if pattern is None or match is not None:
             self._hidden.append((begin + match.start() if match is not None else 0, found.end))
 
-    def _kept(self) -> Written:
-        with self._lock:
-            return self._last if self._closed.is_set() else self._tail()
-
     def _tail(self) -> Written:
-        found = self._sink.since(0)
-        return found._replace(data=found.data.partition(b"\n")[2] or found.data) if found.start else found
+        with self._lock:
+            if self._closed.is_set():
+                return self._last
+            start, end, data, when = self.since(0)
+            whole_lines = data.partition(b"\n")[2] if start else b""
+            return Written(start, end, whole_lines or data, when)
 
     def cut(self) -> None:
-        """Cut the file back to its tail if it takes too much of the disk."""
+        """Cut the file back if it takes too much of the disk."""
         with self._lock:
-            if not self._closed.is_set():
-                self._sink.cut()
+            if self._closed.is_set():
+                return
+            status = os.fstat(self._file.fileno())
+            # A file with holes takes less than its size; some network drives report that it takes nothing.
+            blocks = getattr(status, "st_blocks", 0)
+            if min(status.st_size, blocks * 512 or status.st_size) <= MAX_BYTES:
+                return
+            if not _free(self._file.fileno(), status.st_size - TAIL_BYTES):
+                self._emptied += status.st_size
+                os.truncate(self._file.fileno(), 0)
 
     def keep_small(self) -> None:
         """Cut the file regularly until it is closed, in a thread that does not depend on the event loop."""
-        threading.Thread(target=self._keep_small, name="mcp_magic stderr", daemon=True).start()
 
-    def _keep_small(self) -> None:
-        while not self._closed.wait(LOOK_SECONDS):
-            with suppress(OSError):  # something else has filled the disk
-                self.cut()
+        def watch() -> None:
+            while not self._closed.wait(LOOK_SECONDS):
+                with suppress(OSError):  # something else has filled the disk
+                    self.cut()
+
+        threading.Thread(target=watch, name="mcp_magic stderr", daemon=True).start()
 
     def write(self, line: str) -> None:
         """Write a line, as a server would."""
         if not self._closed.is_set():
-            self._sink.file.write(f"{line}\n".encode())
+            self._file.write(f"{line}\n".encode())
 
     def close(self) -> None:
         """Close the file; the tail stays readable. Idempotent."""
@@ -142,116 +153,13 @@ class ErrorLog:
             if not self._closed.is_set():
                 self._last = self._tail()
                 self._closed.set()
-                self._sink.close()
+                self._file.close()
 
     def __enter__(self) -> ErrorLog:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self.close()
-
-
-class _AppendedFile:
-    """An unnamed file whose beginning can be freed on the disk while a server writes to its end."""
-
-    def __init__(self) -> None:
-        # "ab" opens with O_APPEND: the server writes at the end, wherever this process reads.
-        handle, path = tempfile.mkstemp(prefix="mcp_magic-", suffix=".stderr")
-        os.close(handle)
-        self.file: IO[bytes] = open(path, "a+b", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
-        os.unlink(path)  # noqa: PTH108
-
-    @property
-    def end(self) -> int:
-        return os.fstat(self.file.fileno()).st_size
-
-    def since(self, position: int) -> Written:
-        status = os.fstat(self.file.fileno())
-        end = status.st_size
-        start = min(max(position, end - TAIL_BYTES), end)
-        self.file.seek(start)
-        return Written(start, end, self.file.read(end - start).replace(b"\0", b""), status.st_mtime)
-
-    def cut(self) -> None:
-        status = os.fstat(self.file.fileno())
-        # A file with holes takes less than its size; some network drives report that it takes nothing.
-        if min(status.st_size, status.st_blocks * 512 or status.st_size) > MAX_BYTES:
-            _free(self.file.fileno(), status.st_size - TAIL_BYTES)
-
-    def close(self) -> None:
-        self.file.close()
-
-
-class _EmptiedPipe:
-    """A pipe that a thread empties into memory, which keeps the tail."""
-
-    def __init__(self) -> None:
-        self._source, sink = os.pipe()
-        self.file: IO[bytes] = open(sink, "wb", buffering=0)  # noqa: SIM115, PTH123 (closed by close())
-        self._kept = bytearray()
-        self._dropped, self._when = 0, 0.0
-        self._mark = os.urandom(16)
-        self._marked, self._lock = threading.Event(), threading.Lock()
-        self._thread = threading.Thread(target=self._empty, name="mcp_magic stderr pipe", daemon=True)
-        self._closing = False
-        self._thread.start()
-
-    @property
-    def end(self) -> int:
-        self._settle()  # output is still in the pipe until the thread has read it
-        with self._lock:
-            return self._dropped + len(self._kept)
-
-    def since(self, position: int) -> Written:
-        self._settle()
-        with self._lock:
-            end = self._dropped + len(self._kept)
-            start = min(max(position, self._dropped, end - TAIL_BYTES), end)
-            return Written(start, end, bytes(self._kept[start - self._dropped :]).replace(b"\0", b""), self._when)
-
-    def cut(self) -> None:
-        """Do nothing: it takes no disk space."""
-
-    def close(self) -> None:
-        self._closing = True
-        self._settle()
-        self._thread.join(SETTLE_SECONDS)
-        self.file.close()
-
-    def _settle(self) -> None:
-        """Wait until all earlier output is read: write a mark after it and wait for the mark."""
-        self._marked.clear()
-        self.file.write(self._mark)
-        self._marked.wait(SETTLE_SECONDS)
-
-    def _empty(self) -> None:
-        while True:
-            piece = os.read(self._source, TAIL_BYTES)
-            with self._lock:
-                self._kept += piece
-                found = self._kept.rfind(self._mark)
-                if found >= 0:
-                    del self._kept[found : found + len(self._mark)]
-                    self._marked.set()
-                if len(piece) > len(self._mark) or found < 0:
-                    self._when = time.time()
-                if (more := len(self._kept) - 2 * TAIL_BYTES) > 0:
-                    del self._kept[:more]
-                    self._dropped += more
-            if found >= 0 and self._closing:
-                os.close(self._source)
-                return
-
-
-@cache
-def _frees_beginnings(folder: str) -> bool:
-    """Whether the file system of a folder can free the beginning of a file."""
-    if sys.platform != "linux":
-        return False
-    with tempfile.TemporaryFile(dir=folder) as file:
-        return _free(file.fileno(), 4096)
 
 
 def _free(number: int, length: int) -> bool:
@@ -259,6 +167,8 @@ def _free(number: int, length: int) -> bool:
 
     Returns whether it worked: on Linux, with most file systems.
     """
+    if sys.platform != "linux":
+        return False
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -326,14 +236,11 @@ _early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
-    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
-
-    A command that cannot be started is left to the SDK, which raises why. A process that is not taken over is killed.
-    """
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile."""
     import anyio
 
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
         _early[errlog] = _started[errlog] = await anyio.open_process(
             command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
         )
@@ -380,10 +287,7 @@ def has_read(errlog: Any) -> bool:
 
 
 def is_read(stream: Any) -> bool:
-    """Whether the other end of a pipe has read everything written; False if unknown.
-
-    Linux tells it at either end of a pipe.
-    """
+    """Whether the other end of a pipe has read everything written; False if unknown, as on all but Linux."""
     pipe = stream.get_extra_info("pipe") if stream is not None else None
     if sys.platform != "linux" or pipe is None:
         return False
@@ -397,11 +301,9 @@ def is_read(stream: Any) -> bool:
 
 
 def how_ended(errlog: Any) -> str:
-    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown.
-
-    SIGTERM is left out: the SDK itself sends it to a process that closed its output but runs on.
-    """
+    """Say how the process with this stderr ended, as `exit code 3` or `SIGKILL`; "" if unknown."""
     code = getattr(_started.get(errlog), "returncode", None)
+    # The SDK itself sends SIGTERM to a process that closed its output but runs on.
     return "" if code is None or code == -signal.SIGTERM else exit_words(code)
 
 
@@ -463,21 +365,21 @@ _TRACEBACK = "Traceback (most recent call last)"
 _BRANCH = re.compile(r"^\s*(?:\||\+(?= Exception Group)|\+-\+(?=-))\s?")
 """The prefix of lines in an ExceptionGroup's traceback."""
 
+_SOURCE = re.compile(
+    r"\s*(?:File \"(?P<python>[^\"]+)\", line |(?P<node>(?:file://|/|[A-Z]:\\)[^\s:]*):)(?P<line>\d+)$"
+)
+"""Where a syntax error is: Python's last `File` line, and Node's first line."""
+
+_SYNTAX = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+
 _TELLS, _PLAIN, _CHATS = 2, 1, 0
 
 
 def cause(stderr: str) -> list[str]:
-    r"""Return the lines that look like the cause of a failure, at most six; if none does, the last three.
+    """Return the lines that look like the cause of a failure, at most six; if none does, the last three.
 
     Stack frames, usage texts and log lines below the level of an error are no cause. The first line is included unless
     it is one of these.
-
-    >>> cause("node:child_process:930\n    throw err;\n    ^\n\nError: no ink\n    at f (a.js:1:2) {\n  status: 1\n}\n")
-    ['Error: no ink']
-    >>> cause("starting\nTraceback (most recent call last):\n  File 'a.py', line 1\n    f()\nKeyError: 'INK'\n")
-    ['starting', "KeyError: 'INK'"]
-    >>> cause("INFO: one\nINFO: two\nINFO: three\nINFO: four")
-    ['INFO: two', 'INFO: three', 'INFO: four']
     """
     if len(stderr) > 2 * BOTH_ENDS:
         stderr = f"{stderr[:BOTH_ENDS]}\n{stderr[-BOTH_ENDS:]}"
@@ -498,7 +400,6 @@ def not_passed_on(stderr: str, env: Collection[str], typed: str) -> list[str]:
     """Return a hint for each variable that the stderr names and that is set here but was not passed to the server.
 
     Words with an underscore match in upper case, because programs name settings like fields: `api_key` is `API_KEY`.
-    Other words must match exactly. `env` has the names that were passed; `typed` is the subcommand that takes `--env`.
     """
     from mcp.client.stdio import get_default_environment
 
@@ -513,7 +414,8 @@ class _Reader:
     """Goes through the lines and leaves out those that cannot be a cause."""
 
     def __init__(self) -> None:
-        self._inside = ""  # "frames" or "box" of a traceback, "exception", "usage"
+        self._inside = ""  # "frames" or "box" of a traceback, "source", "exception", "usage"
+        self._source = ""  # the file and line of a syntax error
         self._continued = 0
 
     def read(self, stderr: str) -> Iterator[tuple[str, int]]:
@@ -521,7 +423,10 @@ class _Reader:
         for whole in stderr.splitlines():
             part = whole if whole.startswith("{") else whole[:LOOKED_AT]
             line = _BRANCH.sub("", _COLOUR.sub("", part), count=1).rstrip()
-            if _TRACEBACK in line:
+            if source := _SOURCE.match(line):
+                self._source = f" ({source['python'] or source['node']}, line {source['line']})"
+                self._inside = "frames" if source["python"] else "source"
+            elif _TRACEBACK in line:
                 self._inside = "box" if "╭" in line else "frames"
             elif not self._skips(line):
                 yield from self._ranked(line)
@@ -534,6 +439,9 @@ class _Reader:
             return True
         if not line.strip():
             self._inside = "" if self._inside == "exception" else self._inside
+            return True
+        if self._inside == "source":  # one line of the program
+            self._inside = ""
             return True
         if self._inside == "frames" and not line[0].isspace():
             self._inside, self._continued = "exception", CONTINUED + 1
@@ -552,6 +460,8 @@ class _Reader:
             return
         text, level = _logged(line.strip().strip("│").strip())
         text = text[:LOOKED_AT]
+        if _SYNTAX.match(text):
+            text, self._source = text + self._source, ""
         chats = level == _CHATS or (level is None and _CHATTER.match(text) is not None)
         self._continued -= 1
         if self._inside == "exception" and (chats or self._continued < 0):

@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=tuple(_MODES),
         default="none",
         help="what mcp_cassette does: none: only replay (the default); once: record where there is no cassette; "
-        "new: add what is not in it; all: record anew",
+        "new: add what is not in it; all: record again",
     )
 
 

@@ -14,17 +14,17 @@ from mcp_magic.display.document import Bold, Part, error_label, joined, show_par
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.protocol import LogMessage, log_text
-from mcp_magic.session.subscriptions import Ticks
+from mcp_magic.session.subscriptions import Update
 from mcp_magic.stderr import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterable, AsyncIterator, Callable
     from types import TracebackType
 
     from mcp_magic._host import Host
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
-    from mcp_magic.session.subscriptions import Subscription, Update
+    from mcp_magic.session.subscriptions import Subscription
     from mcp_magic.stderr import ErrorLog
 
 __all__ = ["STDERR", "LogFollower", "Watch", "status_text", "update_line"]
@@ -65,7 +65,7 @@ MAX_COMPARED = 1_000_000
 """Most characters of a text that is compared with the one before; for a longer text only the size is shown."""
 
 
-MISSED = "the subscription was interrupted; changes meanwhile were not announced"
+MISSED = "the subscription was interrupted; changes in the meantime were not announced"
 
 
 class Watch:
@@ -93,17 +93,18 @@ class Watch:
         self.seconds: float | None = None
         self._started = time.monotonic()
         self._host = host
-        self._source: Subscription | Ticks | None = None
+        self._source: Subscription | None = None
         self._work: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Subscribe, and read for the first time; raise NotOfferedError if the server announces no changes."""
         connection = self._host[self.server]
-        self._source = Ticks(self.every) if self.every is not None else await connection.subscribe(self.uri)
+        if self.every is None:
+            self._source = await connection.subscribe(self.uri)
         try:
             self.result = await connection.read(self.uri)
         except BaseException:
-            self._source.close()
+            self._close()
             raise
 
     async def follow(
@@ -113,14 +114,13 @@ class Watch:
 
         `changed` is called after each read that shows something new, and at the end.
         """
-        assert self._source is not None, "it is opened first"
-        self._work = work = asyncio.create_task(self._follow(self._source, changed, count))
+        self._work = work = asyncio.create_task(self._follow(self._source or self._ticks(), changed, count))
         try:
             await asyncio.wait({work}, timeout=seconds)
             if not work.done():
                 self._end("the time is up")
         finally:
-            self._source.close()
+            self._close()
             work.cancel()
             await asyncio.wait({work})
             self._end("interrupted")
@@ -129,16 +129,24 @@ class Watch:
     def stop(self, why: str = "stopped") -> None:
         """End the watch. Idempotent."""
         self._end(why)
-        if self._source is not None:
-            self._source.close()
+        self._close()
         if self._work is not None:
             self._work.cancel()
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+
+    async def _ticks(self) -> AsyncIterator[Update]:
+        while self.every is not None:
+            await asyncio.sleep(self.every)
+            yield Update(0, False, time.time())
 
     def _end(self, why: str) -> None:
         if not self.ended:
             self.ended, self.seconds = why, time.monotonic() - self._started
 
-    async def _follow(self, source: Subscription | Ticks, changed: Callable[[], None], count: int | None) -> None:
+    async def _follow(self, source: AsyncIterable[Update], changed: Callable[[], None], count: int | None) -> None:
         async for update in source:
             started = time.monotonic()
             if await self._take(update):
@@ -187,7 +195,7 @@ class Watch:
         if self.problem:
             text = shorten(self.problem, 500)
             markup = tag("p", joined([error_label("not read"), " ", text]))
-            parts.append(Part(f"the last reading failed: {text}", markup))
+            parts.append(Part(f"the last read failed: {text}", markup))
         if self.difference:
             label = f"changes at {_clock(self.differed_at)}"
             parts.append(diff_part(self.difference).folded(label, opened=True))

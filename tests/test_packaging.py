@@ -161,11 +161,10 @@ def readme_lines() -> list[str]:
 @pytest.mark.slow
 @needs_node
 def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str]) -> None:
-    load, connect, tools, call = readme_lines()
+    load, connect, call = readme_lines()
 
     assert "Error" not in typed[load]
     assert "everything: open" in typed[connect]
-    assert "everything:get-sum" in typed[tools]
     assert "The sum of 3 and 4 is 7." in typed[call]
 
 

@@ -18,7 +18,7 @@ from mcp_magic.agent.offline import Outcome as ToolOutcome
 from mcp_magic.agent.offline import answer
 from mcp_magic.auth import errors
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.consent.consent import Consent, Decision, Request, because_changed
+from mcp_magic.consent.consent import Consent, Decision, Request, because_outdated
 from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session import failures
@@ -74,10 +74,12 @@ def failed(said: str) -> Iterator[Exception]:
 
 def denied(said: str) -> Iterator[object]:
     """What is said of a call that was not allowed."""
-    request = Request("web", "tool", {}, asker="agent", outdated="allow web:*")
+    request = Request(
+        "web", "tool", {}, asker="agent", outdated="the tool has changed since rule `allow web:*` allowed it"
+    )
     for decision in (Decision.deny(said), Decision.deny(said or "no", by="rule `deny web:*`")):
         yield Consent().refusal(request, decision)
-        yield Consent(magics=True).refusal(request, because_changed(request, decision))
+        yield Consent(magics=True).refusal(request, because_outdated(request, decision))
         sentinel.offer.person_name = "web:tool"
         yield graph._denied(sentinel.offer, decision)
     yield answer([ToolOutcome("web:tool", said, said, True, True, {})])

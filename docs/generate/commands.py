@@ -63,7 +63,8 @@ def _index() -> str:
 def _page(command: Command, guides: dict[str, str]) -> str:
     parser, does = command.parser, command.implementation
     parts = [f"# `{typed(command)}`", f"{plain(command.summary[:1].upper() + command.summary[1:])}.", _usage(command)]
-    parts += [plain(text) for text in does.details.split("\n\n") if text]
+    for text in filter(None, does.details.split("\n\n")):
+        parts.append(_fenced(text) if text.startswith("  ") else plain(text))
     parts += [_arguments(parser)]
     if does.examples:
         parts += ["## Examples", _fenced("\n".join(does.examples))]

@@ -20,7 +20,7 @@ COPIES = {
 """Pages that are files outside of docs/: name on the site -> file."""
 
 _FENCED = re.compile(r"(^```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(?=[)\s])")
+_LINK = re.compile(r"(\]\(|\bsrc(?:set)?=\")([^)\s#\"]+)(#[^)\s]*)?(?=[)\s\"])")
 
 
 def copies(root: Path) -> dict[str, str]:

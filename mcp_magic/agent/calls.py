@@ -7,7 +7,6 @@ import re
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -16,10 +15,10 @@ from mcp_magic.agent.tools import own_arguments
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.langchain.content import LEVELS, approval_of, storable
-from mcp_magic.schema.validate import argument_problems
+from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.messages.tool import ToolCallChunk
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.tools import Offer
 
 
-SAME_ID = "another call of this turn has the same id, and what is decided about one could be taken for the other's"
+SAME_ID = "another call of this turn has the same id, so a decision about one could be taken for the other"
 
 
 @dataclass
@@ -52,14 +51,14 @@ class PlannedCall:
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
         arguments = self.arguments if decision.arguments is None else decision.arguments
-        stored = {"arguments": encode_big_ints(arguments), "definition": decision.definition}
+        stored = {"arguments": storable(dict(arguments)), "definition": decision.definition}
         self.approval = approval_of(decision, self.arguments) | stored | {"of": self.of}
 
     def restore(self, approval: dict[str, Any], input_schema: Mapping[str, Any]) -> Decision:
         """Return the decision that the state of the graph has about this call."""
         self.approval = approval
         arguments = None
-        if approval["arguments"] != encode_big_ints(self.arguments):
+        if approval["arguments"] != storable(dict(self.arguments)):
             arguments = decode_big_ints(approval["arguments"], input_schema)
         approved, definition = approval["decision"] != "deny", approval.get("definition", "")
         return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
@@ -107,26 +106,17 @@ def calls_of(message: Any) -> list[dict[str, Any]]:
 
 
 def asked_calls(message: BaseMessage) -> list[PlannedCall]:
-    """Return the calls of any agent's turn, also with arguments that are not JSON, or in OpenAI's old format."""
-    calls = [(call, call.get("name"), call.get("args")) for call in calls_of(message)]
-    if not calls:
-        old = message.additional_kwargs.get("tool_calls")
-        for call in old if isinstance(old, list) else ():
-            if isinstance(call, dict):
-                function = call["function"] if isinstance(call.get("function"), dict) else call
-                calls.append((call, function.get("name"), function.get("arguments")))
-    return [PlannedCall(str(call.get("id") or ""), str(name or ""), _object(given)) for call, name, given in calls]
+    """Return the calls of any agent's turn, also with arguments that are not JSON."""
+    return [
+        PlannedCall(str(call.get("id") or ""), str(call.get("name") or ""), _object(call.get("args")))
+        for call in calls_of(message)
+    ]
 
 
 def _object(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value) if value.strip() else {}
-        except (ValueError, RecursionError):
-            return {"arguments": value}
     if isinstance(value, dict):
         return {str(name): inner for name, inner in value.items()}
-    return {} if value is None else {"arguments": value}
+    return {"arguments": value} if value else {}
 
 
 # A model's turn, streamed. The arguments of its calls are read strictly, and each call gets an id of its own.
@@ -139,11 +129,7 @@ _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
 
 
 async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`.
-
-    Raises:
-        ModelError: The model answered nothing.
-    """
+    """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`."""
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.messages.ai import add_ai_message_chunks
 
@@ -238,16 +224,7 @@ def _renamed(block: Any, given: dict[str, list[str]]) -> Any:
 # Integers beyond 64 bits in arguments: threads are stored as msgpack, which has none.
 # They are stored as strings of digits, and become numbers again where the tool's schema asks for one.
 
-MAX_NUMBERS = 20
-"""Long integers of one call that become numbers again, at most: each needs a validation of all arguments."""
-
-_DIGITS = re.compile(r"-?[1-9]\d{18,}")
-
-
-def encode_big_ints(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in a form that a thread can store."""
-    stored: dict[str, Any] = storable(dict(arguments))
-    return stored
+_DIGITS = re.compile(r"-?[1-9]\d{18,999}")
 
 
 def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
@@ -260,30 +237,13 @@ def is_too_deep(value: Any, levels: int = LEVELS) -> bool:
 
 
 def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored arguments as they are sent: digits become a number if the schema rejects the text only."""
-    numbers: dict[str, Any] = dict(arguments)
-    paths = list(islice(_digits(numbers), MAX_NUMBERS))
-    wrong = len(argument_problems(numbers, input_schema)) if paths else 0
-    for path in paths if wrong else ():
-        tried = _with_number(numbers, path)
-        fewer = len(argument_problems(tried, input_schema))
-        if fewer < wrong:
-            numbers, wrong = tried, fewer
-    return numbers
-
-
-def _digits(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the paths of strings that are long integers."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, each in items:
-        yield from _digits(each, (*path, key))
-
-
-def _with_number(value: Any, path: tuple[Any, ...]) -> Any:
-    if not path:
-        return int(value)
-    copy = value.copy()
-    copy[path[0]] = _with_number(copy[path[0]], path[1:])
-    return copy
+    """Return stored arguments as they are sent: digits become a number where the schema takes numbers and no text."""
+    decoded = dict(arguments)
+    digits = [name for name, value in decoded.items() if isinstance(value, str) and _DIGITS.fullmatch(value)]
+    fields = {each.name: each for each in root_field(input_schema).children} if digits else {}
+    for name in digits:
+        if name in fields:
+            kinds = {each.kind for each in fields[name].variants} or {fields[name].kind}
+            if kinds & {"integer", "number"} and "string" not in kinds:
+                decoded[name] = int(decoded[name])
+    return decoded

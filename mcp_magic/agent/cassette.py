@@ -334,12 +334,7 @@ class _Replay(StandIn):
 
 
 async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> list[Any]:
-    """Return the parts of a model's answer; with a cassette in, they are recorded or replayed.
-
-    Raises:
-        CassetteError: The turn was not recorded, and the cassette only replays.
-        ModelError: The recorded turn is an error of the model.
-    """
+    """Return the parts of a model's answer; with a cassette in, they are recorded, or replayed with their errors."""
     cassette = deck.cassette
     if cassette is None:
         return [part async for part in runnable.astream(messages)]

@@ -23,18 +23,19 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.calls import PlannedCall, calls_of, encode_big_ints, is_too_deep, plan_calls, take_turn
+from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_stop, is_turn
-from mcp_magic.consent.consent import Decision
+from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import MCPMagicError
+from mcp_magic.errors import CallCancelledError, MCPMagicError
+from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
 from mcp_magic.schema.resolve import json_equal
@@ -114,7 +115,7 @@ SYSTEM = (
 
 LAST_TURN = "This is the last turn: no further tool can be called. Answer with what is known now."
 
-OTHER_CALL = "not called: the decision was about another tool or other arguments; call it again"
+OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
 INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
 
@@ -139,15 +140,12 @@ class _Nodes:
     # The node "think": the model's turn.
 
     async def think(self, state: AgentState) -> dict[str, Any]:
-        """Run one turn of the model with the tools of this moment.
-
-        Raises:
-            ModelError: The model takes no tools, or its provider refused or failed; one line, without a key.
-        """
+        """Run one turn of the model with the tools of this moment."""
         await self.registry.refresh()
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
-        answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
+        with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
+            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
@@ -340,9 +338,7 @@ class _Nodes:
             known = "Known so far:\n\n" + "\n".join(lines)
         text = f"Stopped after {turns}, before the work was done. {known}"
         message = AIMessage(text, response_metadata={"stopped": "max_turns"})
-        write = get_stream_writer()
-        write({"kind": "note", "text": f"stopped after {turns}", "level": "warning"})
-        write({"kind": "said", "message": message})
+        get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
 
 
@@ -352,7 +348,7 @@ def _complete(message: AIMessage) -> AIMessage:
     deep: list[Any] = [{**each, **refused} for each in message.tool_calls if is_too_deep(each["args"])]
     message.invalid_tool_calls += deep
     message.tool_calls = [
-        {**each, "args": encode_big_ints(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
+        {**each, "args": storable(each["args"])} for each in message.tool_calls if not is_too_deep(each["args"])
     ]
     if not isinstance(message.content, str):
         message.content = storable(message.content)
@@ -380,13 +376,7 @@ def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]
 
 
 def _decision(answer: Any) -> Decision:
-    """Convert the value with which the graph was resumed to a decision.
-
-    >>> _decision("approve").approved, _decision({"decision": "deny", "reason": "no"}).reason
-    (True, 'no')
-    >>> _decision({"decision": "edit", "arguments": {"a": 1}}).arguments
-    {'a': 1}
-    """
+    """Convert the value with which the graph was resumed to a decision."""
     if isinstance(answer, Decision):
         return answer
     if isinstance(answer, bool):
@@ -417,7 +407,8 @@ async def _together(work: list[Any]) -> list[Any]:
 
 
 def _denied(offer: Offer, decision: Decision) -> str:
-    denied = sentence(f"{offer.person_name} was not called; denied by {decision.by}", decision.reason)
+    by = "the user" if decision.by == PERSON else decision.by
+    denied = sentence(f"{offer.person_name} was not called; denied by {by}", decision.reason)
     return f"{denied} Do not try the same again."
 
 
@@ -494,8 +485,6 @@ def build_graph(
 
 PRUNE_TURNS = 20  # turns after which LangGraph's copies of the thread, one for each step, are dropped
 
-UNASKED = ("rule ", "approval ", "default")  # prefixes of the `by` of decisions that show no question
-
 INTERRUPTED = "the user interrupted the run before this call had an answer"
 
 
@@ -519,39 +508,38 @@ async def run_agent(
     asker: str = "agent",
     show: str = "full",
     screen: Screen | None = None,
+    greeting: str = "",
     notes: Iterable[tuple[str, str]] = (),
     over: Callable[[AgentRun], None] = lambda _: None,
 ) -> AgentRun:
-    """Run an agent on a request.
+    """Run an agent on a request; an interrupted or failed run raises, and the thread keeps what was done.
 
-    Returns:
-        The run. An interrupted or failed run raises instead; the thread keeps all that was done.
-
-    Raises:
-        ModelError: The provider refused or failed.
+    The `greeting` is a note at the beginning of a thread; `notes` are texts with their levels.
     """
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(Transcript(show=show), screen)
     run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen)
     config: Any = {"configurable": {"thread_id": thread}}
-    started = time.perf_counter()
-    await _mend(graph, config, {})
+    began = time.perf_counter()
+    before = await _mend(graph, config, {})
     asked = HumanMessage(request, id=uuid.uuid4().hex)
     live.tell({"kind": "asked", "text": request})
-    for text, level in notes:
+    for text, level in [*([(greeting, "info")] if greeting and not before else []), *notes]:
         live.tell({"kind": "note", "text": text, "level": level})
-    made = AgentRun(request, thread, model, live.transcript)
+    result = AgentRun(request, thread, model, live.transcript)
     try:
         with agent_span(asker, model):
             await _follow(graph, asked, config, run, live)
         live.transcript.finish()
         live.flush()
-        made.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
-        made.stopped = "max_turns" if any(map(is_stop, made.messages[-1:])) else ""
+        result.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
+        result.stopped = "max_turns" if any(map(is_stop, result.messages[-1:])) else ""
         await prune(graph.checkpointer, thread)
     except BaseException as error:
-        made.stopped = "error" if isinstance(error, Exception) else "interrupted"
+        result.stopped = "error" if isinstance(error, Exception) else "interrupted"
+        if isinstance(error, CallCancelledError):  # by Stop: a cancelled call is an answer to the model
+            result.stopped = "stopped"
         live.transcript.interrupted()
         live.flush()
 
@@ -562,14 +550,15 @@ async def run_agent(
                 return messages
             return []
 
-        made.messages = _since(asked.id, await asyncio.shield(repair()))
-        _explain(error, made, live)
-        raise
+        result.messages = _since(asked.id, await asyncio.shield(repair()))
+        _explain(error, result, live)
+        if result.stopped != "stopped":
+            raise
     finally:
         host.consent.forget_run(run.run or "")
-        made.seconds = time.perf_counter() - started
-        over(made)
-    return made
+        result.seconds = time.perf_counter() - began
+        over(result)
+    return result
 
 
 async def _follow(
@@ -606,8 +595,6 @@ class _Live:
             self._told.set()
         if self._screen is not None:
             self._screen.changed(self.transcript)
-        if event["kind"] == "decided" and not event["by"].startswith(UNASKED):
-            self.transcript.new_segment()  # the question was shown below, so the next entries belong below the question
 
     async def seen(self, calls: set[str]) -> None:
         """Wait until calls are displayed: a question about them belongs below them."""
@@ -631,11 +618,12 @@ def _text(event: Any) -> dict[str, Any] | None:
     return {"kind": "text", "id": chunk.id, "text": chunk.text}
 
 
-def _explain(error: BaseException, made: AgentRun, live: _Live) -> None:
+def _explain(error: BaseException, result: AgentRun, live: _Live) -> None:
     """Note in the transcript why a run broke off, and how to go on with the thread if anything was done."""
-    on = f"`--thread {shlex.quote(made.thread)}` goes on from there" if len(made.messages) > 1 else ""
-    if made.stopped == "interrupted":
-        live.tell({"kind": "note", "text": "; ".join(filter(None, ("interrupted", on))), "level": "warning"})
+    on = f"`--thread {shlex.quote(result.thread)}` goes on from there" if len(result.messages) > 1 else ""
+    if result.stopped != "error":
+        what, level = ("stopped by you", "info") if result.stopped == "stopped" else ("interrupted", "warning")
+        live.tell({"kind": "note", "text": "; ".join(filter(None, (what, on))), "level": level})
     else:
         # other errors may quote secrets, and a scripted model may raise the same error again, with this line in it
         text = str(error).partition("\n`--thread ")[0] if isinstance(error, MCPMagicError) else type(error).__name__
@@ -661,13 +649,15 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     return []
 
 
-async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]) -> None:
-    """Answer the calls that a run left open: no provider continues a thread with unanswered calls."""
+async def _mend(
+    graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done: dict[str, ToolMessage]
+) -> list[BaseMessage]:
+    """Answer the calls that a run left open, since no provider continues such a thread; return its messages."""
     state = await graph.aget_state(config)
-    known = state.values.get("messages", [])
+    known: list[BaseMessage] = state.values.get("messages", [])
     waiting = unanswered(known)
     if not waiting and not state.tasks:
-        return
+        return known
     # `aupdate_state` drops pending writes, such as those of the last step of a run that broke off, although
     # `aget_state` shows them. So all messages are written again.
     messages = [*known]
@@ -676,6 +666,7 @@ async def _mend(graph: CompiledStateGraph[Any, Any, Any, Any], config: Any, done
         missing = ToolMessage(INTERRUPTED, artifact={"interrupted": True}, **facts)
         messages.append(done.get(each["id"]) or missing)
     await graph.aupdate_state(config, {"messages": messages, "approvals": {}}, as_node="act")
+    return messages
 
 
 def _since(request: str | None, messages: list[Any]) -> list[Any]:

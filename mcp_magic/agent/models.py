@@ -86,7 +86,7 @@ def model_error(error: Exception, model: Any) -> Exception:
 
 def _advice(error: Exception, status: int) -> str:
     if "ContextOverflow" in type(error).__name__ or getattr(error, "code", None) == "context_length_exceeded":
-        advice = "the conversation is too long for this model; begin another with `--thread NAME`"
+        advice = "the thread is too long for this model; begin another with `--thread NAME`"
     else:
         advice = _ADVICE.get(status, "the provider failed; try again" if status >= 500 else "the provider refused")
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
@@ -166,10 +166,7 @@ def model_name(model: Any) -> str:
 
 OFFLINE = "offline"  # the name of the model that needs no provider
 
-OFFLINE_NOTE = (
-    "answered by `offline`, a model without weights made for tutorials and tests: it understands requests that name or "
-    "clearly describe a tool. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses another."
-)
+OFFLINE_NOTE = "The demo model `offline` answers. `%config MCPMagics.model = 'PROVIDER:NAME'` chooses a real one."
 
 _PIP = re.compile(r"pip install (?:-U )?`?([\w.\-\[\]]+)")
 
@@ -228,27 +225,19 @@ def _provided(model: str) -> BaseChatModel:
     provider = model.removesuffix(":")
     if provider in _providers():
         raise ModelError(f"{name} is a provider; name one of its models, too: {provider}:NAME")
-    problem: Exception
+    problem: Exception | None = None
     try:
-        return _with_key(init_chat_model, model)
-    except ModelError as error:
-        problem = error
+        made: BaseChatModel = init_chat_model(model)
+        if variable := _missing_key(made):  # some providers complain only at the first request
+            # Anthropic's own client reads these two, but not when LangChain's model hands it an empty key
+            token = os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN"))
+            headers = os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower()
+            problem = None if token or "authorization:" in headers else ModelError(_not_set(model, variable))
+            made = init_chat_model(model, api_key=token) if token else made
     except Exception as error:
         problem = _not_made(name, error)
-    raise problem
-
-
-def _with_key(init_chat_model: Callable[..., Any], model: str) -> BaseChatModel:
-    """Make a model and check that it has a key: some providers complain only at the first request."""
-    made: BaseChatModel = init_chat_model(model)
-    variable = _missing_key(made)
-    if not variable:
-        return made
-    # Anthropic's own client reads these two variables, but not when LangChain's model hands it an empty key.
-    if token := os.environ.get(variable.replace("API_KEY", "AUTH_TOKEN")):
-        made = init_chat_model(model, api_key=token)
-    elif "authorization:" not in os.environ.get(variable.replace("API_KEY", "CUSTOM_HEADERS"), "").lower():
-        raise ModelError(_not_set(model, variable))
+    if problem is not None:
+        raise problem
     return made
 
 
@@ -304,17 +293,13 @@ def _missing_key(model: Any) -> str:
 def bind_tools(
     model: BaseChatModel, tools: Sequence[dict[str, Any]], *, instead: str = "", **choice: Any
 ) -> Runnable[Any, Any]:
-    """Return a model with tools bound to it.
-
-    Raises:
-        ModelError: The model takes no tools: its class does not define `bind_tools`.
-    """
+    """Return a model with tools bound to it; ModelError if its class does not define `bind_tools`."""
     try:
         return model.bind_tools(tools, **choice)
     except NotImplementedError:
-        pass
-    name = type(model).__name__
-    raise ModelError(f"{name} cannot be given tools (it has no bind_tools); choose a model that can{instead}")
+        name = type(model).__name__
+        problem = f"{name} cannot be given tools (it has no bind_tools); choose a model that can{instead}"
+    raise ModelError(problem)
 
 
 # Spans of an agent: one around a run, one around each turn (OpenTelemetry's conventions for generative AI).
@@ -330,11 +315,7 @@ def agent_span(asker: str, model: str) -> AbstractContextManager[Span]:
 
 
 async def in_turn(model: Any, turn: Callable[[], Awaitable[AIMessage]]) -> AIMessage:
-    """Return a turn of a model, in a span with its tokens.
-
-    Raises:
-        ModelError: The model's provider refused or failed; one line, without a key.
-    """
+    """Return a turn of a model, in a span with its tokens; ModelError on one line if the provider fails."""
     problem: Exception | None = None
     name = model_name(model)
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": name}

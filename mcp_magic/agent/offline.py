@@ -14,8 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +61,6 @@ SYNONYMS = {"plus": "add", "sum": "add", "+": "add", "minus": "subtract", "diffe
 SYNONYMS |= {"times": "multiply", "product": "multiply", "*": "multiply", "/": "divide", "average": "mean"}
 """Words and signs of arithmetic -> the verbs in names of tools."""
 
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-SCALES = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "billion": 1e9}
-
 ROLES = (
     ({"from"}, {"from", "sourc", "origin", "start", "departur", "bas", "begin", "initi"}),
     ({"to", "into"}, {"to", "target", "destin", "end", "arriv", "final"}),
@@ -74,19 +69,16 @@ ROLES = (
 """Prepositions, and the stems of the arguments whose values follow them."""
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ations?|at(?:ing|ed|es?)|ings?|ions?|ers?|or|ie[sd]|ed|es|ly|s|e)$")
-_MONTH = rf"(?:{'|'.join(MONTHS)})[a-z]*\.?"
 _VALUE = re.compile(
-    rf"""
+    r"""
       (?P<quoted>"[^"]*"|“[^”]*”|`[^`]*`|(?<!\w)'(?:[^']|(?<=\w)'(?=\w))*'(?!\w))
-    | (?P<json>\[[^\[\]]*\]|\{{[^{{}}]*\}}|\(\s*-?[\d.]+(?:\s*,\s*-?[\d.]+)+\s*\))
-    | (?P<token>\bhttps?://[^\s"'<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/.~])(?:~|\.{{1,2}})?/[\w./~-]*\w
-        |\b[A-Za-z]{{3,}}/[A-Za-z]\w{{2,}}[\w/.]*|(?<![\w-])[A-Za-z_][\w-]*(?:\.[A-Za-z][\w-]*)+)
-    | (?P<date>\b\d{{4}}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?\b|\b\d{{1,2}}/\d{{1,2}}/\d{{4}}\b
-        |(?i:\b{_MONTH}\s*\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}\b|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH},?\s+\d{{4}}\b))
-    | (?P<time>\b\d{{1,2}}:\d\d(?::\d\d)?\b)
-    | (?P<number>(?<![\w.])[-+]?\$?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?
-        (?:\s?(?:thousand|million|billion)\b|[kKM]\b)?|(?<![\w-])(?i:{"|".join(DIGITS)})(?![\w-]))
-    | (?P<name>\b[A-Z][\w&-]*(?:\s+(?:of\s+(?:the\s+)?|de\s+|la\s+)?[A-Z][\w&-]*)*(?:,\s[A-Z]{{2}}\b)?)
+    | (?P<json>\[[^\[\]]*\]|\{[^{}]*\})
+    | (?P<token>\bhttps?://[^\s"'<>]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/.~])(?:~|\.{1,2})?/[\w./~-]*\w
+        |\b[A-Za-z]{3,}/[A-Za-z]\w{2,}[\w/.]*|(?<![\w-])[A-Za-z_][\w-]*(?:\.[A-Za-z][\w-]*)+)
+    | (?P<date>\b\d{4}-\d\d-\d\d(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?\b)
+    | (?P<time>\b\d{1,2}:\d\d(?::\d\d)?\b)
+    | (?P<number>(?<![\w.])[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?)
+    | (?P<name>\b[A-Z][\w&-]*(?:\s+(?:of\s+(?:the\s+)?|de\s+|la\s+)?[A-Z][\w&-]*)*(?:,\s[A-Z]{2}\b)?)
     """,
     re.VERBOSE,
 )
@@ -159,7 +151,6 @@ class Value:
 def values_in(text: str, *, reply: bool = False) -> list[Value]:
     """Return the values in a text, in order; only in a reply may the first word be a name."""
     found = []
-    spelt = re.search(r"\d", text) is None  # "the three sides 3, 4 and 5" are three numbers
     for match in _VALUE.finditer(text):
         kind, said, (start, end) = str(match.lastgroup), match[0], match.span()
         if kind == "name":
@@ -168,7 +159,7 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
             if first is not None and (begins or first[0].strip().lower() in STOP):
                 start, said = start + first.end(), said[first.end() :]
         data = _read(kind, said)
-        if data not in (None, "") and (spelt or said.lower() not in DIGITS):
+        if data not in (None, ""):
             found.append(Value(kind, start, end, data))
     return found
 
@@ -176,22 +167,13 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
 def _read(kind: str, text: str) -> Any:
     try:
         if kind == "json":
-            return json.loads(f"[{text[1:-1]}]" if text[0] == "(" else text if '"' in text else text.replace("'", '"'))
-        if kind == "number" and text.lower() in DIGITS:
-            return DIGITS.index(text.lower())
+            return json.loads(text if '"' in text else text.replace("'", '"'))
         if kind == "number":
-            scaled = re.sub(r"[$,\s]", "", text.lower())
-            digits = scaled.rstrip("abcdefghijklmnopqrstuvwxyz")
-            number = float(digits) * SCALES.get(scaled.removeprefix(digits), 1)
-            exact = digits == scaled and re.fullmatch(r"[-+]?\d{1,300}", digits)
-            return int(digits) if exact else number if math.isfinite(number) else None
-        month = re.search(rf"(?i)(?<![a-z])({'|'.join(MONTHS)})", text)
-        if kind == "date" and (month or "/" in text):
-            numbers = [int(each) for each in re.findall(r"\d+", text)]
-            first, second = (MONTHS.index(month[1].lower()) + 1, numbers[0]) if month else numbers[:2]
-            return date(numbers[-1], first, second).isoformat()
+            digits = re.sub(r"[$,]", "", text)
+            exact = re.fullmatch(r"[-+]?\d{1,300}", digits)
+            return int(digits) if exact else float(digits) if math.isfinite(float(digits)) else None
     except (ValueError, RecursionError):
-        return text if kind == "date" else None
+        return None
     return text[1:-1] if kind == "quoted" else text
 
 
@@ -206,14 +188,6 @@ def results_in(text: str, earlier: Sequence[Any]) -> list[Value]:
     return found
 
 
-@dataclass(frozen=True)
-class Past:
-    """The history that a step may refer to: earlier results, and the arguments of the step before."""
-
-    results: Sequence[Any] = ()
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
 class Call:
     """A call of a tool with the arguments from a text.
 
@@ -221,23 +195,24 @@ class Call:
     value, `unused` values without an argument, and `left` the rest of the text.
     """
 
-    def __init__(self, tool: Tool, text: str, past: Past | None = None, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, tool: Tool, text: str, results: Sequence[Any] = (), given: Mapping[str, Any] | None = None
+    ) -> None:
         """Fill the arguments from a step, or from a reply, which adds to the `given` ones."""
         self.tool, self.left = tool, text
         self.arguments: dict[str, Any] = dict(given or {})
-        self._text, self._past = text, past or Past()
+        self._text, self._results = text, results
         self._at: dict[str, Value] = {}  # argument -> its value
         self._pairs()
-        results = results_in(self.left, self._past.results)
+        results = results_in(self.left, self._results)
         blank = _without(self.left, (value.span for value in results))
         values = [*results, *values_in(blank, reply=given is not None)][:MOST_VALUES]
         self._values = sorted(values, key=lambda value: value.start)
-        self._choices_and_flags()
+        self._choices()
         self._by_words()
         self._lists()
         self._in_order()
         self._texts()
-        self._gaps()
         self.arguments = {each.name: self.arguments[each.name] for each in tool.fields if each.name in self.arguments}
         self.missing = [each for each in tool.fields if each.needed and each.name not in self.arguments]
         self.more = self._more()
@@ -268,21 +243,14 @@ class Call:
                 with contextlib.suppress(UnfitText):
                     self._take(wanted, from_text(said, wanted), match.span())
 
-    def _choices_and_flags(self) -> None:
-        """Take choices from their words, and booleans from their names: "with an image", "without messages"."""
+    def _choices(self) -> None:
+        """Take choices from their words."""
         for wanted in self._open():
             if wanted.choices:
                 for span, data in _choices(self.left, wanted)[:1]:
                     self._take(wanted, data, span)
             elif wanted.item is not None and (found := _choices(self.left, wanted.item)):
                 self._take(wanted, [data for _, data in found], *(span for span, _ in found))
-            elif wanted.kind == "boolean":
-                named = {stem(word) for word in words(wanted.name) if word.lower() not in STOP | {"include", "enable"}}
-                said = {stem(each[0]): each.span() for each in _WORD.finditer(self.left) if stem(each[0]) in named}
-                if named and len(said) == len(named) and not named & set(self.tool.name_stems):
-                    before = self._text[: min(said.values())[0]]
-                    data = re.search(r"(?i)\b(?:without|no|not|don't)\s+(?:\w+\s+)?$", before) is None
-                    self._take(wanted, data, *said.values())
 
     def _by_words(self) -> None:
         """Assign values to arguments whose names or descriptions occur beside them."""
@@ -345,8 +313,8 @@ class Call:
             if linking & set(words(self._text.lower())):
                 fields.reverse()
         free = [each for each in self._free() if each.kind in ("number", "result")]
-        if self._past.results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
-            result = Value("result", 0, 0, self._past.results[-1])  # "then divide by 2" has it as its first argument
+        if self._results and len(fields) == len(free) + 1 > 1 and all(each.kind == "number" for each in free):
+            result = Value("result", 0, 0, self._results[-1])  # "then divide by 2" has it as its first argument
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
         for wanted in fields:
@@ -373,15 +341,6 @@ class Call:
                 if set(stems(said)) - self.tool.known:
                     self._take(wanted, said, (start, start + len(said)))
                     break
-
-    def _gaps(self) -> None:
-        """Fill missing arguments from the step before: its texts of the same name, or its result."""
-        for wanted in [each for each in self._open(required=True) if each.needed]:
-            past = [self._past.arguments.get(wanted.name), *self._past.results[-1:]]
-            text = next((each for each in past if isinstance(each, str)), None)
-            data = text if wanted.kind == "string" else fit(Value("result", 0, 0, past[-1]), wanted)
-            if data is not None:
-                self._take(wanted, data)
 
     def _more(self) -> list[dict[str, Any]]:
         """Return the arguments of further calls, from values that are joined to the value of an argument."""
@@ -458,10 +417,7 @@ class Toolbox:
         return sorted(self.tools, key=lambda tool: -self._score(tool, said))[:limit]
 
     def steps(self, text: str) -> list[str]:
-        """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb.
-
-        "The weather in Oslo and the time in Rome" is split as well: each half is a whole call, and no tool takes both.
-        """
+        """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb."""
         begins = [words(said)[:1] for each in self.tools for said in (each.own_name, each.description)]
         verbs = {stem(word) for first in begins for word in first}
         kept = [each.span for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")]
@@ -470,26 +426,18 @@ class Toolbox:
             if match[1] is None or stem(match[1]) in verbs:
                 parts.append(text[start : match.start()])
                 start = match.end()
-        found: list[str] = []
-        for part in (each.strip(" \t\n,.;") for each in [*parts, text[start:]] if re.search(r"\w", each)):
-            joints = [at.span() for at in re.finditer(r",?\s+and\s+", part)][:MOST_CALLS]
-            whole = self.choose(part) if joints else None
-            halves = [[part[:start], part[end:]] for start, end in joints if whole and whole.unused]
-            calls = ((half, [self.choose(each) for each in half]) for half in halves)
-            whole_halves = (half for half, both in calls if all(c and not c.missing and not c.unused for c in both))
-            found += next(whole_halves, [part])
-        return found
+        return [part.strip(" \t\n,.;") for part in [*parts, text[start:]] if re.search(r"\w", part)]
 
-    def choose(self, text: str, past: Past | None = None) -> Call | None:
+    def choose(self, text: str, results: Sequence[Any] = ()) -> Call | None:
         """Return the call that a step of a request asks for, or None if no tool fits it."""
         text = re.sub(r"(?<=\d)\s*([+*/]|(?<=\s)-(?=\s))\s*(?=\d)", lambda sign: f" {SYNONYMS[sign[1]]} ", text)
         if named := self._named(text):
-            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), past)
+            return Call(named[0], _without(text, [named[1]]).replace("\0", " "), results)
         best: tuple[float, Call | None] = (-math.inf, None)
         said = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
         ranked = sorted(((self._score(tool, said), tool) for tool in self.tools), key=lambda each: -each[0])
         for score, tool in ranked[:CANDIDATES]:
-            call = Call(tool, text, past)
+            call = Call(tool, text, results)
             if score > 0 and _fits(call, text):
                 share = sum(name in said for name in tool.name_stems) / max(len(tool.name_stems), 1)
                 score += 2.0 * share - MISSING_COSTS * len(call.missing) - UNUSED_COSTS * len(call.unused)
@@ -603,11 +551,7 @@ class Next:
 
 
 def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
-    """Return the model's next turn. The model keeps no state between turns.
-
-    Each step of the request is one turn of calls. So this goes through the steps again: first those that have results,
-    then the next one.
-    """
+    """Return the model's next turn: it keeps no state, and goes through the steps with results again."""
     last = max((i for i, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
     request = messages[last].text.strip() if last >= 0 else ""
     if len(request) > LONGEST:
@@ -619,13 +563,12 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
     names = {tool.name: tool.person_name for tool in tools.tools}
     earlier = [each.data for turn in _turns(messages[:last], names) for each in turn if not each.failed]
     done: list[Outcome] = []
-    before: dict[str, Any] = {}
     for turn in [*_turns(messages[last + 1 :], names), None]:
         failed = bool(done) and done[-1].failed
         if call is None and left and not (failed and results_in(left[0], [None])):
             text = left.pop(0)
             known = [*earlier, *(each.data for each in done if not each.failed)]
-            call = tools.choose(text, Past(known if done or results_in(text, known) else (), before))
+            call = tools.choose(text, known if done or results_in(text, known) else ())
             if call is None:
                 return Next(text=answer(done, _no_tool(text, tools)))
         if call is None or (call.missing and failed):
@@ -635,15 +578,12 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
             return Next(text=answer(done, question), asked=asked)
         if turn is None:
             return Next([(call.tool.name, arguments) for arguments in (call.arguments, *call.more)])
-        done, before, call = [*done, *turn], before | call.arguments, None
+        done, call = [*done, *turn], None
     return Next(text=answer(done) or NO_REQUEST)
 
 
 def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
-    """Return the asked-about call with the values of the reply, and the remaining steps.
-
-    Without a question, or if the reply makes a request of its own: None, and all steps of the request.
-    """
+    """Return the asked-about call with the values of the reply (None if there is none), and the steps that are left."""
     asked = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
     tool = next((each for each in tools.tools if isinstance(asked, dict) and each.name == asked["tool"]), None)
     if (
@@ -715,11 +655,11 @@ def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome
         with contextlib.suppress(ValueError, RecursionError):
             data = json.loads(text)
     data = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
-    decision = (artifact.get("approval") or {}).get("decision") if isinstance(artifact.get("approval"), dict) else None
+    approval = artifact["approval"] if isinstance(artifact.get("approval"), dict) else {}
     tool = f"{artifact['server']}:{artifact['tool']}" if artifact.get("server") and artifact.get("tool") else tool
     sent = artifact["arguments"] if isinstance(artifact.get("arguments"), dict) else sent
     failed = message.status == "error" or bool(artifact.get("is_error"))
-    return Outcome(tool, text, data, failed, decision == "deny", dict(sent))
+    return Outcome(tool, text, data, failed, approval.get("decision") == "deny", dict(sent))
 
 
 def _text(content: Any) -> str:
@@ -741,7 +681,7 @@ def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
 def _said(each: Outcome) -> str:
     call = f"{each.tool}({_arguments(each.arguments)})"
     if each.denied:
-        return sentence(f"`{each.tool}` was not allowed", _cell(each.text).rstrip(".") or "no reason was given")
+        return f"`{each.tool}` was not allowed."
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):

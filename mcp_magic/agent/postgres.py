@@ -42,11 +42,7 @@ class DatabaseThreads(AsyncPostgresSaver):
 
 
 async def open_database(url: str, where: str, stack: AsyncExitStack) -> DatabaseThreads:
-    """Connect, and create missing tables.
-
-    Raises:
-        ThreadError: The database cannot be used; one line without the password.
-    """
+    """Connect, and create missing tables; ThreadError on one line, without the password, if that fails."""
     problem = ""
     options: dict[str, Any] = {}
     with suppress(psycopg.Error):  # the library's own message may quote part of the password

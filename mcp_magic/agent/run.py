@@ -35,13 +35,7 @@ DESCRIPTION = 200  # characters of a tool's description in the listing
 
 
 def get_final_answer(messages: Iterable[MessageLikeRepresentation]) -> str:
-    """Return the text of the model's last message that asks for no tool, or "".
-
-    >>> from langchain_core.messages import AIMessage
-    >>> call = {"name": "add", "args": {}, "id": "1"}
-    >>> get_final_answer([AIMessage("It is 7."), AIMessage("wait", tool_calls=[call])])
-    'It is 7.'
-    """
+    """Return the text of the model's last message that asks for no tool, or ""."""
     for message in reversed(messages_of(messages)):
         if message.type in ("ai", "AIMessageChunk") and not asked_calls(message) and (text := text_of(message)):
             return text
@@ -60,7 +54,7 @@ def display_messages(
     Args:
         messages: LangChain messages, or dicts in OpenAI's format.
         trace: Whether to show calls and the text between them, or only requests and answers.
-        tokens: Whether to show the tokens of each turn and of all turns.
+        tokens: Whether to show the tokens of all turns.
         definitions: The servers' definitions of tools, by `server:tool`.
     """
     show = "full" if trace else "answer"
@@ -149,7 +143,7 @@ class AgentRun:
         messages: The LangChain messages of this run, beginning with the request.
         transcript: The transcript of this run.
         seconds: How long the run took.
-        stopped: Why the run ended early (`"interrupted"`, `"error"`, `"max_turns"`), or "".
+        stopped: Why the run ended early (`"stopped"` by you, `"interrupted"`, `"error"`, `"max_turns"`), or "".
     """
 
     request: str

@@ -16,7 +16,6 @@ from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, mod
 from mcp_magic.agent.tools import function_of, own_arguments
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import MCPMagicError
 from mcp_magic.langchain.content import Reader, mcp_block
 from mcp_magic.langchain.names import provider_name
 from mcp_magic.lint import CHARACTERS_A_TOKEN, MAX_NAME
@@ -43,12 +42,6 @@ _NONE: dict[str, Any] = {"langchain_openai": "none", "langchain_anthropic": {"ty
 """The `tool_choice` that forbids calls, by provider package; other packages have no such choice."""
 
 
-PROVIDERS = ("openai", "anthropic", "google_genai", "google_vertexai", "mistralai", "groq", "xai", "deepseek", "cohere")
-"""Providers that a server may name. With others, a name may mean a program or weights to download."""
-
-PRIORITIES = ("cost", "speed", "intelligence")
-
-
 class _Choice(NamedTuple):
     """The model that answers, its name, and which preferences of the server are not followed."""
 
@@ -58,12 +51,11 @@ class _Choice(NamedTuple):
 
 
 class ModelSampler:
-    """Answers with the configured model, or with a model that the server's hints name."""
+    """Answers with the configured model."""
 
     def __init__(self, configured: Callable[[], Any]) -> None:
         self._configured = configured
         self._made: tuple[Any, BaseChatModel] | None = None
-        self._hinted: dict[str, BaseChatModel] = {}
 
     @property
     def takes_tools(self) -> bool:
@@ -78,21 +70,12 @@ class ModelSampler:
         return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
 
     def expected(self, asked: SamplingRequest) -> Expected:
-        """Return which model would answer, and which parts of the request it would not follow.
-
-        Raises:
-            ModelError: The configured model cannot be made.
-        """
+        """Return which model would answer, and which parts of the request it would not follow."""
         choice = self._choice(asked)
         return Expected(choice.name, _notes(asked, choice))
 
     async def __call__(self, asked: SamplingRequest) -> Sampled:
-        """Return the model's answer.
-
-        Raises:
-            ModelError: The model cannot be made, gets tools but takes none, or its provider refused or failed;
-                one line, without a key.
-        """
+        """Return the model's answer; ModelError on one line, without a key, if there is none."""
         choice = self._choice(asked)
         tools = _tools(asked)
         with _alone():
@@ -116,45 +99,21 @@ class ModelSampler:
         )
 
     def _choice(self, asked: SamplingRequest) -> _Choice:
-        """Return the model that answers; the first of the server's hints that fits counts, if you are asked."""
+        """Return the configured model, with a note if no hint of the server is a part of its name."""
         preferences = asked.preferences
         hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
-        given = {name: getattr(preferences, f"{name}_priority", None) for name in PRIORITIES}
-        listed = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
-        notes = (f"its priorities ({listed}) choose nothing: one model is configured",) if listed else ()
         setting = self._configured()
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
-        for hint in filter(None, hints):
-            if hint.casefold() in name.casefold():
-                return _Choice(self._model(setting), name, notes)
-            other = None if asked.unasked else self._other(hint, name)
-            if other is not None:
-                return _Choice(other, one_line(hint, 80), notes)
-        if hints:
+        notes: tuple[str, ...] = ()
+        if hints and not any(hint and hint.casefold() in name.casefold() for hint in hints):
             shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
-            why = (
-                "without asking, only the configured model answers"
-                if asked.unasked
-                else "no such model can be made here"
-            )
-            notes = (f"the model it would like ({shown}) does not answer: {why}", *notes)
+            notes = (f"the model it would like ({shown}) does not answer: only the configured model does",)
         return _Choice(self._model(setting), name, notes)
 
     def _model(self, setting: Any) -> BaseChatModel:
         if self._made is None or self._made[0] is not setting:
             self._made = (setting, make_model(setting))
         return self._made[1]
-
-    def _other(self, hint: str, configured: str) -> BaseChatModel | None:
-        provider, colon, _ = hint.partition(":")
-        if hint == OFFLINE or (colon and provider not in (*PROVIDERS, configured.partition(":")[0])):
-            return None
-        try:
-            if hint not in self._hinted:
-                self._hinted[hint] = make_model(hint)
-        except MCPMagicError:
-            return None
-        return self._hinted[hint]
 
 
 def _tools(asked: SamplingRequest) -> dict[str, Renamed]:

@@ -146,11 +146,7 @@ class FileThreads(SqliteSaver):
                 future.set_exception(error)
 
     async def run(self, do: Callable[[], T]) -> T:
-        """Run a function on the thread of the file; a cancelled one is still run to its end.
-
-        Raises:
-            sqlite3.ProgrammingError: The file is closed.
-        """
+        """Run a function on the thread of the file; a cancelled one is still run to its end."""
         if self._closed:
             raise sqlite3.ProgrammingError("the file is closed")
         future: Future[T] = Future()
@@ -164,11 +160,7 @@ class FileThreads(SqliteSaver):
         self._work.put(None)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the latest checkpoint of a thread with its messages.
-
-        Raises:
-            sqlite3.DataError: The conversation is too long to be read.
-        """
+        """Return the latest checkpoint of a thread with its messages."""
         return await self.run(lambda: self._read(config))
 
     def _read(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -205,11 +197,7 @@ class FileThreads(SqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint and drop the earlier ones; a checkpoint without new messages is not written.
-
-        Raises:
-            ThreadError: Another kernel has continued the thread.
-        """
+        """Save a checkpoint and drop the earlier ones; a checkpoint without new messages is not written."""
         key, parent = _key(config), config["configurable"].get("checkpoint_id")
         placed: Any = {"thread_id": key[0], "checkpoint_ns": key[1], "checkpoint_id": checkpoint["id"]}
         before = self._stored.get(parent or "", parent or "")
@@ -278,12 +266,7 @@ class FileThreads(SqliteSaver):
         return [(thread, json.loads(about or b"{}")) for thread, about, _ in rows]
 
     def prepare(self, file: Path) -> None:
-        """Check the file, and make missing tables.
-
-        Raises:
-            ThreadError: The file is damaged.
-            sqlite3.Error: It cannot be written.
-        """
+        """Check the file, and make missing tables."""
         if problem := _damage(self.conn, file):
             raise ThreadError(problem)
         self._make_tables()
@@ -318,11 +301,7 @@ def _check_size(size: int) -> None:
 
 
 async def open_file(file: Path, stack: AsyncExitStack) -> FileThreads:
-    """Open a file, or create one that only its owner may read.
-
-    Raises:
-        ThreadError: The file cannot be used; the message says why.
-    """
+    """Open a file, or create one that only its owner may read; ThreadError if it cannot be used."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))

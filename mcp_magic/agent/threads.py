@@ -8,6 +8,7 @@ import sqlite3
 import time
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +42,6 @@ TAB_SECONDS = 0.05  # seconds that Tab may wait for a file that is locked
 READING_SECONDS = 0.3  # seconds that Tab may read a file
 
 _DATABASE = re.compile(r"postgres(ql)?://")
-_memory: list[MemoryThreads] = []
 _seen: dict[Any, dict[str, None]] = {}
 
 
@@ -53,27 +53,14 @@ def default_file() -> Path:
 
 
 def new_thread_name(request: str) -> str:
-    """Return a new thread name: the first words of the request and a random suffix.
-
-    >>> new_thread_name("What's the weather in Oslo today?")[:-5]
-    'whats-the-weather-in'
-    """
+    """Return a new thread name: the first words of the request and a random suffix."""
     words = re.findall(r"[a-z0-9]+", request.lower().replace("'", ""))[:4]
     return "-".join([*(word[:16] for word in words), uuid.uuid4().hex[:4]])
 
 
 @asynccontextmanager
 async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIterator[FallbackSaver]:
-    """Open the place of threads for one run or one listing.
-
-    Args:
-        where: A file, `":memory:"`, `"postgresql://..."`, a LangGraph checkpointer, or None for the default file.
-        fall_back: Whether to go on in memory if the place cannot be used, or fails later.
-
-    Raises:
-        ThreadError: The place cannot be used; only without `fall_back`.
-        MissingDependencyError: PostgreSQL's package is not installed.
-    """
+    """Open the place of threads for one run or one listing; without `fall_back`, ThreadError if it cannot be used."""
     where = _place(where)
     problem = ""
     async with AsyncExitStack() as stack:
@@ -83,42 +70,35 @@ async def open_threads(where: Any = None, *, fall_back: bool = True) -> AsyncIte
             problem = str(error)
         if problem and not fall_back:
             raise ThreadError(problem)
-        yield FallbackSaver(None, _in_memory(), "memory", problem=problem) if problem else saver
+        yield FallbackSaver(None, memory_threads(), "memory", problem=problem) if problem else saver
 
 
 async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> FallbackSaver:
     options: dict[str, Any] = {"strict": strict, "names": _seen.setdefault(_key(where), {})}
     saver: Any = None
     why: Callable[[Exception], str] = str
-    async with AsyncExitStack() as opening:
-        if not isinstance(where, str | Path | None):
-            if not isinstance(where, BaseCheckpointSaver):
-                expected = f"a file, {MEMORY}, postgresql://..., or a LangGraph checkpointer"
-                raise ThreadError(f"threads cannot be kept in {one_line(repr(where), 40)}: {expected} is expected")
-            named, saver, why = type(where).__name__, where, _foreign
-        elif (text := str(where or "")) == MEMORY:
-            named = "memory"
-        elif _DATABASE.match(text):
-            named = mask_text(text)
-            saver, why = await _open_database(text, named, opening)
-            options["prunes"] = True
-        else:
-            from mcp_magic.agent import sqlite
-
-            file = Path(text).expanduser().absolute() if text else default_file()
-            named, saver, why = str(file), await sqlite.open_file(file, opening), sqlite.why
-        stack.push_async_exit(opening.pop_all())
-    return FallbackSaver(saver, _in_memory(), named, why=why, **options)
-
-
-async def _open_database(url: str, where: str, stack: AsyncExitStack) -> tuple[Any, Any]:
-    try:
-        from mcp_magic.agent.postgres import open_database, why
-    except ImportError:
-        pass
+    if not isinstance(where, str | Path | None):
+        if not isinstance(where, BaseCheckpointSaver):
+            expected = f"a file, {MEMORY}, postgresql://..., or a LangGraph checkpointer"
+            raise ThreadError(f"threads cannot be kept in {one_line(repr(where), 40)}: {expected} is expected")
+        named, saver, why = type(where).__name__, where, _foreign
+    elif (text := str(where or "")) == MEMORY:
+        named = "memory"
+    elif _DATABASE.match(text):
+        named = mask_text(text)
+        try:
+            from mcp_magic.agent.postgres import open_database, why
+        except ImportError:
+            needs = f"{named} needs PostgreSQL's checkpointer: `pip install 'mcp-magic[postgres]'`"
+            raise MissingDependencyError(needs) from None
+        saver = await open_database(text, named, stack)
+        options["prunes"] = True
     else:
-        return await open_database(url, where, stack), why
-    raise MissingDependencyError(f"{where} needs PostgreSQL's checkpointer: `pip install 'mcp-magic[postgres]'`")
+        from mcp_magic.agent import sqlite
+
+        file = Path(text).expanduser().absolute() if text else default_file()
+        named, saver, why = str(file), await sqlite.open_file(file, stack), sqlite.why
+    return FallbackSaver(saver, memory_threads(), named, why=why, **options)
 
 
 def _foreign(error: Exception) -> str:
@@ -128,17 +108,14 @@ def _foreign(error: Exception) -> str:
 
 
 def _place(where: Any) -> Any:
-    """Return the place of threads: memory if a cassette is in and no place is named.
-
-    Each request to a model would hold what another kernel left in the thread, so no request would match a recorded one.
-    """
+    """Return the place of threads: memory with a cassette, as other kernels' messages match no recording."""
     return MEMORY if where is None and deck.cassette is not None else where
 
 
-def _in_memory() -> MemoryThreads:
-    if not _memory:
-        _memory.append(MemoryThreads())
-    return _memory[0]
+@cache
+def memory_threads() -> MemoryThreads:
+    """Return the threads of this kernel."""
+    return MemoryThreads()
 
 
 def _key(where: Any) -> Any:
@@ -171,42 +148,41 @@ def thread_names(where: Any = None) -> list[str]:
 
 SUMMARY = "mcp_magic"  # the key of the summary in a checkpoint's metadata
 
-AFTER = "after"  # the key in a summary of the failed place's checkpoint that a thread in memory continues
-
 LAST = 80  # characters of the last request in a summary
 
 
 def summary_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return a thread's summary as JSON: `requests`, `steps` (turns of the model), `last` (request), `changed`."""
-    messages = checkpoint["channel_values"].get("messages")
-    messages = messages if isinstance(messages, list) else []
+    """Return a thread's summary as JSON: `requests`, `turns`, `last` (request), `changed`."""
+    messages = checkpoint["channel_values"].get("messages", [])
     asked = [message for message in messages if getattr(message, "type", "") == "human"]
     return {
         "requests": len(asked),
-        "steps": sum(is_turn(message) for message in messages if isinstance(message, BaseMessage)),
+        "turns": sum(is_turn(message) for message in messages if isinstance(message, BaseMessage)),
         "last": one_line(asked[-1].text, LAST) if asked else "",
         "changed": checkpoint["ts"],
     }
 
 
-async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
-    """Return names of threads and the metadata of their latest checkpoints, newest thread first.
+def messages_in(found: CheckpointTuple | None) -> list[BaseMessage]:
+    """Return the messages of a checkpoint."""
+    messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
+    return messages
 
-    A checkpointer with a method `newest` answers itself. Of any other, every checkpoint is read.
-    """
+
+async def newest_of(saver: BaseCheckpointSaver[Any], most: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return names of threads and the metadata of their latest checkpoints, newest first."""
     if hasattr(saver, "newest"):
         known: list[tuple[str, dict[str, Any]]] = await saver.newest(most)
         return known
+    rows = [
+        (str(found.config["configurable"]["thread_id"]), {SUMMARY: summary_of(found.checkpoint)})
+        async for found in saver.alist(None)
+        if not found.config["configurable"].get("checkpoint_ns")
+    ]
     latest: dict[str, dict[str, Any]] = {}
-    async for found in saver.alist(None):
-        place = found.config["configurable"]
-        about = {SUMMARY: summary_of(found.checkpoint)}
-        before = latest.get(place["thread_id"])
-        if not place.get("checkpoint_ns") and (
-            before is None or before[SUMMARY]["changed"] < about[SUMMARY]["changed"]
-        ):
-            latest[place["thread_id"]] = about
-    return sorted(latest.items(), key=lambda item: str(item[1][SUMMARY]["changed"]), reverse=True)[:most]
+    for thread, about in sorted(rows, key=lambda row: str(row[1][SUMMARY]["changed"]), reverse=True):
+        latest.setdefault(thread, about)
+    return list(latest.items())[:most]
 
 
 # The checkpointer of runs: it goes on in memory when its place fails, and lists threads cheaply.
@@ -264,16 +240,10 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
         self._names[thread] = None
         about: Any = {**metadata, SUMMARY: summary_of(checkpoint)}
 
-        async def instead() -> RunnableConfig:
-            before = config["configurable"].get("checkpoint_id")
-            known = await self._spare.aget_tuple({"configurable": {"thread_id": thread}})
-            goes_on = known is not None and known.config["configurable"]["checkpoint_id"] == before
-            about[SUMMARY][AFTER] = _summary_in(known).get(AFTER) if known and goes_on else before
-            # the memory may lack all channels, so all versions count as new
-            return await self._spare.aput(config, checkpoint, about, checkpoint["channel_versions"])
-
         placed: RunnableConfig = await self._try(
-            lambda: self._saver.aput(config, checkpoint, about, new_versions), instead if self._inner else None, thread
+            lambda: self._saver.aput(config, checkpoint, about, new_versions),
+            lambda: self._spare.aput(config, checkpoint, about, new_versions),
+            thread,
         )
         if self._inner is not None and not self.problem:
             await self._spare.adelete_thread(thread)
@@ -307,22 +277,10 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
                 await self._saver.aprune(thread_ids, strategy=strategy)
 
     async def newest(self, most: int) -> list[tuple[str, dict[str, Any]]]:
-        """Return names of threads and their summaries, newest first.
-
-        Raises:
-            ThreadError: The place cannot be read.
-        """
+        """Return names of threads and their summaries, newest first; ThreadError if they cannot be read."""
         found = await self._try(lambda: newest_of(self._spare if self.problem else self._saver, most), None)
         self._names.update((thread, None) for thread, _ in found)
-        return [(thread, about.get(SUMMARY) or await self._summary(thread)) for thread, about in found]
-
-    async def _summary(self, thread: str) -> dict[str, Any]:
-        """Return the summary of a thread that another graph wrote, from its messages."""
-        try:
-            found = await self._saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-            return summary_of(found.checkpoint) if found else {}
-        except Exception:  # one damaged thread must not hide the others
-            return {}
+        return [(thread, about.get(SUMMARY) or {}) for thread, about in found]
 
     async def _try(self, do: Callable[[], Awaitable[Any]], instead: Any, thread: str = "") -> Any:
         async with self._lock:  # without the lock, each call would wait for a locked file in turn
@@ -348,22 +306,15 @@ class FallbackSaver(BaseCheckpointSaver[Any]):
 async def _newest_readable(saver: BaseCheckpointSaver[Any], config: RunnableConfig) -> CheckpointTuple | None:
     """Read a checkpoint. Damaged data may decode without an error to other values, so the messages are checked."""
     found = await saver.aget_tuple(config)
-    if found is not None and not all(
-        isinstance(m, BaseMessage) for m in found.checkpoint["channel_values"].get("messages", [])
-    ):
+    if not all(isinstance(message, BaseMessage) for message in messages_in(found)):
         raise ValueError
     return found
 
 
-def _summary_in(found: CheckpointTuple) -> dict[str, Any]:
-    about: Any = found.metadata.get(SUMMARY)
-    return about if isinstance(about, dict) else {}
-
-
 def _goes_on_from(kept: CheckpointTuple, found: CheckpointTuple | None) -> bool:
-    """Whether a thread in memory continues that of the place, which works again, and is longer. Ids sort by time."""
-    base = _summary_in(kept).get(AFTER)
-    return found is None or (base is not None and str(found.config["configurable"]["checkpoint_id"]) <= base)
+    """Whether a thread in memory begins with the messages of the stored one."""
+    before = [message.id for message in messages_in(found)]
+    return [message.id for message in messages_in(kept)[: len(before)]] == before
 
 
 class MemoryThreads(InMemorySaver):
@@ -376,18 +327,9 @@ class MemoryThreads(InMemorySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint and drop the earlier ones."""
-        placed = super().put(config, checkpoint, metadata, new_versions)
-        thread, namespace = config["configurable"]["thread_id"], config["configurable"]["checkpoint_ns"]
-        stored = self.storage[thread][namespace]
-        for each in [each for each in stored if each < checkpoint["id"]]:
-            del stored[each]
-        for place in [p for p in self.writes if p[:2] == (thread, namespace) and p[2] < checkpoint["id"]]:
-            del self.writes[place]
-        current = checkpoint["channel_versions"]
-        for blob in [b for b in self.blobs if b[:2] == (thread, namespace) and current.get(b[2]) != b[3]]:
-            del self.blobs[blob]
-        return placed
+        """Save a checkpoint in place of the earlier ones."""
+        self.delete_thread(config["configurable"]["thread_id"])
+        return super().put(config, checkpoint, metadata, checkpoint["channel_versions"])
 
 
 # Operations on stored threads: list, read, fork at an earlier turn, delete.
@@ -406,24 +348,17 @@ class ThreadSummary(NamedTuple):
 
 
 async def list_threads(saver: FallbackSaver) -> list[ThreadSummary]:
-    """Return the threads, most recently used first.
-
-    Raises:
-        ThreadError: The place cannot be read.
-    """
-    found = []
-    for thread, about in await saver.newest(MOST):
-        counts = about.get("requests", 0), about.get("steps", 0)
-        found.append(ThreadSummary(thread, *counts, about.get("last", ""), about.get("changed", "")))
-    return found
+    """Return the threads, most recently used first; ThreadError if they cannot be read."""
+    return [
+        ThreadSummary(
+            thread, about.get("requests", 0), about.get("turns", 0), about.get("last", ""), about.get("changed", "")
+        )
+        for thread, about in await saver.newest(MOST)
+    ]
 
 
 async def messages_of(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
-    """Return the messages of a thread.
-
-    Raises:
-        ThreadError: There is no such thread, or it cannot be read.
-    """
+    """Return the messages of a thread; ThreadError if there is none or it cannot be read."""
     messages = await _messages(saver, thread)
     if not messages:
         await _known(saver, thread)
@@ -438,11 +373,7 @@ async def _known(saver: FallbackSaver, thread: str) -> None:
 
 
 async def fork_thread(saver: FallbackSaver, thread: str, turn: int | None, name: str) -> int:
-    """Copy a thread up to one of its turns and return how many turns the copy has.
-
-    Raises:
-        ThreadError: There is no such thread or turn, or the name is taken.
-    """
+    """Copy a thread up to one of its turns and return how many turns the copy has; ThreadError if that cannot be."""
     messages = until_turn(await messages_of(saver, thread), turn, thread)
     if await _messages(saver, name):
         raise ThreadError(f"there is a thread {name!r} already; `%mcp agent --delete {name}` deletes it")
@@ -467,16 +398,10 @@ def until_turn(messages: Sequence[BaseMessage], turn: int | None, thread: str) -
 
 
 async def delete_thread(saver: FallbackSaver, thread: str) -> None:
-    """Delete a thread.
-
-    Raises:
-        ThreadError: There is no such thread.
-    """
+    """Delete a thread; ThreadError if there is none."""
     await _known(saver, thread)
     await saver.adelete_thread(thread)
 
 
 async def _messages(saver: FallbackSaver, thread: str) -> list[BaseMessage]:
-    found = await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-    messages: list[BaseMessage] = found.checkpoint["channel_values"].get("messages", []) if found else []
-    return messages
+    return messages_in(await saver.aget_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}}))

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 # A provider that rejects one schema refuses the whole request, so one odd tool would block all others. The model's
 # schema is only a hint: arguments are checked against the server's own schema.
 
-MAX_CHAIN = 64  # references to follow in a row, at most
-
 TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 Schema = dict[str, Any]
@@ -82,7 +80,6 @@ def _schema(schema: Any, level: _Level) -> Schema:
         known = value if check is None else check(value, inner)
         if known is not _NOT_VALID:
             kept[key] = known
-    _mend_patterns(schema, kept)
     _tell_cut(schema, kept)
     types = kept.get("type", ())
     if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
@@ -107,28 +104,20 @@ def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return modern
 
 
-def _mend_patterns(schema: Mapping[str, Any], kept: Schema) -> None:
-    """Describe patterns of other dialects in words: OpenAI takes only regular expressions that Python can compile."""
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str) and "pattern" not in kept:
-        _add_note(kept, f"pattern: {pattern[:200]}")
-    names = schema.get("patternProperties")
+def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
+    """Count the choices and properties that were left out, and forbid or require none that only these describe."""
+    names, properties, choices = (schema.get(key) for key in ("patternProperties", "properties", "enum"))
+    notes = []
     if isinstance(names, Mapping) and len(names) > len(kept.get("patternProperties", ())):
         kept.pop("additionalProperties", None)
-
-
-def _tell_cut(schema: Mapping[str, Any], kept: Schema) -> None:
-    if isinstance(choices := schema.get("enum"), list) and choices and "enum" not in kept:
+    if isinstance(choices, list) and choices and "enum" not in kept:
         shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in choices[:5])
-        _add_note(kept, f"one of {len(choices):,} values, such as {shown[:200]}")
-    properties = schema.get("properties")
+        notes.append(f"(one of {len(choices):,} values, such as {shown[:200]})")
     if isinstance(properties, Mapping) and len(properties) > len(kept.get("properties", ())):
         kept["required"] = [name for name in kept.get("required", ()) if name in kept.get("properties", ())]
-        _add_note(kept, f"{len(properties) - len(kept['properties']):,} more properties are not listed")
-
-
-def _add_note(kept: Schema, note: str) -> None:
-    kept["description"] = f"{kept.get('description', '')} ({note})".strip()
+        notes.append(f"({len(properties) - len(kept['properties']):,} more properties are not listed)")
+    if notes:
+        kept["description"] = " ".join([kept.get("description", ""), *notes]).strip()
 
 
 def _if(is_valid: Callable[[Any], Any]) -> Callable[[Any, _Level], Any]:
@@ -231,23 +220,12 @@ def _without_dangling(node: Any, resolver: Resolver) -> Any:
     if not isinstance(node, dict):
         return node
     kept = {key: _without_dangling(value, resolver) for key, value in node.items()}
-    if isinstance(kept.get("$ref"), str) and not _leads_to_schema(kept["$ref"], resolver):
-        del kept["$ref"]
+    ref = kept.get("$ref")
+    if isinstance(ref, str):
+        target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else None
+        if not isinstance(target, Mapping) or target.get("$ref") == ref:
+            del kept["$ref"]
     return kept
-
-
-def _leads_to_schema(ref: str, resolver: Resolver) -> bool:
-    seen: set[str] = set()
-    while ref not in seen and len(seen) < MAX_CHAIN:
-        seen.add(ref)
-        target = resolver.find(ref) if ref == "#" or ref.startswith("#/") else True
-        if target is True or not isinstance(target, Mapping | bool):
-            return False
-        further = target.get("$ref") if isinstance(target, Mapping) else None
-        if not isinstance(further, str):
-            return True
-        ref = further
-    return False  # a cycle of references without a schema
 
 
 # MCP tools as OpenAI functions, which every provider package takes.
@@ -394,12 +372,7 @@ class Registry:
         self._bound: tuple[Any, Runnable[Any, Any]] | None = None
 
     async def check(self) -> None:
-        """Raise for unknown servers, and for patterns that match no tool.
-
-        Raises:
-            UnknownServerError: There is no open session of this name.
-            UnknownToolError: No tool matches the patterns.
-        """
+        """Raise for unknown servers, and for patterns that match no tool."""
         missing = [name for name in self.servers if name not in self.host]
         if missing:
             near = did_you_mean(missing[0], self.host)
@@ -423,11 +396,7 @@ class Registry:
         return self.offers
 
     def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
-        """Return the model with the tools bound; the same object while the tools stay the same.
-
-        Raises:
-            ModelError: There are tools, but the model takes none.
-        """
+        """Return the model with the tools bound; the same object while the tools stay the same."""
         if self._bound is None or self._bound[0] is not self.offers:
             tools = [offer.bound for offer in self.offers.values()]
             self._bound = (self.offers, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
@@ -467,11 +436,7 @@ def _function(connection: Connection, name: str, tool: Tool) -> Function:
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
-    """List the tools in the form that a model gets.
-
-    Returns:
-        Per tool the model's name, `server:tool`, the characters and the approximate tokens.
-    """
+    """List the tools in the form that a model gets, with their characters and approximate tokens."""
     registry = Registry(host, servers=[server] if server else ())
     await registry.check()
     rows = []

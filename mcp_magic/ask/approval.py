@@ -11,7 +11,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import duration
+from mcp_magic._text import duration, sentence
 from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MAX_DESCRIPTION = 600
 
-MAX_RULE = 500
+MAX_RULE = 600
 
 MAX_NAME = 200  # characters shown of a tool's name
 
@@ -71,30 +71,33 @@ def approval_question(request: Request) -> Question:
                 "approve",
                 "Approve",
                 "check",
-                f"let {name} go out as shown",
+                f"approve the call of {name} as shown",
                 typed="[y]es",
                 sends=True,
-                for_all="let all of them go out as shown",
+                for_all="approve all of them as shown",
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
             *(
                 (
                     Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
                     Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+                    Choice("deny", typed="[d]eny always", extra={"never": True}),
                 )
                 if is_one
                 else ()
             ),
         ),
         extra=(
-            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", enter="deny"),
+            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", beside="deny"),
+            Extra("never", False, label="always deny this tool", beside="deny"),
             Extra(
                 "scope",
+                beside="approve",
                 tooltip="what Approve approves",
                 options=(("only this time", ""), *scopes),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
-        )[: 2 if is_one else 1],
+        )[: 3 if is_one else 1],
         # a form field would take the mask of a secret for its value, so arguments with secrets are edited as JSON
         form=Form(
             request.arguments,
@@ -112,28 +115,33 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y lets it go out, n refuses, e changes the arguments first, a stops asking"
+        help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
         if is_one
-        else "y lets all of them go out, n refuses",
-        is_shared=True,
+        else "y approves all of them, n denies all of them",
     )
 
 
 def decision_of(request: Request, reply: Reply) -> Decision:
     """Return the decision in a reply."""
     if reply.choice != "approve":
-        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by)
+        always = "tool" if reply.extra.get("never") else ""
+        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by, always=always)
     changed = reply.values if changes(request.arguments, reply.values) else None
     return Decision.approve(changed, always=reply.extra.get("scope", ""))
 
 
-def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome:
-    """Return the line that stays: the decision, the call, who decided, why, and what was changed."""
+def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None:
+    """Return the line that stays: the decision, the call, who decided, why, and what was changed.
+
+    None for a call of an agent's run: its transcript says all that.
+    """
+    if request.run is not None:
+        return None
     decision = decision_of(request, reply)
     arguments = request.arguments if decision.arguments is None else decision.arguments
     rest = []
     if reply.choice:
-        rest.append(f"by {one_line(decision.by, 40)}")
+        rest.append("by you" if decision.by == PERSON else f"by {one_line(decision.by, 40)}")
         if decision.reason:
             rest.append(f"because: {one_line(decision.reason, 200)}")
         if names := ", ".join(one_line(name, 40) for name in changes(request.arguments, arguments)):
@@ -172,18 +180,14 @@ def _badges(request: Request) -> list[Badge]:
 
 
 def _changed(request: Request) -> str:
-    """Say that the tool has changed, and which rule no longer covers it."""
-    if request.replaced:
-        return f"{request.replaced[0].upper()}{one_line(request.replaced[1:], 600)}."
-    what = "This tool has changed"
+    """Say what has changed of the tool, and which rule no longer covers it."""
+    texts = []
     if request.change is not None:
         when = time.strftime("%H:%M:%S", time.localtime(request.change.time))
-        what = f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when})"
-    return (
-        f"{what}. Rule `{in_line(request.outdated, MAX_RULE)}` was about what it was before."
-        if request.outdated
-        else f"{what}."
-    )
+        texts.append(f"The {request.change.parts} of this tool changed after it was first seen (noticed at {when}).")
+    if request.outdated:
+        texts.append(sentence(in_line(f"{request.outdated[0].upper()}{request.outdated[1:]}", MAX_RULE)))
+    return " ".join(texts)
 
 
 def _description(request: Request) -> str:

@@ -57,56 +57,31 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """One way to answer.
+    """One way to answer."""
 
-    Attributes:
-        name: The name in the reply.
-        label: The button; "" if the choice has none.
-        icon: The icon on the button.
-        tooltip: What the button does.
-        typed: The text in a line of choices, with its letter in brackets; "" if it is not offered there.
-        sends: Whether it sends the values of the form, which must be valid then.
-        for_all: The tooltip of a button that makes this choice for all questions of a panel; "" for none.
-        extra: The values of extra fields that it stands for where it is typed.
-        asks: The extra field that is asked for once it is typed, or "".
-    """
-
-    name: str
-    label: str = ""
-    icon: str = ""
-    tooltip: str = ""
-    typed: str = ""
-    sends: bool = False
-    for_all: str = ""
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    asks: str = ""
+    name: str  # in the reply
+    label: str = ""  # of the button; "" if the choice has none
+    icon: str = ""  # on the button
+    tooltip: str = ""  # what the button does
+    typed: str = ""  # in a line of choices, with its letter in brackets; "" if it is not offered there
+    sends: bool = False  # whether it sends the values of the form, which must be valid then
+    for_all: str = ""  # the tooltip of a button that makes this choice for all questions of a panel; "" for none
+    extra: Mapping[str, Any] = field(default_factory=dict)  # values of extra fields that it stands for where typed
+    asks: str = ""  # the extra field that is asked for once it is typed, or ""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """A field beside the buttons: a check box for a truth value, a drop-down for options, else a line of text.
+    """A field beside the buttons: a check box for a truth value, a drop-down for options, else a line of text."""
 
-    Attributes:
-        name: The name in the reply.
-        value: The value at first.
-        label: The text beside the box, or in the empty line.
-        tooltip: What the field is for.
-        options: Labels and values to choose from.
-        typed: The prompt that asks for one of the options; each value has its first letter in brackets there.
-        enter: The choice that Enter in a line of text makes, or "".
-        is_first: Whether it stands before the buttons.
-        is_secret: Whether the text must not stay visible.
-    """
-
-    name: str
-    value: Any = ""
-    label: str = ""
-    tooltip: str = ""
-    options: tuple[tuple[str, str], ...] = ()
-    typed: str = ""
-    enter: str = ""
-    is_first: bool = False
-    is_secret: bool = False
+    name: str  # in the reply
+    value: Any = ""  # at first
+    label: str = ""  # the text beside the box, or in the empty line
+    tooltip: str = ""  # what the field is for
+    options: tuple[tuple[str, str], ...] = ()  # labels and values to choose from
+    typed: str = ""  # the prompt that asks for one of the options; each value has its first letter in brackets there
+    beside: str = ""  # the choice that it belongs to; Enter in a line of text makes it
+    is_secret: bool = False  # whether the text must not stay visible
 
 
 def _anything(values: Any) -> None:
@@ -115,78 +90,47 @@ def _anything(values: Any) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """Values that the user can change before sending them.
+    """Values that the user can change before sending them: an object, or a list of texts."""
 
-    Attributes:
-        values: The values at first: an object, or a list of texts.
-        schema: The JSON Schema of an object; None if it is edited as JSON.
-        labels: The labels of a list of texts.
-        must_open: Whether the form is part of the question, instead of opening with the choice "edit".
-        write: Takes the values and an indent; returns JSON for editing. None if they are asked for one by one.
-        read: Takes edited JSON and the values before; returns the new values, or raises ArgumentsError.
-        check: Raises ArgumentsError if the values cannot be sent.
-    """
-
-    values: Any
-    schema: Mapping[str, Any] | None = None
-    labels: tuple[str, ...] = ()
-    must_open: bool = False
+    values: Any  # at first
+    schema: Mapping[str, Any] | None = None  # of an object; None if it is edited as JSON
+    labels: tuple[str, ...] = ()  # of a list of texts
+    must_open: bool = False  # whether the form is part of the question, instead of opening with the choice "edit"
+    # takes the values and an indent; returns JSON for editing. None if they are asked for one by one
     write: Callable[[Any, int | None], str] | None = None
+    # takes edited JSON and the values before; returns the new values, or raises ArgumentsError
     read: Callable[[str, Any], Any] | None = None
-    check: Callable[[Any], object] = _anything
+    check: Callable[[Any], object] = _anything  # raises ArgumentsError if the values cannot be sent
 
 
 class Reveal(NamedTuple):
-    """The values that the question cuts or masks; each function takes the present values of the form.
-
-    Attributes:
-        cut: Returns the values that are cut, with their names.
-        hidden: Returns the values that are masked.
-        unseen: Takes the names of opened values as well; returns those that the user has yet to open before sending.
-    """
+    """The values that the question cuts or masks, with their names; each function takes the values of the form."""
 
     cut: Callable[[Any], Named]
     hidden: Callable[[Any], Named]
-    unseen: Callable[[Any, set[str]], Named]
+    unseen: Callable[[Any, set[str]], Named]  # takes the names of opened values, too: what is yet to be opened
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A question to the user.
+    """A question to the user."""
 
-    Attributes:
-        about: Returns who wants what, from the present values of the form.
-        choices: The ways to answer, the main one first.
-        outcome: Returns the line that stays, from the reply and the seconds that it took.
-        refused: Why the question is refused where the user cannot be asked.
-        late: What happens if no reply comes in time: `"Denied"`, `"Cancelled"`.
-        waits_for: What the panel waits for: `"approval"`, `"answer"`.
-        prompt: The text before the typed choices.
-        help: Explains the typed choices.
-        form: The values that the user can change, or None.
-        extra: The fields beside the buttons.
-        reveal: The values that `about` cuts or masks, or None.
-        take: Acts on a reply; returns why it cannot be taken, and the question goes on, or "".
-        settled: Waits for an answer from elsewhere; with it, no reply but only that answer ends the question.
-        saved: The text that a notebook saves, where it must not be the whole question.
-        is_shared: Whether all pending questions of a cell share one panel.
-    """
-
-    about: Callable[[Any], Part]
-    choices: tuple[Choice, ...]
-    outcome: Callable[[Reply, float], Outcome]
-    refused: str = ""
-    late: str = "Cancelled"
-    waits_for: str = "answer"
-    prompt: str = ""
-    help: str = ""
-    form: Form | None = None
-    extra: tuple[Extra, ...] = ()
-    reveal: Reveal | None = None
-    take: Callable[[Reply], str] = lambda reply: ""
+    about: Callable[[Any], Part]  # who wants what, from the present values of the form
+    choices: tuple[Choice, ...]  # the ways to answer, the main one first
+    # the line that stays, from the reply and the seconds that it took; None for no line
+    outcome: Callable[[Reply, float], Outcome | None]
+    refused: str = ""  # why the question is refused where the user cannot be asked
+    late: str = "Cancelled"  # what happens if no reply comes in time: "Denied", "Cancelled"
+    waits_for: str = "answer"  # what the panel waits for: "approval", "answer"
+    prompt: str = ""  # the text before the typed choices
+    help: str = ""  # explains the typed choices
+    form: Form | None = None  # the values that the user can change
+    extra: tuple[Extra, ...] = ()  # the fields beside the buttons
+    reveal: Reveal | None = None  # the values that `about` cuts or masks
+    take: Callable[[Reply], str] = lambda reply: ""  # acts on a reply; returns why it cannot be taken, or ""
+    # waits for an answer from elsewhere; with it, no reply but only that answer ends the question
     settled: Callable[[], Awaitable[None]] | None = None
-    saved: str = ""
-    is_shared: bool = False
+    saved: str = ""  # the text that a notebook saves, where it must not be the whole question
 
     @property
     def values(self) -> Any:

@@ -447,7 +447,7 @@ class SamplingQuestions:
         """
         review = await self._reviewed(asked, call)
         if not review.approved:
-            raise DeniedError(f"denied by {review.by}", review.reason)
+            raise DeniedError(f"denied by {'you' if review.by == PERSON else review.by}", review.reason)
         reply: Any = review.reply
         if reply is None:
             asked = review.request or asked
@@ -504,7 +504,7 @@ class SamplingQuestions:
         if isinstance(review, Unanswered):
             return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
-        return Review.deny(f"as it was changed: {nonsense}", by="check") if nonsense else review
+        return Review.deny(f"after your changes: {nonsense}", by="check") if nonsense else review
 
     async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
         """Return the reply as the user approves it.
@@ -516,7 +516,7 @@ class SamplingQuestions:
         async with self._queue.turn(call, is_new=False):
             review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
         if isinstance(review, Unanswered):
-            raise DeniedError("the reply was not sent", f"you did not look at it within {self._samplers.timeout:g} s")
+            raise DeniedError("the reply was not sent", f"you did not answer within {self._samplers.timeout:g} s")
         if not review.approved:
             raise DeniedError("the reply was not sent", review.reason)
         return review.reply or reply
@@ -608,7 +608,7 @@ def with_reply_texts(reply: Sampled, texts: Sequence[str], tools: Iterable[Tool]
             arguments = _arguments(block.name, text, known.get(block.name))
             content.append(block.model_copy(update={"input": arguments}))
     if not content:
-        raise ArgumentsError("nothing is left of the reply; refuse it instead")
+        raise ArgumentsError("nothing is left of the reply; deny it instead")
     calls = any(block.type == "tool_use" for block in content)
     reason = "endTurn" if reply.stop_reason == "toolUse" and not calls else reply.stop_reason
     return replace(reply, content=tuple(content), stop_reason=reason)
@@ -679,7 +679,7 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
         ),
         form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
         reveal=_reveal(lambda texts: whole_request(with_request_texts(asked, texts))),
-        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent"),),
+        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),),
         outcome=outcome,
         refused=REFUSED,
         late="Denied",

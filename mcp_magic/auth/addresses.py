@@ -67,18 +67,14 @@ class Reach:
     async def _refused(self, addresses: Iterable[Address]) -> str:
         inside = [address for address in addresses if _is_internal(address)]
         local = [address for address in inside if address.is_link_local or address == _METADATA]
-        if local or (inside and not await self._is_inside()):
-            return str([*local, *inside][0])
-        return ""
-
-    async def _is_inside(self) -> bool:
-        """Whether the MCP server is on this machine or in its network, by its name and by the address that answered."""
-        addresses = await _addresses(self._server)
-        if not addresses:
-            return False
-        if self._peer is not None:
-            addresses.append(self._peer)
-        return all(map(_is_internal, addresses))
+        if (
+            inside and not local
+        ):  # allowed if the MCP server is inside too, by its name and by the address that answered
+            server = await _addresses(self._server)
+            known = [*server, self._peer] if self._peer is not None else server
+            if server and all(map(_is_internal, known)):
+                return ""
+        return str([*local, *inside][0]) if inside else ""
 
     def watching(self, request: httpx2.Request, refuse: Callable[[str], Exception]) -> Callable[..., Awaitable[None]]:
         """Return the `trace` extension of a request; it closes a connection that leads to a forbidden address.

@@ -69,7 +69,7 @@ from mcp_magic.display.text import host_of, why_not_open
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.inflight import current_attempt
 from mcp_magic.schema.secrets import MASK
-from mcp_magic.trace.trace import STATUS, being_sent
+from mcp_magic.trace.trace import being_sent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable
@@ -101,37 +101,25 @@ _SECRETS = ("code", "code_verifier", "refresh_token", "client_secret", "client_a
 
 @dataclass(frozen=True)
 class AuthContext:
-    """The parts of a session that its log-in needs.
-
-    Attributes:
-        learn: Called with all tokens and secrets, so that they are masked everywhere.
-        hide: Masks all known secrets in a text.
-        is_open: Whether the session is open. A failed log-in ends a session only while the session opens.
-    """
+    """The parts of a session that its log-in needs."""
 
     server: str
     spec: HttpSpec | SseSpec
     logins: LogIns
-    learn: Callable[[Iterable[str]], None]
-    hide: Callable[[str], str]
-    is_open: Callable[[], bool]
+    learn: Callable[[Iterable[str]], None]  # gets all tokens and secrets, so that they are masked everywhere
+    hide: Callable[[str], str]  # masks all known secrets in a text
+    is_open: Callable[[], bool]  # a failed log-in ends a session only while the session opens
 
 
 @dataclass
 class _Renewal:
-    """A request that needs another token.
-
-    Attributes:
-        began: When it began (`time.monotonic()`).
-        response: The refusal; None if it was not sent because its token has expired.
-        tried: What was tried to get a better token: `"nonce"`, `"refresh"`, a log-in after the status `"401"`, `"403"`.
-    """
+    """A request that needs another token."""
 
     request: httpx2.Request
     began: float = field(default_factory=time.monotonic)
     token: str | None = None
-    response: httpx2.Response | None = None
-    tried: set[str] = field(default_factory=set)
+    response: httpx2.Response | None = None  # the refusal; None if it was not sent because its token has expired
+    tried: set[str] = field(default_factory=set)  # nonce, refresh, a log-in after the status 401 or 403
 
 
 def may_log_in(spec: HttpSpec | SseSpec) -> bool:
@@ -222,7 +210,9 @@ class SessionAuth(httpx2.Auth):
                 tried.add("refresh")
                 await oauth.refresh(renewal.token)
                 return True
-            if response is None or not self._may_log_in(renewal.request, response):
+            if response is None or not self._may_ask_for(renewal.request):
+                return False
+            if _challenge(response) not in ("bearer", "dpop", "") and self._context.spec.auth.mode != "oauth":
                 return False
             if self._failure is not None and self._failed_at > renewal.began:
                 raise self._failure  # another request has just failed at the same
@@ -253,12 +243,6 @@ class SessionAuth(httpx2.Auth):
         if not self._context.is_open():
             raise error
         return False
-
-    def _may_log_in(self, request: httpx2.Request, response: httpx2.Response) -> bool:
-        scheme = _challenge(response)
-        return self._may_ask_for(request) and (
-            scheme in ("bearer", "dpop", "") or self._context.spec.auth.mode == "oauth"
-        )
 
     def _may_ask_for(self, request: httpx2.Request) -> bool:
         """Whether this request may start a log-in: the log-in needs no user, or a user waits for the answer."""
@@ -378,8 +362,8 @@ class OAuthClient:
 
     def prepare(self, request: httpx2.Request) -> None:
         """Put the token on a request before it is sent, with a proof if the token is bound to a key (RFC 9449)."""
-        if (row := being_sent.get()) is not None:
-            row[STATUS] = None  # the trace shows the last answer, not an earlier refusal
+        if (entry := being_sent.get()) is not None:
+            entry.status = None  # the trace shows the last answer, not an earlier refusal
         for name in ("Authorization", "DPoP"):
             request.headers.pop(name, None)
         if (token := self.token) is None:
@@ -426,7 +410,9 @@ class OAuthClient:
             if self._options.interactive:
                 await self._log_in_person()
             else:
-                await self._log_in_program()
+                self._check_issuer()
+                await self._prepare_exchange()
+                await self._exchange(await self._grant())
         except _UNUSABLE as error:
             if guessing and state.oauth_metadata is None:
                 return False
@@ -436,7 +422,12 @@ class OAuthClient:
         return True
 
     async def _log_in_person(self) -> None:
-        self._check_client()
+        options, parties = self._options, self.parties
+        if self._state.client_info is None and options.client_id is not None:  # another authorization server
+            raise parties.error(
+                f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
+                f"{options.issuer}: it was not used."
+            )
         if not await self._context.logins.can_ask():
             raise self._unattended()
         callback = self._open_callback()
@@ -447,12 +438,6 @@ class OAuthClient:
             await self._exchange(await self._ask_person(callback))
         finally:
             callback.close()
-
-    async def _log_in_program(self) -> None:
-        """Log in without a user: with the client's own credentials, or with an assertion (RFC 7523)."""
-        self._check_issuer()
-        await self._prepare_exchange()
-        await self._exchange(await self._grant())
 
     # Discovery
 
@@ -549,15 +534,6 @@ class OAuthClient:
             issuer=options.issuer if options.interactive else None,
         )
 
-    def _check_client(self) -> None:
-        """Raise if the server leads to another authorization server than the one where the client is registered."""
-        options, parties = self._options, self.parties
-        if self._state.client_info is None and options.client_id is not None:
-            raise parties.error(
-                f"{parties.where} leads to {parties.authority}, and the client {options.client_id!r} belongs to "
-                f"{options.issuer}: it was not used."
-            )
-
     def _open_callback(self) -> CallbackServer:
         """Listen on the registered redirect port if it is free, else on any port and register again."""
         options, state = self._options, self._state
@@ -599,14 +575,10 @@ class OAuthClient:
                 if at_issuer or state.get_authorization_base_url(issuer) == origin:
                     client.issuer = issuer
         state.client_info = client
-        await self._kept.set_client_info(client)
+        await self._kept.save(client=_dumped(client))
 
     async def _ask_to_register(self, url: str) -> None:
-        """Ask the user once before this program registers anywhere; the question names all hosts of the log-in.
-
-        Raises:
-            AuthorizationError: The user says no, or no user can be asked.
-        """
+        """Ask the user once before this program registers anywhere; AuthorizationError unless the answer is yes."""
         metadata, parties = self._state.oauth_metadata, self.parties
         page = str(metadata.authorization_endpoint) if metadata is not None else url
         token = str(metadata.token_endpoint) if metadata is not None else url
@@ -692,7 +664,7 @@ class OAuthClient:
             return False
         return True
 
-    # Grant of a program
+    # Grant of a program: with the client's own credentials, or with an assertion (RFC 7523).
 
     async def _grant(self) -> dict[str, Any]:
         options, form = self._options, {"grant_type": "client_credentials"}
@@ -773,12 +745,16 @@ class OAuthClient:
         prover.sign(request)
         answer = await self._send(request)
         prover.remember_nonce(answer)
-        if await _wants_nonce(answer):
+        refused = answer.status_code in (400, 401) and NONCE in answer.headers
+        if refused and (await _json(answer)).get("error") == "use_dpop_nonce":
             prover.sign(request)
             answer = await self._send(request)
             prover.remember_nonce(answer)
-        if answer.status_code == 200:
-            answer, self._bound = await _as_bearer(answer)
+        if answer.status_code == 200:  # the SDK reads bearer tokens only
+            body = await _json(answer)
+            self._bound = str(body.get("token_type", "")).lower() == "dpop"
+            if self._bound:
+                answer = httpx2.Response(200, json={**body, "token_type": "Bearer"}, request=answer.request)
         return answer
 
     def _resource(self) -> dict[str, str]:
@@ -933,11 +909,7 @@ NONCE = "DPoP-Nonce"
 
 
 class _Prover:
-    """Signs proofs with its own key, and remembers the nonces that servers ask for.
-
-    Args:
-        pem: The private key (PEM, P-256); None creates one.
-    """
+    """Signs proofs with its own key (PEM, P-256; a new one by default), and remembers the nonces of servers."""
 
     def __init__(self, pem: str | None = None) -> None:
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -946,6 +918,9 @@ class _Prover:
         loaded = load_pem_private_key(pem.encode(), None) if pem else ec.generate_private_key(ec.SECP256R1())
         assert isinstance(loaded, ec.EllipticCurvePrivateKey)
         self._key = loaded
+        numbers = loaded.public_key().public_numbers()
+        x, y = (_base64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+        self._jwk = {"kty": "EC", "crv": "P-256", "x": x, "y": y}
         self._nonces: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -956,12 +931,6 @@ class _Prover:
         from cryptography.hazmat.primitives import serialization as s
 
         return self._key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption()).decode()
-
-    @cached_property
-    def _jwk(self) -> dict[str, str]:
-        numbers = self._key.public_key().public_numbers()
-        x, y = (_base64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
-        return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
     def sign(self, request: httpx2.Request, token: str | None = None) -> None:
         """Put a new proof on a request. With a token, the proof is bound to the token, which is put on too."""
@@ -988,21 +957,6 @@ class _Prover:
             self._nonces[urlsplit(str(response.request.url)).netloc] = nonce[:500]
 
 
-async def _wants_nonce(response: httpx2.Response) -> bool:
-    if response.status_code not in (400, 401) or NONCE not in response.headers:
-        return False
-    return (await _json(response)).get("error") == "use_dpop_nonce"
-
-
-async def _as_bearer(response: httpx2.Response) -> tuple[httpx2.Response, bool]:
-    """Return a token endpoint's answer in the form that the SDK reads, and whether its token is bound to the key."""
-    body = await _json(response)
-    if str(body.get("token_type", "")).lower() != "dpop":
-        return response, False
-    bearer = httpx2.Response(response.status_code, json={**body, "token_type": "Bearer"}, request=response.request)
-    return bearer, True
-
-
 def _base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
@@ -1014,22 +968,14 @@ REVOKE_SECONDS = 5.0  # deadline of a revocation, in seconds. The tokens are del
 
 @dataclass(frozen=True)
 class LoggedOut:
-    """The result of the log-out of one client.
-
-    Attributes:
-        done: `"revoked"`, or why the tokens were only deleted here.
-    """
+    """The result of the log-out of one client."""
 
     authority: str
-    done: str
+    done: str  # "revoked", or why the tokens were only deleted here
 
 
 async def log_out(spec: UrlSpec, logins: LogIns) -> list[LoggedOut]:
-    """Revoke and delete all tokens and registrations of a server.
-
-    Returns:
-        The result for each client; empty if nothing was kept.
-    """
+    """Revoke and delete all tokens and registrations of a server; return the result for each client."""
     key = server_key(spec.url)
     store = await asyncio.to_thread(logins.store)
     records = await asyncio.to_thread(store.load, key)
@@ -1052,25 +998,21 @@ async def _revoke(record: Record, spec: UrlSpec) -> LoggedOut:
         return LoggedOut(
             authority, "forgotten here; not revoked there: the address for that is on this machine or its network"
         )
-    client, secret = _client(record, spec)
-    # the refresh token first: most servers revoke its access tokens with it
-    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
-    name = client.get("client_id", "")
-    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
-    return LoggedOut(authority, await _sent(endpoint, forms, client, secret, spec))
-
-
-def _client(record: Record, spec: UrlSpec) -> tuple[Record, str | None]:
     options = getattr(spec, "auth", None)
     client: Record = dict(record.get("client") or {})
     if options is not None and options.client_id is not None:
         method = options.token_endpoint_auth_method or "client_secret_basic"
-        client = {"client_id": options.client_id, "token_endpoint_auth_method": method}
-        return client, options.client_secret
-    return client, client.get("client_secret")
+        client = {"client_id": options.client_id, "client_secret": options.client_secret}
+        client["token_endpoint_auth_method"] = method
+    # the refresh token first: most servers revoke its access tokens with it
+    kinds = [kind for kind in ("refresh_token", "access_token") if tokens.get(kind)]
+    name = client.get("client_id", "")
+    forms = [{"token": tokens[kind], "token_type_hint": kind, "client_id": name} for kind in kinds]
+    return LoggedOut(authority, await _sent(endpoint, forms, client, spec))
 
 
-async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, secret: str | None, spec: UrlSpec) -> str:
+async def _sent(endpoint: str, forms: list[dict[str, Any]], client: Record, spec: UrlSpec) -> str:
+    secret = client.get("client_secret")
     options: dict[str, Any] = {}
     if secret is not None and client.get("token_endpoint_auth_method") == "client_secret_post":
         forms = [{**form, "client_secret": secret} for form in forms]

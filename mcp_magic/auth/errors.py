@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parties:
-    """The servers of a log-in, and the errors that name them.
-
-    Attributes:
-        where: The URL of the MCP server, without secrets.
-        hide: Masks the known secrets in a text.
-    """
+    """The servers of a log-in, and the errors that name them."""
 
     server: str
-    where: str
+    where: str  # the URL of the MCP server, without secrets
     issuer: str = ""
-    hide: Callable[[str], str] = str
+    hide: Callable[[str], str] = str  # masks the known secrets in a text
 
     @property
     def authority(self) -> str:
@@ -90,7 +85,7 @@ def refusal(at: str, code: str, why: str, status: int = 0) -> str:
     failed = status >= 500 or status == 429
     shown = one_line(code, 40) if code and not failed else f"HTTP {status}"
     if failed or code in ("server_error", "temporarily_unavailable"):
-        return f"{at} failed ({shown}); it is its fault, try again later.{because}"
+        return f"{at} failed ({shown}); the fault is on its side, try again later.{because}"
     return f"{at} {OAUTH_ERRORS.get(code, 'refused the log-in')} ({shown}).{because}"
 
 
@@ -117,9 +112,12 @@ OAUTH_ERRORS = {
 """Error code of an authorization server -> its meaning, after the server's name (RFC 6749, 4.1.2.1 and 5.2)."""
 
 _EXPLANATIONS = [
-    (r"Invalid registration response", "{at} answered the registration with something else; its fault."),
-    (r"Authorization server registered", "{at} registered this client in a way that it cannot use; its fault."),
-    (r"Invalid token response", "{at} answered with something that is not a token; its fault."),
+    (r"Invalid registration response", "{at} answered the registration with something else; the fault is on its side."),
+    (
+        r"Authorization server registered",
+        "{at} registered this client in a way that it cannot use; the fault is on its side.",
+    ),
+    (r"Invalid token response", "{at} answered with something that is not a token; the fault is on its side."),
     (
         r"Authorization response iss mismatch: (\S+) != (\S+)",
         "the answer came from {0} and not from {1}, where you were sent (wrong issuer): it was not used.",
@@ -138,7 +136,7 @@ _EXPLANATIONS = [
     ),
     (
         r"Protected resource metadata request failed: HTTP (\d+)",
-        "{where} could not say where to log in (HTTP {0}); its fault, try again later.",
+        "{where} could not say where to log in (HTTP {0}); the fault is on its side, try again later.",
     ),
 ]
 """Pattern of a message of the SDK -> our message."""

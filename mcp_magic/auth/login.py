@@ -28,8 +28,8 @@ from mcp_magic.inflight import current_attempt, current_call, person_asked
 SIGNS = {"done": "✓ came back", "refused": "✗ refused", "cancelled": "… cancelled", "": "… not answered"}
 
 ELSEWHERE = (
-    "Where your browser is not on the machine of the kernel, the page that it is sent to after the log-in does not "
-    "open: copy its address, which begins with {uri}, and paste it here."
+    "If your browser runs on another machine than the kernel, the last page of the log-in does not open. Copy its "
+    "address, which begins with {uri}, and paste it here."
 )
 
 
@@ -70,9 +70,17 @@ def login_question(login: LogIn) -> Question:
             Choice("paste", "Use this address", "paste", "go on with the address that is pasted here"),
             Choice("cancel", "Cancel", "times", "do not log in", "[c]ancel"),
         ),
-        extra=(Extra("address", label=f"{login.redirect_uri}?code=…", enter="paste", is_first=True, is_secret=True),),
-        prompt="Enter when the browser says that you can close its window, or paste the address that it shows; ",
-        help="Waiting for the browser to come back. If it is on another machine, paste the address that it is sent to "
+        extra=(
+            Extra(
+                "address",
+                label=f"{login.redirect_uri}?code=…",
+                tooltip="the address of the page that the browser was sent to",
+                beside="paste",
+                is_secret=True,
+            ),
+        ),
+        prompt="Press Enter when the browser says that you can close the window, or paste the address that it shows; ",
+        help="Waiting for the browser to come back. If it runs on another machine, paste the address of its last page "
         "here; c cancels.",
         outcome=outcome,
         waits_for="log-in",
@@ -122,20 +130,11 @@ class Redirected:
 
 
 class LogIn:
-    """A log-in that waits for a user.
+    """A log-in to the MCP server `server` at `where` that waits for a user.
 
-    Args:
-        server: The name of the MCP server.
-        where: The URL of the MCP server, without secrets.
-        url: The log-in page of the authorization server.
-        redirect_uri: Where that page sends the browser.
-        seconds: The deadline, in seconds.
-        comes_from: Whether an answer with this issuer (RFC 9207), or with None, is from the authorization server. A
-            code is checked when it is exchanged; an error from another issuer is not even shown.
-
-    Attributes:
-        stale: How many answers belonged to other log-ins.
-        outcome: `""` while it waits, then `"done"`, `"refused"` or `"cancelled"`.
+    `url` is the log-in page of the authorization server, which sends the browser to `redirect_uri`. `comes_from` says
+    whether an answer with this issuer (RFC 9207), or with None, is from the authorization server: a code is checked
+    when it is exchanged, and an error from another issuer is not even shown.
     """
 
     def __init__(
@@ -153,8 +152,8 @@ class LogIn:
         self.redirect_uri = redirect_uri
         self.seconds = seconds
         self._comes_from = comes_from
-        self.stale = 0
-        self.outcome = ""
+        self.stale = 0  # how many answers belonged to other log-ins
+        self.outcome = ""  # while it waits, then "done", "refused" or "cancelled"
         asked = parse_qs(urlsplit(url).query)
         self._state = asked.get("state", [""])[0]
         self._scope = asked.get("scope", [""])[0]
@@ -235,11 +234,7 @@ class LogIn:
             self._answer.exception()  # marks it as retrieved, in case the waiting call has ended
 
     def result(self) -> Redirected:
-        """Return the answer.
-
-        Raises:
-            AuthorizationError: The log-in was refused or cancelled.
-        """
+        """Return the answer. Raises AuthorizationError if the log-in was refused or cancelled."""
         return self._answer.result()
 
 
@@ -265,14 +260,9 @@ class CallbackServer(ThreadingHTTPServer):
         self._thread.start()
 
     @property
-    def port(self) -> int:
-        """The port."""
-        return self.server_port
-
-    @property
     def redirect_uri(self) -> str:
         """The URL of the page."""
-        return f"http://127.0.0.1:{self.port}{CALLBACK_PATH}"
+        return f"http://127.0.0.1:{self.server_port}{CALLBACK_PATH}"
 
     def expect(self, judge: Callable[[str], str]) -> None:
         """Pass the URL of each later request of the page to a function like `LogIn.redirected`, on a thread."""
@@ -318,7 +308,7 @@ class _CallbackPage(BaseHTTPRequestHandler):
     timeout = SILENT_SECONDS
 
     def do_GET(self) -> None:
-        port, url = self.server.port, urlsplit(self.path)
+        port, url = self.server.server_port, urlsplit(self.path)
         if url.path != CALLBACK_PATH or self.headers.get("host", "") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
             self._answer(404, *NOTHING)
             return
@@ -353,29 +343,18 @@ Authorizer = Callable[[LogIn], Awaitable[None]]
 
 @dataclass
 class LogIns:
-    """The way in which the sessions of a host log in.
+    """The way in which the sessions of a host log in."""
 
-    Attributes:
-        authorizer: Shows a log-in to the user; None if no user can be asked.
-        confirm: Asks the user before this program registers at an authorization server: `async def (text)`,
-            which returns None if no user can be asked. A program that sets only `authorizer` is not asked.
-        seconds: The deadline of a log-in, in seconds.
-        where: Where tokens are kept: auto, keyring, file or memory.
-    """
-
-    authorizer: Authorizer | None = None
+    authorizer: Authorizer | None = None  # shows a log-in to the user; None if no user can be asked
     possible: Callable[[], Awaitable[bool]] | None = None
+    # asks the user before this program registers; None if no user can be asked. Without it the user is not asked
     confirm: Callable[[str], Coroutine[Any, Any, bool | None]] | None = None
-    seconds: float = LOGIN_SECONDS
-    where: str = "auto"
+    seconds: float = LOGIN_SECONDS  # deadline of a log-in
+    where: str = "auto"  # where tokens are kept: auto, keyring, file or memory
     _stores: dict[str, Store] = field(default_factory=dict, repr=False)
 
     def store(self) -> Store:
-        """Return the store of tokens.
-
-        Raises:
-            MissingDependencyError: The setting asks for a keyring, and none is available.
-        """
+        """Return the store of tokens; MissingDependencyError if the setting asks for a keyring that is missing."""
         if self.where not in self._stores:
             self._stores[self.where] = make_store(self.where)
         return self._stores[self.where]
@@ -394,19 +373,11 @@ class LogIns:
         return self.authorizer is not None and (self.possible is None or await self.possible())
 
     async def ask(self, login: LogIn) -> Redirected:
-        """Let the user log in. The deadline of the call that needs the log-in pauses; the log-in ends with that call.
-
-        Raises:
-            AuthorizationError: The user did not log in, or not in time.
-        """
+        """Let the user log in; AuthorizationError if they do not. The deadline of the call pauses."""
         return await _ask_person(self._show(login), f"{login.server}: the log-in at {login.host} was interrupted.")
 
     async def permits(self, text: str, interrupted: str) -> bool | None:
-        """Ask the user for a yes; return None if no user can be asked.
-
-        Raises:
-            AuthorizationError: The call that needs the answer ended, or the user did not answer in time.
-        """
+        """Ask the user for a yes; None if no user can be asked. Raises AuthorizationError if there is no answer."""
         if self.confirm is None:
             return True
         try:
@@ -433,13 +404,10 @@ class LogIns:
             for task in (showing, answered):
                 task.cancel()
             await asyncio.wait({showing, answered}, timeout=FAREWELL_SECONDS)
-        raise AuthorizationError(self._unanswered(login, late=late))
-
-    def _unanswered(self, login: LogIn, *, late: bool) -> str:
         if not late:
-            return f"{login.server}: the log-in at {login.host} was not answered."
+            raise AuthorizationError(f"{login.server}: the log-in at {login.host} was not answered.")
         again = f" ({login.stale} answers to other log-ins were rejected)" if login.stale else ""
-        return (
+        raise AuthorizationError(
             f"{login.server}: you did not log in at {login.host} within {login.seconds:g} s{again}. "
             "Try again; MCPMagics.login_timeout gives more time."
         )

@@ -11,7 +11,7 @@ import os
 import secrets
 import sys
 import time
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +22,7 @@ from mcp_magic.errors import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+    from mcp.shared.auth import OAuthToken
 
     from mcp_magic.config.specs import AuthOptions
 
@@ -126,12 +126,7 @@ class FileStore:
 
 
 class KeyringStore:
-    """Keeps records in the system's keyring, or in another store if the keyring refuses them.
-
-    Args:
-        backend: A `keyring` backend.
-        otherwise: Keeps what the keyring refuses: a keyring may be locked, and that of Windows takes 2,560 bytes.
-    """
+    """Keeps records in the system's keyring, or in another store: it may be locked; Windows' takes 2,560 bytes."""
 
     def __init__(self, backend: Any, otherwise: Store) -> None:
         self._backend = backend
@@ -160,11 +155,7 @@ class KeyringStore:
 
 
 def make_store(where: str = "auto", folder: Path | None = None) -> Store:
-    """Return the store for the setting `MCPMagics.tokens`: `"auto"` is a reliable keyring, else a file in the folder.
-
-    Raises:
-        MissingDependencyError: The setting is `"keyring"`, and none is available.
-    """
+    """Return the store for the setting `MCPMagics.tokens`; MissingDependencyError if it names a missing keyring."""
     if where == "memory":
         return MemoryStore()
     files = FileStore(folder)
@@ -234,11 +225,9 @@ else:
 async def locked(path: Path) -> AsyncIterator[None]:
     """Hold the lock of a file. Goes on without it if the file cannot be created or the lock is held for too long."""
     descriptor = None
-    try:
+    with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
-        pass
     try:
         until = asyncio.get_running_loop().time() + LOCK_SECONDS
         while descriptor is not None and not try_lock(descriptor):
@@ -289,13 +278,11 @@ class KeptTokens:
     async def save(self, **changes: Any) -> None:
         """Change members of the record; None deletes one."""
         self._learn(_secrets_of(changes))
-        async with self._writing, self._alone():
+        # The record holds the other clients of this server too. A refresh already holds the lock file when it saves.
+        lock_file = self.lock_file
+        alone = nullcontext() if lock_file is None else locked(lock_file.with_suffix(".saving"))
+        async with self._writing, alone:
             await asyncio.to_thread(self._change, changes)
-
-    def _alone(self) -> AbstractAsyncContextManager[None]:
-        """Keep other kernels from changing the record, which holds the other clients of this server too."""
-        lock_file = self.lock_file  # a refresh already holds this one when it saves
-        return nullcontext() if lock_file is None else locked(lock_file.with_suffix(".saving"))
 
     def _change(self, changes: dict[str, Any]) -> None:
         whole = self._store.load(self._server)
@@ -308,10 +295,6 @@ class KeptTokens:
         """Save tokens and the time when they expire."""
         expires = None if tokens.expires_in is None else time.time() + int(tokens.expires_in)
         await self.save(tokens=tokens.model_dump(mode="json", exclude_none=True), expires_at=expires)
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Save the registration of this client."""
-        await self.save(client=client_info.model_dump(mode="json", exclude_none=True))
 
 
 def read_model(kind: Any, value: Any) -> Any:

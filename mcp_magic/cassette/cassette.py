@@ -6,7 +6,6 @@ import json
 import os
 import time
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 MODES: dict[str, str] = {
     "once": "replays if the file is there, else records",
     "replay": "only replays: a request that is not in the file is an error",
-    "record": "records everything anew",
+    "record": "records everything again",
     "auto": "replays recorded requests, and adds the others",
 }
 """Mode -> description. pytest-recording calls them once, none, all and new_episodes."""
@@ -122,7 +121,7 @@ class Cassette:
     def adds(self, missing: str) -> str:
         """Return what to type to get into the cassette what is missing."""
         if self.content.cut and not self.records:
-            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded anew"
+            return f"its recording ended at {self.content.cut:,} bytes; {self.more} when it is recorded again"
         return f"{self._adds} adds {missing}"
 
     @property
@@ -188,10 +187,6 @@ def _one_of(what: str, given: str, known: tuple[str, ...]) -> str:
 
 VARIABLE = "MCP_MAGIC_CASSETTE"
 """Environment variable with the file; with the suffixes `_MODE`, `_IN_PROCESS` and `_PAUSES`, the options."""
-
-
-examining: ContextVar[int | None] = ContextVar("mcp_magic_examining", default=None)
-"""The number of the doctor's examination in this context; its sessions are recorded separately and never replayed."""
 
 
 class Deck:
@@ -277,17 +272,19 @@ def error_members(error: BaseException, masker: Masker) -> dict[str, Any]:
 
 def recorded_error(entry: dict[str, Any], stderr: str = "") -> errors.MCPMagicError:
     """Return the recorded error; a class unknown to this version becomes a `ConnectError`."""
-    kind = getattr(errors, str(entry["failed"]), None)
+    kind: Any = getattr(errors, str(entry["failed"]), None)
     text = str(entry.get("message", ""))
+    options: dict[str, Any] = {}
+    if not isinstance(kind, type) or not issubclass(kind, errors.MCPMagicError):
+        kind = errors.ConnectError
     if kind is errors.HTTPStatusError:
-        return errors.HTTPStatusError(text, int(entry.get("status") or 0))
-    if kind is errors.ProtocolError:
-        return errors.ProtocolError(text, int(entry.get("code") or 0))
-    if isinstance(kind, type) and issubclass(kind, errors.ConnectError):
-        return kind(text, stderr=stderr)
-    if isinstance(kind, type) and issubclass(kind, errors.MCPMagicError):
-        return kind(text)
-    return errors.ConnectError(text, stderr=stderr)
+        options["status"] = int(entry.get("status") or 0)
+    elif kind is errors.ProtocolError:
+        options["code"] = int(entry.get("code") or 0)
+    elif issubclass(kind, errors.ConnectError):
+        options["stderr"] = stderr
+    error: errors.MCPMagicError = kind(text, **options)
+    return error
 
 
 def http_error(http: dict[str, Any]) -> Exception | None:
@@ -312,7 +309,7 @@ _SAID_EACH_TIME = "io.modelcontextprotocol/"
 
 
 class SessionRecorder(Tap):
-    """Records one session of a server; `marks` are further members of its first line: `added`, `doctor`."""
+    """Records one session of a server; `marks` are further members of its first line: `added`."""
 
     reads_stderr = True
 

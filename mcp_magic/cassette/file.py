@@ -9,7 +9,7 @@
     {"session": 1, "ended": true}
     {"session": 1, "exited": "exit code 3"}
     {"session": 2, "failed": "ServerExitedError", "message": "..."}
-    {"doctor": 1, "title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
+    {"title": "math", "target": "math_server.py", "call": null, "steps": [...], "findings": [...]}
     {"blob": "3f2a…", "base64": "iVBORw0KGgo…"}
     {"turn": 1, "model": "openai:gpt-5", "digest": "…", "messages": [...], "tools": [...]}
     {"turn": 1, "chunk": {...}}
@@ -75,11 +75,7 @@ class CassetteFile:
         self._unlock: weakref.finalize[Any, Any] | None = None
 
     def read(self) -> list[dict[str, Any]]:
-        """Return its lines after the header, unpacked.
-
-        Raises:
-            CassetteError: It cannot be read, is no cassette, has a newer format, or would fill the memory.
-        """
+        """Return its lines after the header, unpacked; CassetteError if they are wrong or would fill the memory."""
         lines = self._lines()
         self._check_header(next(lines, (0, {}))[1])
         self.begun = True
@@ -101,7 +97,7 @@ class CassetteFile:
             raise CassetteError(f'{self.path} is not a cassette: its first line does not say {{"cassette": 1, ...}}.')
         if version > FORMAT:
             newer = f"{self.path} is a cassette of format {version}; this mcp_magic reads up to {FORMAT}"
-            raise CassetteError(f"{newer}: update mcp_magic, or record it anew with `--mode record`.")
+            raise CassetteError(f"{newer}: update mcp_magic, or record it again with `--mode record`.")
 
     def _checked(self, number: int, packed: dict[str, Any], unpacking: _Unpacking) -> dict[str, Any]:
         from mcp_magic.cassette.format import problem_of
@@ -118,7 +114,7 @@ class CassetteFile:
     def damaged(self, place: str, problem: str) -> CassetteError:
         """Return an error with a problem, its place, and the command to record the cassette again."""
         file = as_word(str(self.path)) or "FILE"
-        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it anew.")
+        return CassetteError(f"{self.path}, {place}: {problem}. `%mcp record {file} --mode record` records it again.")
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
@@ -252,12 +248,12 @@ def _object(line: str) -> dict[str, Any] | str:
     try:
         found = json.loads(line)
     except json.JSONDecodeError:
-        return "no JSON object; is it a cassette?"
+        return "not a JSON object; is it a cassette?"
     except ValueError:
         return f"a number has more than {sys.get_int_max_str_digits():,} digits"
     except RecursionError:
         return f"nested deeper than {DEEPEST} levels"
-    return found if isinstance(found, dict) else "no JSON object; is it a cassette?"
+    return found if isinstance(found, dict) else "not a JSON object; is it a cassette?"
 
 
 class _Packing:

@@ -42,7 +42,6 @@ class _Head(TypedDict, total=False):
     transport: Text
     where: str
     added: bool
-    doctor: Number | None
 
 
 class _Line(TypedDict, total=False):
@@ -93,7 +92,6 @@ class _Lint(TypedDict):
 
 
 class _Report(TypedDict, total=False):
-    doctor: Required[Number]
     title: Required[str]
     target: str
     call: str | None
@@ -116,7 +114,7 @@ _KINDS: dict[str, Any] = {
 }
 """Member that tells the kind -> schema; the first match counts."""
 
-_MARKS = ("ok", "warning", "failed", "not needed", "not reached")
+_MARKS = ("ok", "warning", "failed", "note", "not needed", "not reached")
 _SEVERITIES = ("error", "warning", "note")
 
 

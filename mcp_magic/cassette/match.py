@@ -30,43 +30,28 @@ _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 @dataclass
 class Step:
-    """One action of the server.
+    """One action of the server."""
 
-    Attributes:
-        kind: `"answer"`, `"stray"` (an answer without a pending request), `"notification"`, `"request"`, `"stderr"`,
-            `"garbage"` (output that is no message) or `"ended"` (the server has ended the session).
-        pause: Seconds since the previous event of the scene.
-        reply: The client's answer to a request.
-        http: How HTTP answered, if that was unusual.
-        order: Its position among all steps of the session.
-    """
-
-    kind: str
+    kind: str  # answer, stray (an answer without a pending request), notification, request, stderr, garbage or ended
     message: dict[str, Any]
-    pause: float = 0.0
-    reply: dict[str, Any] | None = None
-    http: dict[str, Any] = field(default_factory=dict)
-    order: int = 0
+    pause: float = 0.0  # seconds since the previous event of the scene
+    reply: dict[str, Any] | None = None  # the client's answer to a request
+    http: dict[str, Any] = field(default_factory=dict)  # how HTTP answered, if that was unusual
+    order: int = 0  # its position among all steps of the session
 
 
 @dataclass(eq=False)
 class Scene:
-    """A request or notification of the client (secrets masked), and the server's reaction.
+    """A request or notification of the client (secrets masked), and the server's reaction."""
 
-    Attributes:
-        id: The id of the request; None for a notification.
-        used: How often it has been replayed.
-        clock: The recorded time of its last event, in seconds.
-    """
-
-    id: Any
+    id: Any  # None for a notification
     method: str
     params: dict[str, Any]
     steps: list[Step] = field(default_factory=list)
     cancelled: bool = False
-    used: int = 0
+    used: int = 0  # how often it has been replayed
     key: str = ""
-    clock: float = 0.0
+    clock: float = 0.0  # the recorded time of its last event, in seconds
 
     @property
     def answered(self) -> bool:
@@ -81,19 +66,13 @@ class Scene:
 
 @dataclass
 class Session:
-    """A recorded session, or an attempt to open one.
-
-    Attributes:
-        head: Its first line: `server`, `transport`, `where`.
-        failed: The line with the error why it could not be opened, or None.
-        early: The server's output before the first message.
-    """
+    """A recorded session, or an attempt to open one."""
 
     scenes: list[Scene]
     lines: list[dict[str, Any]]
-    head: dict[str, Any]
-    failed: dict[str, Any] | None = None
-    early: list[Step] = field(default_factory=list)
+    head: dict[str, Any]  # its first line: `server`, `transport`, `where`
+    failed: dict[str, Any] | None = None  # the line with the error why it could not be opened
+    early: list[Step] = field(default_factory=list)  # the server's output before the first message
 
     @property
     def in_process(self) -> bool:
@@ -133,17 +112,9 @@ def _meta(message: dict[str, Any]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def session_of(head: dict[str, Any], entries: Iterable[dict[str, Any]]) -> Session:
-    """Build a session from its lines; lines of unknown kinds are ignored."""
-    lines = list(entries)
-    reading = _Reading()
-    for entry in lines:
-        reading.read(entry)
-    failed = next((entry for entry in lines if "failed" in entry and "to" not in entry), None)
-    return Session(reading.scenes, lines, head, failed, reading.early)
-
-
 class _Reading:
+    """Builds the scenes of a session from its lines; lines of unknown kinds are ignored."""
+
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
         self.early: list[Step] = []
@@ -343,19 +314,15 @@ class Server:
         if not alike:
             others = sorted({scene.method for scene in known} - set(_BY_METHOD))
             return f"{asked} is not in it; it has {', '.join(others[:8]) or 'nothing of this server'}"
-        target = params.get("name", params.get("uri"))
 
         def likeness(scene: Scene) -> tuple[bool, float]:
-            same = target == scene.params.get("name", scene.params.get("uri"))
+            same = all(params.get(name) == scene.params.get(name) for name in ("name", "uri"))
             return same, SequenceMatcher(None, key[:2000], scene.key[:2000], autojunk=False).quick_ratio()
 
         nearest = max(alike[:COMPARED], key=likeness)
-        differs = difference(_plain(params), _plain(nearest.params))
+        mine, its = ({k: v for k, v in each.items() if k != "_meta"} for each in (params, nearest.params))
+        differs = difference(mine, its)
         return f"{asked} is not in it; the nearest is {shown(method, nearest.params)}: {differs}"
-
-
-def _plain(params: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name != "_meta"}
 
 
 def shown(method: str, params: dict[str, Any]) -> str:
@@ -397,28 +364,15 @@ def _value(value: Any) -> str:
     return one_line(json.dumps(value, ensure_ascii=False, default=str), LONGEST)
 
 
-# The content of a cassette: servers and their sessions, turns of models, examinations.
-
-
-@dataclass
-class Examined:
-    """A recorded examination by the doctor: its line, and the sessions that were opened for it."""
-
-    report: dict[str, Any]
-    sessions: list[Session] = field(default_factory=list)
-    used: int = 0
-
-
 @dataclass
 class Content:
-    """The content of a cassette; `cut` is the bytes at which the recording ended before its sessions, or 0."""
+    """The content of a cassette: servers and their sessions, turns of models, the doctor's reports."""
 
     servers: dict[str, Server] = field(default_factory=dict)
     turns: list[dict[str, Any]] = field(default_factory=list)
-    examined: list[Examined] = field(default_factory=list)
+    examined: list[dict[str, Any]] = field(default_factory=list)
     sessions: int = 0
-    examinations: int = 0
-    cut: int = 0
+    cut: int = 0  # the bytes at which the recording ended before its sessions
 
 
 def read(entries: Iterable[dict[str, Any]]) -> Content:
@@ -434,17 +388,16 @@ def read(entries: Iterable[dict[str, Any]]) -> Content:
         elif "session" in entry:
             lines.setdefault(entry["session"], []).append(entry)
         elif "steps" in entry:
-            content.examined.append(Examined(entry))
+            content.examined.append(entry)
         content.cut = entry.get("cut", content.cut)
     content.sessions = max(heads, default=0)
-    content.examinations = max((one.report.get("doctor", 0) for one in content.examined), default=0)
-    reports = {one.report.get("doctor"): one for one in content.examined}
     for number, head in heads.items():
-        session = session_of(head, lines.get(number, ()))
-        if "doctor" in head:
-            if (examined := reports.get(head["doctor"])) is not None:
-                examined.sessions.append(session)
-        elif session.says_something:
+        own, reading = lines.get(number, []), _Reading()
+        for entry in own:
+            reading.read(entry)
+        failed = next((entry for entry in own if "failed" in entry and "to" not in entry), None)
+        session = Session(reading.scenes, own, head, failed, reading.early)
+        if session.says_something and "doctor" not in head:  # older versions recorded the doctor's sessions too
             server = content.servers.setdefault(head["server"], Server(head["server"]))
             server.add(session, added=bool(head.get("added")))
     return content

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
-from mcp_magic.cassette.cassette import SessionRecorder, examining, http_error, masked, recorded_error
+from mcp_magic.cassette.cassette import SessionRecorder, http_error, masked, recorded_error
 from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_of, with_subscription
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
@@ -96,10 +96,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 
 
 class ReplayTransport:
-    """A transport for `mcp.Client` that answers from a recorded session; it starts no server and sends nothing.
-
-    `live` passes requests that are not recorded on to the server.
-    """
+    """A transport for `mcp.Client` that answers from a recorded session; `live` passes other requests on."""
 
     def __init__(
         self, cassette: Cassette, server: Server, session: int, wire: Wire, live: LiveFallback | None = None
@@ -332,8 +329,7 @@ class ReplayTransport:
         method = step.message["method"]
         if method not in _COMPARED or "result" not in recorded:
             return ""
-        mine, its = masked(self._cassette, answer.get("result"), method), recorded["result"]
-        mine, its = _answer(mine), _answer(its)
+        mine, its = _answer(masked(self._cassette, answer.get("result"), method)), _answer(recorded["result"])
         return "" if mine == its else f"{method} had another answer when it was recorded: {difference(mine, its)}"
 
     def _refuse(self, number: Any, why: str) -> None:
@@ -377,7 +373,7 @@ class _Write:
 
 
 def retell(session: Session, recorder: Recorder, errlog: ErrorLog | None) -> None:
-    """Write all messages of a session that is not replayed, a failed one or the doctor's, into the trace and errlog."""
+    """Write all messages of a session whose opening failed into the trace and errlog."""
     for entry in session.lines:
         if "stderr" in entry:
             if errlog is not None:
@@ -505,14 +501,19 @@ async def open_through(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncE
     name = wire.recorder.server
     if cassette.replays and isinstance(spec, InProcessSpec) and cassette.in_process == "live":
         return await open_transport(spec, wire, stack)
-    if cassette.replays and name in cassette.content.servers and examining.get() is None:
+    if cassette.replays and name in cassette.content.servers:
         return await _replayed(cassette, spec, wire, stack)
     if cassette.records:
         recording = _Recording(cassette, spec, wire)
         stack.callback(recording.stop)
         transport = await open_transport(spec, wire, stack)
         stack.push(recording.left)
-        return Transport(lambda: recording.transport(transport), transport.prepare)
+
+        def recorded() -> Any:
+            recording.begin()
+            return transport.make()
+
+        return Transport(recorded, transport.prepare)
     known = f"it has {listed(cassette.servers)}" if cassette.servers else "it has no server"
     raise CassetteError(f"{name} is not in the cassette {cassette.path}; {known}; {cassette.adds('it')}.")
 
@@ -524,8 +525,6 @@ class _Recording:
         self._cassette = cassette
         self._spec = spec
         self._wire = wire
-        number = examining.get()
-        self._marks = {"doctor": number} if number is not None else {}
         self._session: SessionRecorder | None = None
 
     def stop(self) -> None:
@@ -533,16 +532,12 @@ class _Recording:
         if self._session is not None:
             self._wire.recorder.remove(self._session)
 
-    def transport(self, transport: Transport) -> Any:
-        """Return the transport of a new session, which is recorded."""
-        self._begin()
-        return transport.make()
-
-    def _begin(self) -> SessionRecorder:
+    def begin(self) -> SessionRecorder:
+        """Begin the record of a new session."""
         self.stop()
         recorder = self._wire.recorder
         self._session = SessionRecorder(
-            self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets, **self._marks
+            self._cassette, recorder.server, self._spec, self._wire, secrets=recorder.secrets
         )
         recorder.add(self._session)
         return self._session
@@ -552,7 +547,7 @@ class _Recording:
         if self._session is not None and self._wire.errlog is not None:
             self._session.exited(how_ended(self._wire.errlog.file))
         if isinstance(error, Exception) and self._cassette.recording:
-            session = self._session or self._begin()
+            session = self._session or self.begin()
             if not session.is_open:
                 self._wire.recorder.stderr(last=True)
                 session.failed(error)

@@ -441,11 +441,10 @@ class Masker:
             self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
         return self._encoded
 
-    def keep(self, message: dict[str, Any], schemas: Callable[[], bool] = lambda: False) -> tuple[bytes, int, bool]:
-        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is unchanged.
+    def write(self, message: dict[str, Any]) -> tuple[bytes, int, bool]:
+        """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is all of it.
 
-        A long message is cut before it is written as JSON, and its size is estimated.
-        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        A long message is cut before it is written as JSON, and its size is estimated. The text is not masked yet.
         """
         if _is_long(message):
             size = max(estimated_size(message), KEPT_BYTES + 1)
@@ -456,15 +455,18 @@ class Masker:
                 text = to_json(message)
             size = len(text)
             if 0 < size <= KEPT_BYTES:
-                if not self._suspicious(text):
-                    return text, size, True
-                kept = to_json(self.whole(message, schemas=schemas()))
-                return kept, size, kept == text
-        message = Cut(self.hide, CUT_BYTES).value(message)
-        text = to_json(message)
-        if self._suspicious(text):
-            text = to_json(self.whole(message, schemas=schemas()))
-        return text, size, False
+                return text, size, True
+        return to_json(Cut(self.hide, CUT_BYTES).value(message)), size, False
+
+    def mask(self, text: bytes, *, schemas: bool = False) -> bytes:
+        """Return the JSON text of a message with its secrets masked; the same object if there are none.
+
+        With `schemas` it holds JSON Schemas, in which "password" is the name of a property and not of a secret.
+        """
+        if not self._suspicious(text):
+            return text
+        masked = to_json(self.whole(json.loads(text), schemas=schemas))
+        return text if masked == text else masked
 
     def _suspicious(self, text: bytes) -> bool:
         """Whether JSON text may hold a secret."""
@@ -574,13 +576,11 @@ class Masker:
         lowered = text.lower()
         if _has_word(lowered):
             if "cookie" in lowered:
-                text = _COOKIE.sub(self._without_cookies, text)
+                for found in _COOKIE.finditer(text):
+                    self.learn_cookies(found["name"], found["value"])
+                text = _COOKIE.sub(rf"\g<name>\g<between>{MASK}", text)
             text = _SCHEME.sub(self._without_credentials, _without_named(text))
         return text
-
-    def _without_cookies(self, found: re.Match[str]) -> str:
-        self.learn_cookies(found["name"], found["value"])
-        return f"{found['name']}{found['between']}{MASK}"
 
     def _without_credentials(self, found: re.Match[str]) -> str:
         """Mask `x` of `Basic x` and `Bearer x`; remember it if it is no prose but a user with a password."""

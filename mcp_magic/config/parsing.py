@@ -144,20 +144,20 @@ _PYTHON = re.compile(r"(?i)^(python|pypy|py)[\d.]*w?$")
 _VERBS = frozenset({"run", "exec", "tool", "dlx", "x", "start", "container"})
 """Words between a launcher and the package: `uv tool run`, `npm exec`, `docker container run`."""
 
-_WITH_VALUE: dict[str, tuple[str, ...]] = {
-    "uvx": ("--from", "--with", "--python", "-p", "--index-url", "--directory", "--project"),
-    "uv": ("--from", "--with", "--python", "-p", "--index-url", "--directory", "--project", "--extra", "--group"),
-    "pipx": ("--spec", "--python", "--pip-args"),
-    "npx": ("-p", "--package", "-c", "--call", "-w", "--workspace"),
-    "npm": ("-p", "--package", "-w", "--workspace"),
-    "bunx": ("-p", "--package"),
-    "docker": (
-        *("-e", "--env", "--env-file", "-v", "--volume", "--mount", "--name", "-p", "--publish", "--network"),
-        *("--net", "-u", "--user", "-w", "--workdir", "--entrypoint", "--platform", "-l", "--label", "-m", "--memory"),
-    ),
-}
-_WITH_VALUE["podman"] = _WITH_VALUE["docker"]
-_LAUNCHERS = frozenset({*_WITH_VALUE, "node", "deno", "bun", "pnpm", "yarn", "java", "ruby", "sh", "bash", "cmd"})
+_WITH_VALUE = (
+    *("--from", "--with", "--python", "--index-url", "--directory", "--project", "--extra", "--group", "--spec"),
+    *("--pip-args", "-p", "--package", "-c", "--call", "-w", "--workspace", "-e", "--env", "--env-file", "-v"),
+    *("--volume", "--mount", "--name", "--publish", "--network", "--net", "-u", "--user", "--workdir", "--entrypoint"),
+    *("--platform", "-l", "--label", "-m", "--memory"),
+)
+"""Options of launchers that a value follows."""
+
+_LAUNCHERS = frozenset(
+    (
+        *("uvx", "uv", "pipx", "npx", "npm", "bunx", "docker", "podman"),
+        *("node", "deno", "bun", "pnpm", "yarn", "java", "ruby", "sh", "bash", "cmd"),
+    )
+)
 """Programs that start another program; the server's name is among their arguments."""
 
 
@@ -205,7 +205,7 @@ def name_of_command(command: str, args: Sequence[str] = ()) -> str:
         return _short(_python_program(args) or program)
     if program not in _LAUNCHERS:
         return _short(program)
-    words = _words(args, _WITH_VALUE.get(program, ()))
+    words = _words(args, _WITH_VALUE)
     script = next((word for word in words if _SCRIPT.search(word)), None)
     return _short(script or (words[0] if words else program))
 
@@ -516,7 +516,8 @@ def find_line(text: str, path: KeyPath) -> int | None:
         except tomllib.TOMLDecodeError:  # within a statement of several lines
             continue
         if _has(value, path):
-            return start + 1 + _offset(lines[start:end], path[-1])
+            key = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(path[-1]))}["']?\s*[=.\]]""")
+            return next((number for number in range(start, end) if key.search(lines[number])), start) + 1
         start = end
     return None
 
@@ -528,9 +529,3 @@ def _has(value: Any, path: KeyPath) -> bool:
         except (LookupError, TypeError):
             return False
     return True
-
-
-def _offset(lines: list[str], key: str | int) -> int:
-    """Return the line of a key within its statement; 0 if that is unclear."""
-    wanted = re.compile(rf"""(^|[\s{{,."'\[]){re.escape(str(key))}["']?\s*[=.\]]""")
-    return next((number for number, line in enumerate(lines) if wanted.search(line)), 0)

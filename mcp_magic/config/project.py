@@ -16,18 +16,16 @@ from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import Concealed
 from mcp_magic.config.parsing import (
     FieldError,
-    MissingHereError,
     Variables,
     check_name,
     find_line,
-    flag,
     kind_of,
     parse_json,
     parse_toml,
     read_text,
     reject_unknown,
 )
-from mcp_magic.config.servers import ServerEntry, load_config, make_spec, parse_servers, ready_entry
+from mcp_magic.config.servers import ServerEntry, load_config, make_entry, parse_servers
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.errors import ConfigError, TargetError
 from mcp_magic.schema.secrets import is_declared_secret
@@ -248,18 +246,11 @@ def _section(table: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _server(name: str, fields: Any, source: str, variables: Variables) -> ServerEntry:
     """Return the entry of one server; if this machine lacks something for it, an entry with a problem."""
     try:
-        check_name(name)
-        if not isinstance(fields, dict):
-            raise FieldError(f"expected a table, got {kind_of(fields)}.")
-        disabled = flag(fields, "disabled")
-        spec = make_spec(fields, variables=variables, cwd=variables.base, strict=True)
-    except MissingHereError as error:
-        return ServerEntry(name, source, disabled=disabled, problem=ConfigError(f"{source}: server {name!r}: {error}"))
-    except (FieldError, TargetError) as error:
-        path = error.path if isinstance(error, FieldError) else ()
-        problem = FieldError(error.message if isinstance(error, FieldError) else str(error), "servers", name, *path)
-    else:
-        return ready_entry(name, source, spec, disabled, fields)
+        return make_entry(check_name(name), fields, source, variables, variables.base, strict=True)
+    except FieldError as error:
+        problem = FieldError(error.message, "servers", name, *error.path)
+    except TargetError as error:
+        problem = FieldError(str(error), "servers", name)
     raise problem
 
 

@@ -20,6 +20,7 @@ from mcp_magic.config.parsing import (
     PROTOCOLS,
     SAMPLING_MODES,
     FieldError,
+    MissingHereError,
     Variables,
     as_text,
     choice,
@@ -82,7 +83,7 @@ class ServerEntry:
     digest: str = ""  # the hash of its table and of the variables from its `env_file`
 
 
-def ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
+def _ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
     """Return the entry of a server with a valid table."""
     if fields.get("command") is None:
         written = mask_url(fields["url"])
@@ -224,7 +225,7 @@ def parse_servers(
 ) -> list[ServerEntry]:
     """Return the servers of one parsed configuration, in its order."""
     variables = Variables(environ, base)
-    return [_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
+    return [make_entry(name, fields, source, variables, cwd) for name, fields in _tables(data, source)]
 
 
 def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
@@ -253,17 +254,26 @@ def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
         raise ConfigError(f"{source}: {key}: expected an object of servers by name, got {kind_of(servers)}.")
 
 
-def _entry(name: str, fields: Any, source: str, variables: Variables, cwd: Path | None) -> ServerEntry:
+def make_entry(
+    name: str, fields: Any, source: str, variables: Variables, cwd: Path | None, *, strict: bool = False
+) -> ServerEntry:
+    """Return the entry of one server.
+
+    A mistake becomes its problem; with `strict`, only what this machine lacks does, and another mistake raises
+    FieldError.
+    """
     disabled = False
     try:
         if not isinstance(fields, Mapping):
-            raise FieldError(f"expected an object, got {kind_of(fields)}.")
-        disabled = flag(fields, "disabled") or fields.get("enabled") is False
-        spec = make_spec(fields, variables=variables, cwd=cwd)
+            raise FieldError(f"expected {'a table' if strict else 'an object'}, got {kind_of(fields)}.")
+        disabled = flag(fields, "disabled") or (not strict and fields.get("enabled") is False)
+        spec = make_spec(fields, variables=variables, cwd=cwd, strict=strict)
     except FieldError as error:
+        if strict and not isinstance(error, MissingHereError):
+            raise
         problem = ConfigError(f"{source}: server {name!r}: {error}")
         return ServerEntry(name, source, disabled=disabled, problem=problem)
-    return ready_entry(name, source, spec, disabled, fields)
+    return _ready_entry(name, source, spec, disabled, fields)
 
 
 # The configuration files of MCP hosts, and the servers in them.

@@ -199,25 +199,15 @@ MAX_WHERE = 160  # characters of a command line that a message shows; `python -c
 
 @dataclass(frozen=True, kw_only=True)
 class Spec(ABC):
-    """How to reach a server; the base class of all specs. Frozen.
-
-    Attributes:
-        transport: The name of the transport.
-        timeout: Deadline of the handshake in seconds.
-        trust: Whether the user trusts this server's annotation hints.
-        sampling: Whether the server may request sampling: `"off"`, `"ask"` (the user decides) or `"auto"`.
-        reconnect: Whether a lost session is reopened automatically; None for the host's setting.
-        protocol: How to open a session: `"auto"`, `"handshake"` (`initialize` only) or `"2026-07-28"`
-            (`server/discover` only).
-        variables: Values of the `${VAR}` in its declaration, by name; shown as `${VAR}`.
-    """
+    """How to reach a server; the base class of all specs. Frozen."""
 
     transport: ClassVar[str]
-    timeout: float = DEFAULT_TIMEOUT
-    trust: bool = False
-    sampling: str = "ask"
-    reconnect: bool | None = None
-    protocol: str = "auto"
+    timeout: float = DEFAULT_TIMEOUT  # deadline of the handshake in seconds
+    trust: bool = False  # whether the user trusts this server's annotation hints
+    sampling: str = "ask"  # of the server: "off", "ask" (the user decides) or "auto"
+    reconnect: bool | None = None  # whether a lost session is reopened by itself; None for the host's setting
+    protocol: str = "auto"  # "auto", "handshake" (`initialize` only) or "2026-07-28" (`server/discover` only)
+    # values of the `${VAR}` in its declaration, by name; shown as `${VAR}`
     variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
@@ -264,20 +254,13 @@ class Spec(ABC):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StdioSpec(Spec):
-    """A program that speaks MCP over its standard input and output.
-
-    Attributes:
-        command: The program, searched on PATH.
-        args: Its arguments.
-        env: Variables added to the small safe environment that the SDK passes on.
-        cwd: Working directory; None for the kernel's.
-    """
+    """A program that speaks MCP over its standard input and output."""
 
     transport: ClassVar[str] = "stdio"
-    command: str
+    command: str  # searched on PATH
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)  # added to the small safe environment that the SDK passes on
+    cwd: str | Path | None = None  # None for the kernel's
 
     @property
     def where(self) -> str:
@@ -299,19 +282,12 @@ class StdioSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class UrlSpec(Spec):
-    """A server with a URL; the base class for HTTP, SSE and WebSocket.
-
-    Attributes:
-        url: The endpoint.
-        headers: Headers of every request.
-        verify: False to accept any TLS certificate, or the path of a CA bundle.
-        cert: Path of a client certificate (PEM with its key), or a pair (certificate, key).
-    """
+    """A server with a URL; the base class for HTTP, SSE and WebSocket."""
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    verify: bool | str = True
-    cert: str | tuple[str, str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)  # of every request
+    verify: bool | str = True  # False to accept any TLS certificate, or the path of a CA bundle
+    cert: str | tuple[str, str] | None = None  # path of a client certificate (PEM with its key), or (certificate, key)
 
     @property
     def where(self) -> str:
@@ -330,11 +306,7 @@ class UrlSpec(Spec):
 
 
 def tls_context(spec: UrlSpec) -> ssl.SSLContext:
-    """Return the TLS context that a spec's `verify` and `cert` ask for.
-
-    Raises:
-        OSError: A certificate file cannot be read.
-    """
+    """Return the TLS context for `verify` and `cert`. Raises OSError if a certificate file cannot be read."""
     import ssl
 
     context = ssl.create_default_context(cafile=spec.verify if isinstance(spec.verify, str) else None)
@@ -349,29 +321,18 @@ def tls_context(spec: UrlSpec) -> ssl.SSLContext:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HttpSpec(UrlSpec):
-    """A server with the streamable HTTP transport.
-
-    Attributes:
-        auth: How to get a token if the server requires one.
-        fallback: Whether to try SSE if the server does not support streamable HTTP
-            (specification, "Backwards Compatibility" of the transports page).
-        client_factory: Creates the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
-    """
+    """A server with the streamable HTTP transport."""
 
     transport: ClassVar[str] = "http"
     auth: AuthOptions = field(default=AuthOptions())
-    fallback: bool = False
+    fallback: bool = False  # whether to try SSE (specification, "Backwards Compatibility" of transports)
+    # makes the `httpx2.AsyncClient` from `headers`, `timeout` and `auth`
     client_factory: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SseSpec(UrlSpec):
-    """A server with the HTTP+SSE transport of protocol 2024-11-05.
-
-    Attributes:
-        auth: How to get a token if the server requires one.
-        client_factory: Creates the `httpx2.AsyncClient`; called with `headers`, `timeout` and `auth`.
-    """
+    """A server with the HTTP+SSE transport of protocol 2024-11-05."""
 
     transport: ClassVar[str] = "sse"
     auth: AuthOptions = field(default=AuthOptions())
@@ -387,11 +348,7 @@ class WebSocketSpec(UrlSpec):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class InProcessSpec(Spec):
-    """A server object in this kernel.
-
-    Attributes:
-        server: An `mcp.server.mcpserver.MCPServer` or a low-level `mcp.server.Server`.
-    """
+    """A server object in this kernel: an `MCPServer` or a low-level `Server` of the SDK."""
 
     transport: ClassVar[str] = "in-process"
     server: Any

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean
 from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
     PROTOCOLS,
@@ -147,9 +147,10 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     """Return the spec and name of a server file, which runs with this kernel's Python or with node."""
     path = ((directory or Path.cwd()) / path.expanduser()).absolute()
     if not path.is_file():
-        raise TargetError(
-            f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}.{_near(path, directory)}"
-        )
+        known = [] if path.is_dir() else [file for file in path.parent.glob("*") if is_server_file(file.name)]
+        close = get_close_matches(path.name, [file.name for file in known], n=1)
+        near = f" Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?" if close else ""
+        raise TargetError(f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}.{near}")
     suffix = path.suffix.lower()
     if suffix != ".py" and suffix not in NODE_SUFFIXES:
         raise TargetError(f"{path} is not a server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")
@@ -157,24 +158,9 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
 
 
-def _near(path: Path, directory: Path | None) -> str:
-    if path.is_dir():
-        inside = [file.name for file in _server_files(path)]
-        return f" In it are: {listed(inside)}" if inside else ""
-    close = get_close_matches(path.name, [file.name for file in _server_files(path.parent)], n=1)
-    return f" Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?" if close else ""
-
-
 def _as_typed(path: Path, directory: Path | None) -> str:
     here = directory or Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-def _server_files(folder: Path) -> list[Path]:
-    try:
-        return sorted(file for file in folder.iterdir() if file.suffix.lower() in (".py", *NODE_SUFFIXES))
-    except OSError:
-        return []
 
 
 def _how_to_use(path: Path, directory: Path | None) -> str:
@@ -184,11 +170,7 @@ def _how_to_use(path: Path, directory: Path | None) -> str:
             return f"For the servers of a config file: %mcp connect --config {as_command([name])}"
         case ".toml":
             return f"For a declaration: %mcp up {as_command([name])}"
-        case ".ts" | ".mts":
-            return f"Run it as a command: %mcp connect -- {as_command(['npx', 'tsx', name])}"
     program = as_command([name if os.path.dirname(name) else f"{os.curdir}{os.sep}{name}"])  # noqa: PTH120
-    if not os.access(path, os.X_OK):
-        return f"Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- {program}"
     return f"Run it as a command: %mcp connect -- {program}"
 
 
@@ -245,19 +227,11 @@ def resolve_target(
     known: Iterable[str] = (),
     **options: Any,
 ) -> tuple[Spec, str]:
-    """Return the spec of a target, and the name for its session (not yet unique).
+    """Return the spec of a target or a command, and the name for its session (not yet unique).
 
-    Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a problem.
-
-    Args:
-        target: A URL, the path of a server file, the name of a variable or of a configured server, or a value: a
-            server object, a spec, a `ServerEntry`, a table as in a config file, a `Path`.
-        command: A program and its arguments, instead of a target.
-        lookup: Returns the value of a variable, or None.
-        find_entry: Finds a configured server; by default in the config files around `directory`.
-        directory: The folder for relative paths; by default the current one.
-        known: Names of variables to suggest when the target is unknown.
-        **options: See `Overrides`.
+    `lookup` returns the value of a variable, or None; `known` are the variables to suggest. `options` are those of
+    `Overrides`. Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a
+    problem.
     """
     overrides = Overrides(**options)
     spec: Spec
@@ -356,18 +330,18 @@ def _from_name(
         not_configured = str(error)
     else:
         return _from_entry(entry)
-    raise TargetError(f"{_unknown(text, value, known)} {TARGETS}\n{not_configured}")
+    raise TargetError(f"{_unknown(text, value, known)}\n{not_configured}")
 
 
 def _unknown(text: str, value: Any, known: Iterable[str]) -> str:
     hint = did_you_mean(text, [name for name in known if name != text])
     words = mask_arguments(tuple(text.split()))
     text = " ".join(words)
-    first = f"{text!r} is not a target.{hint}"
+    first = f"{text!r} is not a file, URL, variable or configured name.{hint}"
     if value is not None:
-        first = f"the variable {text} holds an object of type {type(value).__name__}.{hint}"
+        first = f"the variable {text} holds an object of type {type(value).__name__}, not a server.{hint}"
     if len(words) > 1 or shutil.which(words[0]):
-        first = f"{first} For a command: `%mcp connect -- {as_command(words)}`."
+        first = f"{first} To run it as a command: `%mcp connect -- {as_command(words)}`."
     return first
 
 

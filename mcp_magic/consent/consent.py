@@ -52,8 +52,7 @@ class Request:
         run: The agent run that requests it, or None.
         calls: How many calls it stands for; with more than one, the arguments summarise theirs.
         change: How the definition differs from the one the user knew, or None.
-        outdated: The rule that allowed an earlier definition of the tool, or "".
-        replaced: A text saying that this rule was given for another server of this name, or "".
+        outdated: Why a rule that allows the call no longer covers it, or "".
     """
 
     server: str
@@ -66,7 +65,6 @@ class Request:
     calls: int = 1
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
-    replaced: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
@@ -89,7 +87,8 @@ class Decision:
         arguments: The arguments as the user changed them; None if unchanged.
         reason: Why the call was denied, for the asker.
         by: Who decided.
-        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run).
+        always: `""`, `"tool"` (always for this tool), `"arguments"` (always for these) or `"run"` (for this run). A
+            denial is remembered for the tool, or not at all.
         definition: The seal (`Definitions.seal`) of the tool decided about, or "" if unknown.
     """
 
@@ -106,9 +105,9 @@ class Decision:
         return cls(True, arguments, always=always)
 
     @classmethod
-    def deny(cls, reason: str = "", *, by: str = PERSON) -> Decision:
-        """Refuse the call."""
-        return cls(False, None, reason, by)
+    def deny(cls, reason: str = "", *, by: str = PERSON, always: str = "") -> Decision:
+        """Refuse the call; with `always="tool"` also all later calls of the tool."""
+        return cls(False, None, reason, by, always)
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
@@ -123,33 +122,19 @@ MAX_TEXT = 2000  # characters kept of one text in the arguments: a record identi
 
 @dataclass(frozen=True)
 class Record:
-    """One decision.
+    """One decision."""
 
-    Attributes:
-        time: When, ISO 8601 in UTC.
-        asker: Who requested the call: `"person"`, `"agent"`, `"server NAME"`, `"app NAME"`.
-        server: The server's name.
-        tool: The tool's name.
-        arguments: The arguments of the call, secrets masked.
-        decision: `"approve"`, `"edit"` or `"deny"`.
-        by: Who decided: `"person"`, a rule, a policy, `"time-out"`.
-        reason: Why the call was denied, or "".
-        changed: The names of arguments that the user changed.
-        seconds: How long the decision took.
-        run: The id of the agent run, or None.
-    """
-
-    time: str
-    asker: str
+    time: str  # ISO 8601 in UTC
+    asker: str  # as in `Request`
     server: str
     tool: str
-    arguments: Mapping[str, Any]
-    decision: str
-    by: str
-    reason: str
-    changed: tuple[str, ...]
-    seconds: float
-    run: str | None = None
+    arguments: Mapping[str, Any]  # secrets masked
+    decision: str  # "approve", "edit" or "deny"
+    by: str  # "person", a rule, a policy, "time-out"
+    reason: str  # why the call was denied, or ""
+    changed: tuple[str, ...]  # the names of arguments that the user changed
+    seconds: float  # how long the decision took
+    run: str | None = None  # the id of the agent run
 
 
 class Audit:
@@ -160,11 +145,7 @@ class Audit:
         self.file: Path | None = None
 
     def add(self, record: Record) -> None:
-        """Keep a record, and write it to the file before returning.
-
-        Raises:
-            ConfigError: The file cannot be written. The caller must not make the call then.
-        """
+        """Keep a record, written to the file before this returns; ConfigError if not, and no call may be made."""
         if self.file is not None:
             line = json.dumps(asdict(record), ensure_ascii=False, default=str)
             try:
@@ -240,21 +221,20 @@ def _is_same_server(rule: Rule, server: str, definitions: Definitions) -> bool:
     return definitions.replacement(server, rule.since) is None
 
 
-def another_server(rule: Rule, server: str, definitions: Definitions) -> str:
-    """Return a text saying that an allowing rule was given for another server of this name; "" if it was not."""
+def why_outdated(rule: Rule, server: str, definitions: Definitions) -> str:
+    """Say why an allowing rule does not cover a tool of a server: the tool, or the server, is another one now."""
     if _is_same_server(rule, server, definitions):
-        return ""
+        return f"the tool has changed since rule `{rule}` allowed it"
     known = None if server in rule.identities else definitions.replacement(server, rule.since)
     was = f": it was {known.before}, and is {known.now}" if known is not None else ""
     return f"rule `{rule}` was given for another server called {server}{was}"
 
 
-def because_changed(request: Request, decision: Decision) -> Decision:
-    """Add to a denial that a rule would have allowed an earlier definition of the tool."""
+def because_outdated(request: Request, decision: Decision) -> Decision:
+    """Add to a denial why a rule does not allow the call any more."""
     if decision.approved or decision.by == PERSON or not request.outdated:
         return decision
-    changed = request.replaced or f"the tool has changed since rule `{request.outdated}` allowed it"
-    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), changed))))
+    return replace(decision, reason="; ".join(filter(None, (clause(decision.reason), request.outdated))))
 
 
 def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
@@ -309,12 +289,7 @@ class Consent:
     magics: bool = False
 
     async def check(self, request: Request) -> Mapping[str, Any]:
-        """Return the arguments to call the tool with.
-
-        Raises:
-            DeniedError: The call is denied.
-            ConfigError: The audit file cannot be written.
-        """
+        """Return the arguments to call the tool with; DeniedError if the call is denied."""
         if request.asker == PERSON and not self.rules:
             return request.arguments
         decision = await self.review(request)
@@ -325,16 +300,7 @@ class Consent:
     async def review(
         self, request: Request, *, policy: str | None = None, approver: Approver | None = None
     ) -> Decision:
-        """Decide about a request, remember a lasting approval, and record the decision.
-
-        Args:
-            request: The request.
-            policy: Decides without a matching rule, instead of the host's policy.
-            approver: Asks the user, instead of the host's approver.
-
-        Raises:
-            ConfigError: The audit file cannot be written.
-        """
+        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails."""
         started = time.perf_counter()
         request, since = as_it_is(request, self.definitions), self.definitions.count
         decision = await self.decide(request, policy=policy, approver=approver)
@@ -383,14 +349,13 @@ class Consent:
                 return None
             action = _by_policy(policy or self.policy, request)
         elif rule.action == "allow" and action == "ask":
-            replaced = another_server(rule, request.server, self.definitions)
-            request = replace(request, outdated=str(rule), replaced=replaced)
+            request = replace(request, outdated=why_outdated(rule, request.server, self.definitions))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
-        return because_changed(request, await self._ask(request, approver or self.approver))
+        return because_outdated(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
@@ -406,7 +371,10 @@ class Consent:
 
     def refusal(self, request: Request, decision: Decision) -> DeniedError:
         """Return the error that says who denied a call, why, and what would allow it."""
-        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {decision.by}", decision.reason)
+        by = decision.by
+        if by == PERSON:  # a model reads the errors of its calls, too
+            by = "you" if request.asker == PERSON else "the user"
+        text = sentence(f"{one_line(request.name, 200)} was not called; denied by {by}", decision.reason)
         if decision.by != PERSON and (advice := self._advice(request, decision)):
             text += f" {advice}"
         return DeniedError(text, decision.reason)
@@ -424,10 +392,7 @@ class Consent:
         )
 
     def add(self, rule: Rule, *, first: bool = False) -> bool:
-        """Append a rule, or put it first; an equal rule takes over the later `since`.
-
-        A rule that comes from no file is given now: it covers tools as they are now. Returns whether the rule is new.
-        """
+        """Append a rule, or put it first; an equal rule takes over the later `since`."""
         if not (rule.source or rule.since):
             rule = replace(rule, since=self.definitions.count)
         is_new = rule not in self.rules
@@ -487,8 +452,11 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
-        lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
-        if not decision.approved or lasting is None:
+        if decision.approved:
+            lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
+        else:
+            lasting = Rule("deny", exactly(request.name), reason=decision.reason) if decision.always == "tool" else None
+        if lasting is None:
             return
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)

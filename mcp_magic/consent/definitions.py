@@ -114,11 +114,7 @@ _LABELS = {
 
 
 class Definitions:
-    """The definitions of all tools that a host has seen, by `"server:tool"`, and their servers.
-
-    Attributes:
-        count: How often servers and their listings were seen. It serves as a clock: a rule keeps it as `since`.
-    """
+    """The definitions of all tools that a host has seen, and their servers; `count` is their clock."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -212,10 +208,7 @@ class Definitions:
         return found and f"{found} {self.identity(name.partition(':')[0])}"
 
     def change(self, name: str, since: int = 0) -> Change | None:
-        """Return how a tool (`"server:tool"`) has changed since a `count`; None if it has not.
-
-        A count before the tool was first seen means when it was first seen.
-        """
+        """Return how a tool has changed since a `count`, at most since it was first seen; None if it has not."""
         versions = self._of(name)
         if len(versions) < 2:
             return None

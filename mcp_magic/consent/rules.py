@@ -297,10 +297,7 @@ def parse_rules(text: str, *, source: str) -> list[Rule]:
 
 
 def write_rules(rules: Iterable[Rule], definitions: Definitions | None = None) -> str:
-    """Return rules as TOML for `parse_rules`, without rules of one run and rules with secrets.
-
-    With `definitions`, a rule that allows a single tool is saved with its present definition.
-    """
+    """Return rules as TOML, without those of one run or with secrets; with `definitions`, bound to the present ones."""
     kept = [rule for rule in rules if rule.run is None and not rule.holds_secret]
     return "".join(_table(rule, _definition(rule, definitions), _identities(rule, definitions)) for rule in kept)
 
@@ -354,42 +351,26 @@ def _toml(value: Any) -> str:
 # Rules that never decide, because an earlier rule matches all their calls. Only plain cases are reported.
 
 
-def unreached(rules: Sequence[Rule], definitions: Definitions) -> dict[int, int]:
+def unreached(rules: Sequence[Rule]) -> dict[int, int]:
     """Return the positions of rules that never decide, each with the position of the first rule that covers it."""
     found: dict[int, int] = {}
     for at, rule in enumerate(rules):
-        before = next((i for i, earlier in enumerate(rules[:at]) if _decides_for(earlier, rule, definitions)), None)
+        before = next((i for i, earlier in enumerate(rules[:at]) if _decides_for(earlier, rule)), None)
         if before is not None:
             found[at] = before
     return found
 
 
-def _decides_for(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether an earlier rule matches every call that a later one matches."""
-    if earlier.run not in (None, later.run) or earlier.servers not in (None, later.servers):
-        return False
-    if not pattern_covers(earlier.tool, later.tool):
-        return False
-    if earlier.arguments or earlier.exact:
-        # an allowing rule needs every reading of a call to fit; for a denying one, one reading is enough
-        stricter = earlier.action == "allow" and later.action != "allow" and not earlier.exact
-        if stricter or earlier.exact != later.exact or _written(earlier) != _written(later):
-            return False
-    return not (earlier.action == later.action == "allow") or _allows_the_same(earlier, later, definitions)
-
-
-def _written(rule: Rule) -> str:
-    return json.dumps(dict(rule.arguments), sort_keys=True)
-
-
-def _allows_the_same(earlier: Rule, later: Rule, definitions: Definitions) -> bool:
-    """Whether two allowing rules cover the same definitions; if not, the later one counts once a tool has changed."""
-    if (earlier.definition, dict(earlier.identities)) != (later.definition, dict(later.identities)):
-        return False
-    return all(
-        definitions.digest(name, earlier.since) == definitions.digest(name, later.since)
-        and definitions.identity(server, earlier.since) == definitions.identity(server, later.since)
-        for name, server in ((name, name.partition(":")[0]) for name in definitions if later.names(name))
+def _decides_for(earlier: Rule, later: Rule) -> bool:
+    """Whether an earlier rule surely matches every call that a later one matches."""
+    return (
+        not earlier.arguments
+        and not earlier.exact
+        and earlier.run in (None, later.run)
+        and earlier.servers in (None, later.servers)
+        and pattern_covers(earlier.tool, later.tool)
+        # a permission that is given again counts once the tool has changed
+        and not earlier.action == later.action == "allow"
     )
 
 

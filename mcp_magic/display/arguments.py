@@ -46,20 +46,12 @@ class Hidden(NamedTuple):
 def hidden_arguments(
     arguments: Mapping[str, Any], definition: Tool | None, mask: Callable[[Any], str] = lambda _: MASK
 ) -> dict[str, Any]:
-    """Return arguments with masked secrets: values that their name or the tool's schema marks as secret.
-
-    >>> hidden_arguments({"user": "me", "login": {"password": "pw"}}, None)
-    {'user': 'me', 'login': {'password': '***'}}
-    """
+    """Return arguments with masked secrets: values that their name or the tool's schema marks as secret."""
     return _masked(arguments, definition, mask)[0]
 
 
 def hidden_parts(arguments: Mapping[str, Any], definition: Tool | None) -> list[Hidden]:
-    """Return the values that `hidden_arguments` masks, each with its path and the reason.
-
-    >>> hidden_parts({"user": "me", "login": [{"password": "pw"}]}, None)
-    [Hidden(path='login[0].password', value='pw', by_server=False)]
-    """
+    """Return the values that `hidden_arguments` masks, each with its path and the reason."""
     return _masked(arguments, definition, lambda _: MASK)[1]
 
 
@@ -88,11 +80,7 @@ def _masked(
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-    """Return the changed arguments by name, and how each was changed.
-
-    >>> changes({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4})
-    {'b': 'changed', 'c': 'left out', 'd': 'added'}
-    """
+    """Return the changed arguments by name, and how each was changed."""
     # unlike ==, repr distinguishes 1 from True and 1.0
     done = {}
     for name in {**before, **after}:
@@ -106,11 +94,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, st
 
 
 def call_line(arguments: Mapping[str, Any], definition: Tool | None, limit: int = MAX_LINE) -> str:
-    """Return arguments on one line, secrets masked and long values cut.
-
-    >>> call_line({"city": "Oslo", "days": 3, "api_key": "x", "note": "a b"}, None)
-    'city=Oslo, days=3, api_key=***, note="a b"'
-    """
+    """Return arguments on one line, secrets masked and long values cut."""
     parts: list[str] = []
     room = limit
     for name, value in hidden_arguments(arguments, definition).items():
@@ -152,11 +136,7 @@ def argument_rows(
 
 
 def long_arguments(arguments: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments that `argument_rows` shortens, secrets masked.
-
-    >>> list(long_arguments({"a": "x" * 1000, "b": "x" * 1100, "c": ["x"] * 300}, None))
-    ['b', 'c']
-    """
+    """Return the arguments that `argument_rows` shortens, secrets masked."""
     return {
         name: value
         for name, value in hidden_arguments(arguments, definition).items()
@@ -181,31 +161,19 @@ PAGE = 100_000  # characters of full values on one page
 
 
 def sized(mask: str, value: Any) -> str:
-    """Return a mask with the length of the value that it hides.
-
-    >>> sized("***", "x" * 1234), sized("***", "x")
-    ('*** (1,234 characters)', '*** (1 character)')
-    """
+    """Return a mask with the length of the value that it hides."""
     return f"{mask} ({counted(len(written(value)), 'characters')})"
 
 
 def hidden_note(parts: Iterable[Hidden]) -> str:
-    """Return a line that says which values are hidden and why; "" if none is.
-
-    >>> hidden_note([Hidden("context", "x", True), Hidden("api_key", "x", False)])
-    'hidden: context (the server calls it a secret), api_key (the name of a secret)'
-    """
+    """Return a line that says which values are hidden and why; "" if none is."""
     why = {True: "the server calls it a secret", False: "the name of a secret"}
     notes = [f"{one_line(part.path, 40)} ({why[part.by_server]})" for part in parts]
     return f"hidden: {listed(notes, MAX_NAMED)}" if notes else ""
 
 
 def pages(values: Iterable[tuple[str, Any]]) -> list[list[tuple[str, str]]]:
-    """Return full values with their names, split into pages that a frontend can take.
-
-    >>> [[(name, len(text)) for name, text in page] for page in pages([("a", "x" * 150_000), ("b", "y")])]
-    [[('a, characters 1 to 100,000', 100000)], [('a, characters 100,001 to 150,000', 50000), ('b', 1)]]
-    """
+    """Return full values with their names, split into pages that a frontend can take."""
     chunks: list[list[tuple[str, str]]] = [[]]
     room = PAGE
     for name, value in values:
@@ -239,13 +207,7 @@ def page_text(rows: Iterable[tuple[str, str]]) -> str:
 
 
 def restored(edited: Any, shown: Any, original: Any) -> Any:
-    """Return `edited`, the user's version of `shown`, with its masks replaced by the values of `original`.
-
-    A list whose length changed stays as it is, because its items cannot be matched.
-
-    >>> restored({"token": "***", "n": 2}, {"token": "***", "n": 1}, {"token": "abc", "n": 1})
-    {'token': 'abc', 'n': 2}
-    """
+    """Return `edited`, a version of `shown`, with the values of `original` for its masks, if the lists match."""
     if edited == MASK and shown == MASK:
         return original
     if isinstance(edited, dict) and isinstance(shown, dict) and isinstance(original, dict):
@@ -256,11 +218,7 @@ def restored(edited: Any, shown: Any, original: Any) -> Any:
 
 
 def lost_secret(value: Any, original: Any) -> bool:
-    """Whether `value` still has a mask that `original` does not: the mask itself would be sent.
-
-    >>> lost_secret([{"token": "***"}], [{"token": "a"}, {"token": "b"}])
-    True
-    """
+    """Whether `value` still has a mask that `original` does not: the mask itself would be sent."""
     return _has_mask(value) and not _has_mask(original)
 
 
@@ -278,11 +236,7 @@ def written_arguments(arguments: Mapping[str, Any], definition: Tool | None, *, 
 
 
 def read_arguments(text: str, original: Mapping[str, Any], definition: Tool | None) -> dict[str, Any]:
-    """Return the arguments in `text`, edited JSON; a value that is still masked keeps its `original` value.
-
-    Raises:
-        ArgumentsError: The text is not a JSON object, a mask was moved, or the arguments do not fit the tool's schema.
-    """
+    """Return the arguments in `text`, edited JSON with masks for `original` values, or raise ArgumentsError."""
     try:
         edited = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -12,8 +12,6 @@ from mcp_magic.display.document import Markup, Part, joined, tag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Line", "diff_html", "diff_part", "diff_text", "json_diff", "shown", "text_diff"]
-
 MAX_LINES = 40  # most lines of a difference that are shown
 MAX_LINE = 300  # most characters of a line that are shown; a longer line is shown where it differs
 AROUND = 60  # characters shown before and after the difference in a long line
@@ -30,16 +28,12 @@ class Line(NamedTuple):
 
 
 def text_diff(before: str, after: str) -> list[Line]:
-    r"""Return the lines that differ, with one unchanged line before and after.
-
-    >>> text_diff("a\nb\nc\nd", "a\nb\nC\nd")
-    [Line(sign=' ', text='b'), Line(sign='-', text='c'), Line(sign='+', text='C'), Line(sign=' ', text='d')]
-    """
+    """Return the lines that differ, with one unchanged line before and after."""
     old, new = before.splitlines(), after.splitlines()
     start, end = _common(old, new)
     middle = old[start : len(old) - end], new[start : len(new) - end]
     if not (middle[0] or middle[1]):
-        return [] if before == after else [Line("@", "only how lines end differs")]
+        return [] if before == after else [Line("@", "only the line endings differ")]
     lines = [Line(" ", _cut(text)) for text in old[max(start - 1, 0) : start]]
     if max(map(len, middle)) > COMPARED:
         lines.append(Line("@", f"{len(middle[0]):,} lines became {len(middle[1]):,}; the first of them:"))
@@ -76,11 +70,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[Line]:
 
 
 def _where_they_differ(a: str, b: str) -> tuple[str, str]:
-    r"""Cut two long lines to the part that differs: a change must be visible wherever it is.
-
-    >>> [len(text) for text in _where_they_differ("x" * 1000 + "a", "x" * 1000 + "b")]
-    [62, 62]
-    """
+    """Cut two long lines to the part that differs: a change must be visible wherever it is."""
     if max(len(a), len(b)) <= MAX_LINE:
         return a, b
     start, end = _common(a, b)
@@ -96,11 +86,7 @@ def _cut(text: str) -> str:
 
 
 def json_diff(before: Any, after: Any, path: str = "") -> list[Line]:
-    """Return the differences between two JSON values, each with its path; the order of keys does not matter.
-
-    >>> json_diff({"a": {"b": 1}, "c": 2}, {"c": 2, "a": {"b": 3}})
-    [Line(sign='-', text='a.b: 1'), Line(sign='+', text='a.b: 3')]
-    """
+    """Return the differences between two JSON values, each with its path; the order of keys does not matter."""
     if isinstance(before, dict) and isinstance(after, dict):
         lines: list[Line] = []
         for name in {**before, **after}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as _html
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -80,7 +81,7 @@ _RULES = (
     (".mcp-badges", "white-space:nowrap"),
     (
         ".mcp-badge",
-        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:11px;"
+        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:.8em;"
         "white-space:nowrap;font-weight:normal;vertical-align:.1em",
     ),
     (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
@@ -92,17 +93,22 @@ _RULES = (
 )
 
 
-def _rule(selector: str, declarations: str) -> str:
-    return f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+_NAMES = re.compile(r"(?<![\w.:-])(?:table|thead|tbody|tr|th|td|pre|p|ul|li|summary|img)\b")
 
 
-STYLE = (
-    "<style>"
-    + "".join(_rule(selector, declarations) for selector, declarations in _RULES)
-    + f"@media print{{{_rule(':is(pre,.mcp-scroll)', 'max-height:none')}}}"
-    + "</style>"
-)
-"""The style element."""
+def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
+    """Return a rule, after the classes or else the tags in its selector: markup needs it if it has one of them."""
+    needs = re.findall(r"mcp-[\w-]+", selector) or [f"<{name}" for name in _NAMES.findall(selector)]
+    return tuple(needs), f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
+
+
+_SHEET = [
+    *(_rule(selector, declarations) for selector, declarations in _RULES),
+    (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none}}}}"),
+]
+
+STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
+"""The style element, for a page whose parts come later."""
 
 
 # Functions that build HTML.
@@ -139,12 +145,14 @@ class Code(str):
     element = "code"
 
 
-def escape(value: object) -> Markup:
-    """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup.
+class Problem(str):
+    """The text of an error: red on a page. A last column of problems is not cut in a terminal."""
 
-    >>> escape('<b title="x">')
-    '&lt;b title=&quot;x&quot;&gt;'
-    """
+    __slots__ = ()
+
+
+def escape(value: object) -> Markup:
+    """Return text escaped for an element or a quoted attribute; markup, bold text, code and badges as markup."""
     if isinstance(value, Markup):
         return value
     if type(value) is not str:
@@ -152,15 +160,13 @@ def escape(value: object) -> Markup:
             return value.html()
         if isinstance(value, (Bold, Code)):
             return tag(value.element, str(value))
+        if isinstance(value, Problem):
+            return error_label(str(value))
     return Markup(_html.escape(clean(str(value))))
 
 
 def tag(name: str, content: object = "", **attributes: str) -> Markup:
-    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`).
-
-    >>> tag("b", "1 < 2", class_="x")
-    '<b class="x">1 &lt; 2</b>'
-    """
+    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`)."""
     given = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     return Markup(f"<{name}{given}>{escape(content)}</{name}>")
 
@@ -192,10 +198,7 @@ def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
 
 
 def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
-    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
-
-    Numbers and their headers are right-aligned.
-    """
+    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one."""
     body: list[str] = []
     numbers: set[int] = set()
     used = sum(len(tag("th", header).encode()) for header in headers)
@@ -232,12 +235,16 @@ def _cell(cell: object) -> Markup:
     return tag("td", "" if cell is None else cell, **_LEFT)
 
 
-def page(parts: Iterable[Markup]) -> str:
-    """Return one output: the style sheet, and the parts in its scope."""
+def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
+    """Return one output: the style, by default the rules that the parts need, and the parts in its scope."""
     shown = list(parts)
     if len(shown) > 1:
         shown = [Markup(f'<div class="mcp-part">{part}</div>') for part in shown]
-    return f'{STYLE}<div class="mcp-magic {_NO_MATH}">{"".join(shown)}</div>'
+    html = "".join(shown)
+    if style is None:
+        rules = (rule for needs, rule in _SHEET if not needs or any(name in html for name in needs))
+        style = f"<style>{''.join(rules)}</style>"
+    return f'{style}<div class="mcp-magic {_NO_MATH}">{html}</div>'
 
 
 # Parts of an output, each as text and as markup, and the mimebundle made from them.
@@ -310,10 +317,7 @@ def only(
 def bundle(
     parts: Sequence[Part], include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """Return the mimebundle of parts, one below the other.
-
-    A native form replaces the HTML: frontends prefer HTML, and media in both would double the size of the notebook.
-    """
+    """Return the mimebundle of parts; a native form replaces the HTML, as both would double the notebook."""
     plain = _text(parts)
     if len(parts) == 1 and parts[0].native:
         return only({"text/plain": plain, **parts[0].native}, include, exclude)
@@ -372,11 +376,7 @@ def counted(part: Part, budget: Budget) -> Part:
 
 
 def _saved(text: str) -> int:
-    r"""Return the number of bytes that a text takes in a notebook file, which is JSON.
-
-    >>> _saved("\n&")
-    3
-    """
+    """Return the number of bytes that a text takes in a notebook file, which is JSON."""
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
@@ -396,11 +396,7 @@ class Verbatim(str):
 
 
 def width(text: str) -> int:
-    """Return the number of terminal columns that `text` takes (East Asian wide characters take two).
-
-    >>> width("abc"), width("日本")
-    (3, 4)
-    """
+    """Return the number of terminal columns that `text` takes (East Asian wide characters take two)."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
@@ -408,31 +404,36 @@ def width(text: str) -> int:
 
 
 def terminal_width() -> int:
-    """Return the terminal's width, or `COLUMNS`; 100 without a terminal, as in a notebook.
-
-    A kernel inherits the terminal from which Jupyter was started, but saved outputs must not depend on its width.
-    """
+    """Return the width of the terminal, or `COLUMNS`; 100 in a notebook, whose outputs depend on no terminal."""
     if "COLUMNS" not in os.environ and not (sys.stdout is not None and sys.stdout.isatty()):
         return 100
     return shutil.get_terminal_size((100, 24)).columns
 
 
 def cell_text(value: object, limit: int) -> str:
-    r"""Return the text of one cell: "" for None, yes or no for a bool, one line for text.
-
-    >>> [cell_text(v, 80) for v in (None, True, 1.5, "a\nb", Verbatim("  a"))]
-    ['', 'yes', '1.5', 'a b', '  a']
-    """
+    """Return the text of one cell: "" for None, yes or no for a bool, one line for text."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Verbatim):
-        return shorten(" ".join(value[: limit * 4].expandtabs().splitlines()), limit)
+        return "\n".join(shorten(line.expandtabs(), limit) for line in _some_lines(value))
+    if isinstance(value, Problem):
+        return f"✗ {one_line(value, limit)}"
     if isinstance(value, list):
         separator = ", " if all(isinstance(part, str) for part in value) else " "
         return one_line(separator.join(str(part) for part in value), limit)
     return one_line(str(value), limit)
+
+
+_RECORD_LINES = 40  # most lines of one cell: a traceback
+
+
+def _some_lines(text: str) -> list[str]:
+    """Return the lines of a text; of a long one those at its beginning and end."""
+    lines = text.splitlines()
+    half = _RECORD_LINES // 2
+    return lines if len(lines) <= _RECORD_LINES else [*lines[:half], "…", *lines[-half:]]
 
 
 _CELL = 300  # most characters of a cell in HTML: the first sentences of a description
@@ -448,45 +449,44 @@ def _html_cell(value: Any) -> Any:
     if isinstance(value, Badge):
         return value.html()
     if isinstance(value, Verbatim):
-        return preformatted(shorten(value, _LOG_LINE))
+        return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value)))
+    if isinstance(value, Problem):
+        return Problem(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
 
 
 def aligned(
     headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
 ) -> str:
-    """Return rows as aligned text: lines of at most `total` characters, cells of at most `cell`.
-
-    Numbers are right-aligned. If the first column has `names`, which the user types, a long one gets its own line and
-    is not cut.
-
-    >>> print(aligned(["name", "n"], [["a", 1], ["bb", 10]], total=40))
-    name   n
-    a      1
-    bb    10
-    """
+    """Return rows as aligned text. With `names` to type in the first column, a long one gets a line alone."""
+    problems = [row[-1] for row in rows if row and row[-1] is not None]
+    below: list[object] = [None] * len(rows)
+    if problems and len(headers) > 1 and all(isinstance(problem, Problem) for problem in problems):
+        below = [row[-1] for row in rows]
+        headers, rows = headers[:-1], [row[:-1] for row in rows]
     most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]
     texts = [[cell_text(value, room) for value, room in zip(row, most, strict=True)] for row in rows]
     heads = [one_line(header, cell) for header in headers]
-    widths = [max(map(width, column)) for column in zip(heads, *texts, strict=True)]
+    widths = [
+        max(width(line) for text in column for line in text.split("\n")) for column in zip(heads, *texts, strict=True)
+    ]
     widths = _fitted(widths, total - 2 * (len(widths) - 1))
     given = [[row[i] for row in rows if row[i] is not None] for i in range(len(heads))]
     right = [bool(column) and all(map(_is_number, column)) for column in given]
     lines: list[str] = []
-    for cells in [heads, *texts]:
+    for cells, problem in zip([heads, *texts], [None, *below], strict=True):
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
             lines.append(cells[0])
             cells = ["", *cells[1:]]
         lines += _lines(cells, widths, right)
+        if problem is not None:
+            text = cell_text(problem, _LOG_LINE)
+            lines += textwrap.wrap(text, total, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines)
 
 
 def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100) -> int:
-    """Return how many columns to pass to `aligned`: all if they can be made to fit, else those that stay readable.
-
-    >>> columns_that_fit(["a"] * 30, [[1] * 30], total=100), columns_that_fit(["a"] * 30, [["b" * 99] * 30], total=100)
-    (30, 7)
-    """
+    """Return how many columns to pass to `aligned`: all if they can be made to fit, else those that stay readable."""
     columns = zip(headers, *rows, strict=True)
     widths = [max(width(cell_text(value, cell)) for value in column) for column in columns]
     gaps = 2 * (len(widths) - 1)
@@ -497,14 +497,7 @@ def columns_that_fit(headers: Sequence[str], rows: Sequence[Sequence[object]], *
 
 
 def _fitted(widths: list[int], total: int) -> list[int]:
-    """Return column widths, reduced until they fit.
-
-    The last column, which explains the others, is reduced first, then the widest of the others. The first column has
-    names that the user types: it keeps up to half of the room while any other column can be reduced.
-
-    >>> _fitted([45, 40, 80], 96), _fitted([70, 40, 80], 96), _fitted([45, 3, 40], 30)
-    ([45, 31, 20], [48, 28, 20], [15, 3, 12])
-    """
+    """Return widths that fit: the last column gives way first, the first, with names to type, keeps half the room."""
     widths = list(widths)
     while sum(widths) > total and max(widths) > _NARROWEST:
         wide = [i for i, room in enumerate(widths) if room > (_NARROWEST if i else max(total // 2, _NARROWEST))] or [0]
@@ -514,8 +507,12 @@ def _fitted(widths: list[int], total: int) -> list[int]:
 
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
-    """Return the lines of a row: the last column wraps, the others are cut."""
+    """Return the lines of a row: the last column wraps or has several lines, the others are cut."""
     last = cells[-1] if cells else ""
+    if "\n" in last:
+        blank = ("",) * (len(cells) - 1)
+        first, *rest = last.split("\n")
+        return [_line([*cells[:-1], first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
     if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
         return [_line(cells, widths, right)]
     first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")
@@ -556,9 +553,6 @@ class Badge:
         kind = self.kind if self.kind in ("safe", "danger") else "neutral"
         return tag("span", self.text, class_=f"mcp-badge mcp-badge-{kind}", title=self.explanation)
 
-    def _repr_html_(self) -> str:
-        return self.html()
-
 
 NO_HINTS = Badge(
     "no hints",
@@ -571,10 +565,7 @@ _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_h
 
 
 def app_only(tool: Tool) -> bool:
-    """Whether the server offers a tool only to its own app, not to models.
-
-    The MCP Apps extension says so in `_meta.ui.visibility`, a list of `"model"` and `"app"`; missing means both.
-    """
+    """Whether the server offers a tool only to its own app: MCP Apps says so in `_meta.ui.visibility`."""
     ui = (tool.meta or {}).get("ui")
     visibility = ui.get("visibility") if isinstance(ui, dict) else None
     return isinstance(visibility, list) and "model" not in visibility
@@ -587,15 +578,12 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     (`ToolAnnotations` in its schema): the tool may change and destroy things, is not idempotent and deals with the
     outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
     user trusts this server's hints.
-
-    >>> [str(badge) for badge in tool_badges(None)]
-    ['[no hints]']
     """
     who = "the server, which you trust, says that" if trusted else "the server says of itself that"
     hints = tool.annotations if tool is not None else None
     badges: list[Badge] = []
     if tool is not None and app_only(tool):
-        badges.append(Badge("app only", "neutral", "the server offers it to its own app: no model is given it"))
+        badges.append(Badge("app only", "neutral", "only the server's own app uses it; models do not get it"))
     if hints is None or not any(getattr(hints, name) is not None for name in _HINTS):
         return [*badges, NO_HINTS]
     return badges + [Badge(text, kind, f"{who} {meaning}") for text, kind, meaning in _notable(hints)]
@@ -628,11 +616,7 @@ _UTF8_OF_ESCAPED = 5  # most characters that one character becomes in HTML (`&` 
 
 @dataclass(slots=True)
 class Display:
-    """The limits of one display; the extension's settings change the module's `display`.
-
-    Attributes:
-        parse: Characters of text that are parsed as JSON or a table for display only (the worst JSON takes 0.1 s a MB).
-    """
+    """The limits of one display; the extension's settings change the module's `display`."""
 
     rows: int = 20  # rows of a table in a result
     columns: int = 20  # columns of a table in a result
@@ -641,7 +625,7 @@ class Display:
     bytes: int = 95_000  # bytes of HTML without media, and as many of `text/plain`: an output stays under 200 kB
     json_nodes: int = 400  # nodes of a JSON tree
     media: int = 2_000_000  # bytes of all images, audio and documents together, before base64
-    parse: int = 1_500_000
+    parse: int = 1_500_000  # characters parsed for display only; the worst JSON takes 0.1 s a MB
     listing_rows: int = 200  # rows of a listing
     blocks: int = 50  # content blocks of one result
 
@@ -683,11 +667,7 @@ class Budget:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as text, in decimal units.
-
-    >>> size_text(512), size_text(1_234), size_text(52_428_800)
-    ('512 bytes', '1.2 kB', '52.4 MB')
-    """
+    """Return a number of bytes as text, in decimal units."""
     if size < 1000:
         return f"{size} bytes"
     kilobytes = size / 1000

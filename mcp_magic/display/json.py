@@ -15,8 +15,6 @@ from mcp_magic.display import document
 from mcp_magic.display.document import Markup, details, escape, tag
 from mcp_magic.display.text import cut, shorten
 
-__all__ = ["NOT_JSON", "brief", "loads", "loads_beginning", "pretty", "tree"]
-
 _OPEN_DEPTH = 2
 _DEEPEST = 20  # most levels shown: real answers have fewer than ten, and Python's stack has to hold them
 _WRITABLE_BITS = 10_000
@@ -29,13 +27,7 @@ def _no_constant(name: str) -> Any:
 
 
 def loads(text: str) -> Any:
-    """Return the value of JSON text, or `NOT_JSON`.
-
-    `NaN` and `Infinity` are not JSON (RFC 8259, section 6).
-
-    >>> loads('{"a": 1}'), loads("NaN") is NOT_JSON, loads("hello") is NOT_JSON
-    ({'a': 1}, True, True)
-    """
+    """Return the value of JSON text, or `NOT_JSON`, also for NaN and Infinity (RFC 8259, section 6)."""
     start = text[:100].lstrip()[:1]
     if start and start not in '{["-0123456789tfn':
         return NOT_JSON
@@ -49,11 +41,7 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def loads_beginning(text: str, start: int) -> tuple[Any, int]:
-    """Return the value of the JSON that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none.
-
-    >>> loads_beginning('Found: {"a": 1} and more', 7)
-    ({'a': 1}, 15)
-    """
+    """Return the JSON value that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none."""
     try:
         return _decoder.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -61,13 +49,7 @@ def loads_beginning(text: str, start: int) -> tuple[Any, int]:
 
 
 def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool]:
-    """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete.
-
-    >>> pretty([1, 2], 100, indent=None)
-    ('[1, 2]', True)
-    >>> pretty([1, 2], 3, indent=None)
-    ('[1,', False)
-    """
+    """Return a value as cleaned JSON text of at most `limit` characters, and whether the text is complete."""
     beginning = _beginning(value, [limit + 1], 0)
     # Rows that Python has printed may hold values that JSON lacks, such as dates.
     text = json.dumps(beginning, ensure_ascii=False, indent=indent, default=lambda other: cut(str(other), _STRING))
@@ -76,10 +58,7 @@ def pretty(value: Any, limit: int, *, indent: int | None = 2) -> tuple[str, bool
 
 
 def _beginning(value: Any, room: list[int], depth: int) -> Any:
-    """Return the beginning of a value, enough to fill `room` characters; `json.dumps` would write all of the value.
-
-    Every value and every character of a string takes at least one character of the text.
-    """
+    """Return the beginning of a value that fills `room` characters; `json.dumps` would write all of the value."""
     room[0] -= 1
     if isinstance(value, str):
         kept = value[: max(room[0], 0) + 1]
@@ -100,11 +79,7 @@ def _beginning(value: Any, room: list[int], depth: int) -> Any:
 
 
 def brief(value: Any, limit: int) -> str:
-    """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON.
-
-    >>> brief({"a": [1, 2, 3]}, 10)
-    '{"a": [1,…'
-    """
+    """Return a value on one line of at most `limit` characters: a string unchanged, any other value as JSON."""
     if isinstance(value, str):
         return shorten(value[: limit * 2], limit)
     text, whole = pretty(value, limit, indent=None)

@@ -10,7 +10,7 @@ from mcp_magic.display.document import Badge, Markup, Part, joined, parts_text, 
 from mcp_magic.display.text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import pandas as pd
 
@@ -29,11 +29,7 @@ class LazyRows(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._makers)
 
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
-    def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         number = range(len(self))[index]
@@ -65,7 +61,8 @@ class Listing(Sequence[Mapping[str, Any]]):
     ) -> None:
         self._rows = rows if isinstance(rows, LazyRows) else list(rows)
         self.title = title
-        self.columns = list(columns) if columns is not None else list(dict.fromkeys(k for row in rows for k in row))
+        names = list(dict.fromkeys(name for row in rows for name in row)) if columns is None else list(columns)
+        self.columns = sorted(names, key="problem".__eq__)  # the last column has room for it
         self.empty = empty
         self.note = note
         self.kind = kind
@@ -90,17 +87,15 @@ class Listing(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return iter(self._rows)
-
     @overload
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
     @overload
     def __getitem__(self, index: slice) -> Listing: ...
     def __getitem__(self, index: int | slice) -> Mapping[str, Any] | Listing:
-        if isinstance(index, slice):
-            return self.with_rows(self._rows[index])
-        return self._rows[index]
+        if not isinstance(index, slice):
+            return self._rows[index]
+        texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
+        return type(self)(self._rows[index], columns=self.columns, **texts)
 
     def __contains__(self, item: object) -> bool:
         """Whether the listing has a row; a string is compared with the first column (`"weather" in servers`)."""
@@ -114,11 +109,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         return (self.rows, self.columns) == (other.rows, other.columns)
 
     __hash__ = None  # type: ignore[assignment]
-
-    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> Listing:
-        """Return a listing of other rows with the same title, columns and texts."""
-        texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
-        return type(self)(rows, columns=self.columns, **texts)
 
     def __repr__(self) -> str:
         return f"<Listing of {len(self)} {self.kind or 'rows'}>"
@@ -143,10 +133,7 @@ class Listing(Sequence[Mapping[str, Any]]):
 
 
 class Text:
-    """Text (help, hints) that a cell shows exactly as written.
-
-    Not a `str`: IPython shows a `str` by its `repr`, even with a mimebundle.
-    """
+    """Text (help, hints) that a cell shows exactly as written; IPython shows a `str` by its `repr`."""
 
     __slots__ = ("text",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import bisect
 import csv
 import io
 import re
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, listed
 from mcp_magic.display import document
-from mcp_magic.display.document import Part, aligned, columns_that_fit, note, table, terminal_width
+from mcp_magic.display.document import Markup, Part, aligned, columns_that_fit, note, table, terminal_width
 from mcp_magic.display.json import NOT_JSON, brief, loads, loads_beginning, pretty, tree
 from mcp_magic.display.text import cut, harmless, one_line
 
@@ -45,8 +46,6 @@ _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
 """Members that usually hold the requested data."""
 _ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # members with remarks about the answer
-_COUNTING = re.compile("count|total|number|num|size|length|of|[_-]")
-"""Parts of a count's name that are removed to find the list it counts (`cityCount` counts `cities`)."""
 
 _DEEPEST = 6  # levels of nested objects that are searched
 _MOST = 50  # most tables of one value
@@ -55,16 +54,12 @@ _NAMED = 5  # most members of an object that a message names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows(ABC):
-    """A table found in a value.
-
-    Attributes:
-        single: Whether this is one object read as one row: `.df` returns it, but it is not displayed as a table.
-    """
+    """A table found in a value."""
 
     values: Any  # what holds the rows; each subclass has a layout of its own
     names: list[str] | None = None  # the names of the columns, if they stand beside the values
     path: tuple[str, ...] = ()  # names of the members that lead from the value to the rows
-    single: bool = False
+    single: bool = False  # whether it is one object read as a row: `.df` returns it, but no table is displayed
     keyed: bool = False  # whether the rows are members of an object, whose names are the first column
     weak: bool = False  # whether a list of objects beside these rows is preferred as the table
 
@@ -147,13 +142,7 @@ def find_tables(data: Any) -> list[Rows]:
     - an object of equally long lists; if it also has scalars, it needs at least two lists, one with a number
     - an object of objects with similar members: one row each, with its name in the first column
     - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
-      says so ("results", "data") or a count beside it equals its length; an empty list also if the object has
-      nothing else.
-
-    >>> [rows.path for rows in find_tables({"a": [{"x": 1}], "b": {"c": [{"y": 2}]}})]
-    [('a',), ('b', 'c')]
-    >>> find_tables({"name": "x", "tags": [], "n": 1})[0].head(1)
-    (['name', 'tags', 'n'], [['x', [], 1]])
+      says so ("results", "data"); an empty list also if the object has nothing else.
     """
     rows = _in_list(data) if isinstance(data, list) else None
     if rows is not None:
@@ -168,11 +157,6 @@ def meant(tables: Sequence[Rows]) -> list[Rows]:
 
     In this order, the rules prefer other tables to warnings and errors, members named "results", "data" or similar to
     other members, tables with rows to empty ones, lists of objects to weak tables, and outer tables to inner ones.
-
-    >>> [rows.path for rows in meant(find_tables({"results": [], "warnings": [{"code": 1}]}))]
-    [('results',)]
-    >>> [rows.path for rows in meant(find_tables({"a": [{"x": 1}], "b": [{"y": 2}]}))]
-    [('a',), ('b',)]
     """
     left = list(tables)
     left = [rows for rows in left if not _ASIDE.intersection(rows.path)] or left
@@ -184,15 +168,7 @@ def meant(tables: Sequence[Rows]) -> list[Rows]:
 
 
 def find_rows(data: Any) -> Rows | None:
-    """Return the main table of a JSON value, or None if there is none or several.
-
-    >>> find_rows([{"a": 1}, {"a": 2}]).head(1)
-    (['a'], [[1]])
-    >>> find_rows({"total": 2, "rows": [{"a": 1}]}).path
-    ('rows',)
-    >>> find_rows(42) is None
-    True
-    """
+    """Return the main table of a JSON value, or None if there is none or several."""
     tables = meant(find_tables(data))
     return tables[0] if len(tables) == 1 else None
 
@@ -221,13 +197,12 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
     if own is not None:
         yield own
         return
-    counts = _counts(data)
     lists_alone = all(key in _ASIDE or value == [] or _holds_objects(value) for key, value in data.items())
     for name, value in data.items():
         inner: Iterable[Rows] = ()
         if isinstance(value, list):
-            is_payload = str(name).lower() in _PAYLOAD or _is_counted(str(name), counts.get(len(value), ()))
-            rows = _in_member(name, value, is_payload=is_payload or (not value and lists_alone))
+            is_payload = str(name).lower() in _PAYLOAD or (not value and lists_alone)
+            rows = _in_member(name, value, is_payload=is_payload)
             inner = () if rows is None else (rows,)
         elif isinstance(value, dict) and value and depth < _DEEPEST:
             inner = _in_object(value, depth + 1)
@@ -313,26 +288,6 @@ def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None
     return replace(rows, weak=bool(values)) if rows is not None else None
 
 
-def _counts(data: dict[str, Any]) -> dict[int, set[str]]:
-    """Return the counts in an object: number -> names of the things counted.
-
-    >>> _counts({"total": 0, "cityCount": 0, "cities": [], "population": 7})[0] == {"", "city"}
-    True
-    """
-    counts: dict[int, set[str]] = {}
-    for name, value in data.items():
-        if type(value) is int and _COUNTING.search(lower := str(name).lower()):
-            names = counts.setdefault(value, set())
-            if len(names) < _MOST:
-                names.add(_COUNTING.sub("", lower))
-    return counts
-
-
-def _is_counted(name: str, nouns: Iterable[str]) -> bool:
-    lower = name.lower()
-    return any(what in ("", "row") or what in _PAYLOAD or (len(what) > 2 and lower.startswith(what)) for what in nouns)
-
-
 def _one_row(data: dict[str, Any]) -> list[Rows]:
     """Return an object as one row if it is flat (scalars and lists of scalars), else the one flat object it wraps."""
     if _is_flat(data):
@@ -351,16 +306,12 @@ _NOUNS = {str: "a string", bool: "true or false", int: "a number", float: "a num
 
 
 def describe(data: Any) -> str:
-    """Return a description of a JSON value, for the message that it holds no table.
-
-    >>> describe({"a": {}, "b": []}), describe([1, {}]), describe(3)
-    ('an object with a, b', 'a list of 2 values of different kinds', 'a number')
-    """
+    """Return a description of a JSON value, for the message that it holds no table."""
     if isinstance(data, dict):
         names = [one_line(str(key), 40) for key in islice(data, _NAMED)] + list(data)[_NAMED:]  # these are only counted
         return f"an object with {listed(names, limit=_NAMED)}" if data else "an empty object"
     if isinstance(data, list):
-        return f"a list of {len(data):,} values of different kinds"
+        return f"a list of {len(data):,} values of different kinds" if data else "an empty list"
     return _NOUNS.get(type(data), type(data).__name__)
 
 
@@ -372,25 +323,14 @@ _EXACT = 2**53  # all integers below have an exact float (IEEE 754)
 
 
 def is_wrapper(schema: dict[str, Any] | None) -> bool:
-    """Return whether a schema declares only the wrapper `{"result": ...}`.
-
-    Python SDKs wrap a value that is not an object, because protocol 2025-06-18 allows only objects. FastMCP marks this
-    with `x-fastmcp-wrap-result`.
-
-    >>> is_wrapper({"properties": {"result": {"type": "integer"}}}), is_wrapper({"properties": {"a": {}}})
-    (True, False)
-    """
+    """Return whether a schema declares only `{"result": ...}`, as Python SDKs wrap other values than objects."""
     if schema is None or schema.get("x-fastmcp-wrap-result") is True:
         return True
     return list(schema.get("properties") or ()) == ["result"]
 
 
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
-    """Return the kind that a tool's output schema declares for each column.
-
-    A kind is integer, number, boolean, date-time, date, duration, or "" for others. `boxed` says that the table was
-    unwrapped from `{"result": ...}`.
-    """
+    """Return the kind (integer, date-time, ...) that a tool's output schema declares for each column; "" for others."""
     from mcp_magic.schema import root_field
 
     place = root_field(schema) if schema else None
@@ -414,11 +354,7 @@ def _kind(field: Field | None) -> str:
 
 
 def typed(frame: pd.DataFrame, rows: Rows, kinds: dict[str, str]) -> pd.DataFrame:
-    """Return `frame` with the declared column types, where the values can be converted.
-
-    Integers become `Int64` (which allows missing values), booleans `boolean`, date-times `datetime64` in UTC, dates
-    `datetime64`, durations `timedelta64`. A column that cannot be converted stays unchanged.
-    """
+    """Return `frame` with the declared column types; a column that cannot be converted stays unchanged."""
     import pandas as pd
 
     if frame.empty and not len(frame.columns) and kinds:
@@ -519,11 +455,7 @@ class Delimited(Rows):
         return lines, columns, lines + self.values.count(self.delimiter)
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, with the types that pandas infers; unnamed columns are numbered, as pandas does.
-
-        Raises:
-            ValueError, csv.Error: pandas cannot read the text, the table would be too large, or a cell is too long.
-        """
+        """Return all rows with the types that pandas infers; ValueError or csv.Error if it cannot."""
         import pandas as pd
 
         try:
@@ -582,13 +514,7 @@ class Delimited(Rows):
 
 
 def delimited(text: str, expected: str) -> Delimited:
-    r"""Return the rows of a delimited text, with the delimiter that makes the most columns.
-
-    In countries with decimal commas, CSV has semicolons, and its MIME type does not say so.
-
-    >>> delimited("id;price\n1;3,5\n2;4\n", ",").delimiter, delimited("a,b\n1,2,3\n", ",").delimiter
-    (';', ',')
-    """
+    """Return the rows of a delimited text, with the delimiter that makes most columns: a CSV may have semicolons."""
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
 
@@ -630,38 +556,13 @@ class Passage:
 
 
 def passages(text: str) -> list[Passage]:
-    r"""Return the parts of a text that hold tables: the whole text, or some of its paragraphs.
-
-    >>> [found] = passages("Found two:\ncity,degrees\nParis,21\nOslo,7\n\nDone.")
-    >>> found.start, found.end, found.tables[0].head(1)
-    (11, 39, (['city', 'degrees'], [['Paris', '21']]))
-    >>> [found] = passages('Here they are:\n```json\n[{"a": 1}]\n```\n')
-    >>> found.value
-    [{'a': 1}]
-    """
+    """Return the parts of a text that hold tables: the whole text, or some of its paragraphs."""
     value = loads(text)
     if value is not NOT_JSON:
         tables = find_tables(value)
         return [Passage(0, len(text), tables, value)] if tables else []
     rows = _rows_of(text, len(text))
     return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
-
-
-def json_in_text(text: str) -> tuple[int, Any]:
-    """Return where the first JSON object or list in a text begins, and its value; 0 and `NOT_JSON` if there is none.
-
-    >>> json_in_text('Error calling tool "query": {"error": "no such table"}')
-    (28, {'error': 'no such table'})
-    """
-    value = loads(text)
-    if isinstance(value, dict | list):
-        return 0, value
-    return next(((start, value) for start, _, value in _Scan(text).values()), (0, NOT_JSON))
-
-
-def is_long_python(text: str) -> bool:
-    """Whether a text may be rows as Python prints them, but is too long to be read as Python literals."""
-    return len(text) > MAX_PYTHON and text[:100].lstrip().startswith(("[", "("))
 
 
 def _rows_of(text: str, size: int) -> Rows | None:
@@ -676,11 +577,7 @@ def _rows_of(text: str, size: int) -> Rows | None:
 
 
 def json_lines(text: str) -> Rows | None:
-    r"""Return the rows of JSON Lines (at least two lines, one object per line), or None.
-
-    >>> json_lines('{"a": 1}\n{"a": 2}\n').count()
-    2
-    """
+    """Return the rows of JSON Lines (at least two lines, one object per line), or None."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
         return None
@@ -689,11 +586,7 @@ def json_lines(text: str) -> Rows | None:
 
 
 def _python_rows(text: str) -> Rows | None:
-    """Return rows written as Python literals, as early servers send them, or None.
-
-    >>> _python_rows("[{'a': None}]").head(1)
-    (['a'], [[None]])
-    """
+    """Return rows written as Python literals, as early servers send them, or None."""
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -730,7 +623,7 @@ class _Scan:
                 last, passage = self._fenced(number)
             elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
                 start, end, value = read
-                last = self._line_after(number, end)
+                last = bisect.bisect_left(self._starts, end, last, len(self._lines))
                 tables = [rows for rows in find_tables(value) if not rows.single]
                 passage = self._passage(start, end, tables, value)
             elif self._is_markdown(number):
@@ -740,16 +633,6 @@ class _Scan:
             if passage is not None:
                 yield passage
             number = last
-
-    def values(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield the start, end and value of each JSON object or list."""
-        number = 0
-        while number < len(self._lines):
-            begins = _json_begins(self._lines[number])
-            read = self._json(number, begins) if begins >= 0 else None
-            if read is not None:
-                yield read
-            number = self._line_after(number, read[1]) if read is not None else number + 1
 
     def _passage(self, start: int, end: int, tables: Sequence[Rows], value: Any = NOT_JSON) -> Passage | None:
         return Passage(start, min(end, len(self._text)), tables, value) if tables else None
@@ -762,13 +645,6 @@ class _Scan:
         start = self._starts[number] + begins
         value, end = loads_beginning(self._text, start)
         return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
-
-    def _line_after(self, number: int, end: int) -> int:
-        """Return the number of the first line that begins at `end` or later."""
-        number += 1
-        while number < len(self._lines) and self._starts[number] < end:
-            number += 1
-        return number
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
         """Read a fenced code block of Markdown; an unclosed one extends to the end of the text."""
@@ -874,7 +750,7 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
     if not budget.take("parse", len(text)):
         return verbatim_part(text, budget, how)
     value = loads(text)
-    if isinstance(value, (dict, list)):
+    if value is None or isinstance(value, (dict, list)):
         return data_part(value, budget)
     parts = passages(text) if value is NOT_JSON else []
     tables = [rows for passage in parts for rows in meant(passage.tables) if not rows.single]
@@ -886,13 +762,10 @@ def text_part(text: str, budget: Budget, how: str = ".text") -> Part:
 def _among_prose(text: str, passage: Passage, budget: Budget, how: str) -> Part:
     """Return a table between the texts before and after it."""
     around = [text[: passage.start].strip(), text[passage.end :].strip()]
-    prose = sum(map(bool, around))
-    share = replace(budget, bytes=budget.bytes // (1 + prose))
+    share = replace(budget, bytes=budget.bytes // (1 + sum(map(bool, around))))
     table = rows_part(passage.tables[0], share) if passage.value is NOT_JSON else data_part(passage.value, share, how)
-    if not prose:
-        return table
-    before, after = (verbatim_part(words, share, how) if words else None for words in around)
-    return Part.stack(*(part for part in (before, table, after) if part is not None), gap="\n\n")
+    before, after = (verbatim_part(words, share, how) if words else Part("", Markup()) for words in around)
+    return Part.stack(before, table, after, gap="\n\n")
 
 
 def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
@@ -909,6 +782,8 @@ def data_part(data: Any, budget: Budget, how: str = ".data") -> Part:
         return _with_note(Part(plain, tree(data, budget.bytes // 2)), tables)
     if isinstance(data, str):
         return text_part(data, budget, how)
+    if data is None or isinstance(data, dict | list):
+        return Part.note(f"The value is {'null' if data is None else describe(data)}.")
     return Part.pre(brief(data, document.display.characters))
 
 
@@ -931,11 +806,7 @@ def _beside(data: Any, rows: Rows) -> str:
 
 
 def members_line(members: Mapping[str, Any]) -> str:
-    r"""Return the first members of an object on one line.
-
-    >>> members_line({"kind": "list", "text": "a\nb"})
-    'kind: list, text: a b'
-    """
+    """Return the first members of an object on one line."""
     shown = ((one_line(key, 40), value) for key, value in islice(members.items(), _BESIDE))
     return ", ".join(f"{key}: {one_line(v, 80) if isinstance(v, str) else brief(v, 80)}" for key, v in shown)
 
@@ -965,13 +836,7 @@ def _cell(value: Any) -> Any:
 
 
 def _caption(total: int | None, shown: int, columns: int, across: int) -> str:
-    """Return the line below a table: its size, and `.df` if not all rows and columns are shown.
-
-    >>> _caption(2, 2, 3, 3)
-    '2 rows x 3 columns'
-    >>> _caption(100_000, 20, 30, 20)
-    '20 of 100,000 rows, 20 of 30 columns: .df has all of them'
-    """
+    """Return the line below a table: its size, and `.df` if not all rows and columns are shown."""
     if total is not None and shown >= total and columns <= across:
         return f"{counted(total, 'rows')} x {counted(columns, 'columns')}"
     count = f"{shown:,} of {total:,} rows" if total is not None else f"the first {shown:,} rows"

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LEGEND", "Mark", "ends", "escaped_json", "in_line", "is_long", "outline", "visible"]
-
 LEGEND = (
     "⟨␣×20⟩ stands for 20 spaces in a row (↵ line ends, ⇥ tabs), ⟨Cyrillic а⟩ for a letter that only looks like a "
     "Latin one, \\u202e and the like for a character that cannot be seen."
@@ -99,11 +97,7 @@ def visible(text: str) -> str:
 
 
 def escaped_json(value: Any, indent: int | None = None) -> str:
-    r"""Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value.
-
-    >>> escaped_json({"host": "p\u0430ypal", "path": "a\u200bb"})
-    '{"host": "p\\u0430ypal", "path": "a\\u200bb"}'
-    """
+    """Return a value as JSON in which all that `visible` writes out is escaped; parsing it gives the same value."""
     written = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     return re.sub(r'"(?:[^"\\]|\\.)*"', _escaped, written)
 
@@ -120,11 +114,7 @@ def _escaped(literal: re.Match[str]) -> str:
 
 
 def outline(text: str, limit: int) -> str:
-    """Return `visible` text; if it is longer than `limit`, its beginning, how much is left out, and its end.
-
-    >>> outline("0123456789" * 6, 12)
-    '01234567 … 48 characters left out … 6789'
-    """
+    """Return `visible` text; if it is longer than `limit`, its beginning, how much is left out, and its end."""
     text = text.replace("\r\n", "\n")
     start, end = ends(text, limit)
     if start == end:
@@ -133,11 +123,7 @@ def outline(text: str, limit: int) -> str:
 
 
 def in_line(text: str, limit: int) -> str:
-    r"""Return the `outline` of a text on one line.
-
-    >>> in_line("a\nb", 80)
-    'a\\nb'
-    """
+    """Return the `outline` of a text on one line."""
     return outline(text, limit).replace("\n", "\\n")
 
 
@@ -148,11 +134,7 @@ def is_long(text: str, limit: int) -> bool:
 
 
 def ends(text: str, limit: int) -> tuple[int, int]:
-    """Return the range of characters that `outline` leaves out (empty if it shows all of the text).
-
-    A run of white space is not cut, because a counted run is short. A range that is hardly longer than the words that
-    would replace it is not left out.
-    """
+    """Return the range of characters that `outline` leaves out, empty if it shows all; no run of white space is cut."""
     if len(text) <= limit + SAVED:
         return len(text), len(text)
     start, end = _reach(text, limit * 2 // 3), len(text) - _reach(text[::-1], limit // 3)

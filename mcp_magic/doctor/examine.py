@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import shutil
-import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
@@ -16,8 +15,7 @@ from urllib.parse import urlsplit
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import duration, listed
-from mcp_magic.cassette.cassette import deck, examining
-from mcp_magic.cassette.replay import retell
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.servers import find_server
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec
 from mcp_magic.config.targets import resolve_target
@@ -30,7 +28,7 @@ from mcp_magic.doctor.http import (
     look_at_tls,
     why_hidden,
 )
-from mcp_magic.doctor.report import DoctorReport, Remark, Step, Stop
+from mcp_magic.doctor.report import WARNING, DoctorReport, Remark, Step, Stop
 from mcp_magic.doctor.session import (
     fetch_offers,
     judge_call,
@@ -40,31 +38,24 @@ from mcp_magic.doctor.session import (
     judge_ping,
     judge_version,
 )
-from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras
+from mcp_magic.doctor.stdio import ServerProcess, begin_by_hand, judge_ending, judge_eras, judge_garbage
 from mcp_magic.errors import CassetteError, MCPMagicError
 from mcp_magic.lint import Finding, Findings, lint_offers
 from mcp_magic.session.failures import not_started
 from mcp_magic.session.supervisor import quiet_sdk_logging
-from mcp_magic.stderr import ErrorLog
-from mcp_magic.trace.trace import Recorder
+from mcp_magic.session.transports import open_transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mcp_magic._host import Host
     from mcp_magic.cassette.cassette import Cassette
-    from mcp_magic.cassette.match import Examined
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.stdio import Ending
     from mcp_magic.session.connection import Connection
 
 
 # The step resolve: what a target means, and where that is written.
-
-VERSION_SECONDS = 5.0
-
-_TELL_VERSIONS = ("python", "python3", "node", "npx", "npm", "uvx", "uv", "deno", "bun", "bunx", "docker", "podman")
-"""Programs known to print only their version when they are called with `--version`."""
 
 
 def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
@@ -90,7 +81,7 @@ async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple
         raise step.stop(first, " ".join(rest.split())) from None
     step.ok(_meaning(target, spec, found))
     if isinstance(spec, StdioSpec):
-        await _command(spec, step)
+        _find_command(spec, step)
     if isinstance(spec, UrlSpec):
         host, port = host_and_port(spec)
         path, headers = urlsplit(spec.url).path, ", ".join(sorted(spec.headers)) or "none"
@@ -111,8 +102,8 @@ def _meaning(target: Any, spec: Spec, found: list[ServerEntry]) -> str:
     return what
 
 
-async def _command(spec: StdioSpec, step: Step) -> None:
-    """Find the program, its folder and its version."""
+def _find_command(spec: StdioSpec, step: Step) -> None:
+    """Find the program and its folder."""
     if IN_BROWSER:
         what = "this Python runs in a browser and starts no programs"
         raise step.stop(what, "connect to a URL or to a server in this kernel")
@@ -122,23 +113,7 @@ async def _command(spec: StdioSpec, step: Step) -> None:
     if program is None or (spec.cwd is not None and not Path(spec.cwd).is_dir()):
         refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         raise step.stop(*not_started(spec, refused if Path(spec.command).is_file() else FileNotFoundError()))
-    version = await asyncio.to_thread(_version, program)
-    named = program if program == spec.command else f"{spec.command} is {program}"
-    step.ok(f"{named}, {version}" if version else named)
-
-
-def _version(program: str) -> str:
-    """Return the version that a known program prints, or "" if it is not known or prints nothing in time."""
-    if Path(program).name.rstrip("0123456789.") not in _TELL_VERSIONS:
-        return ""
-    nothing = subprocess.DEVNULL
-    try:
-        printed = subprocess.check_output(
-            [program, "--version"], stdin=nothing, stderr=nothing, timeout=VERSION_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return " ".join(printed.decode("utf-8", "replace").split())[:80]
+    step.ok(program if program == spec.command else f"{spec.command} is {program}")
 
 
 # One examination: the steps in their order, their dependencies, and the cleanup.
@@ -204,13 +179,17 @@ class _Examination:
             if self._server is not None:
                 await self._server.put_down()
             raise
-        finally:
-            self._clear_up()
+        finally:  # end what still runs without waiting, so that an interrupt takes effect at once
+            if self._server is not None:
+                self._server.kill()
+            connection = self._connection
+            if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
+                self._host.keep_until_done(asyncio.ensure_future(connection.close()))
 
     async def _approach(self, spec: Spec) -> Spec:
         """Run the steps before a session, and return the spec to open it with."""
         if isinstance(spec, StdioSpec):
-            self._skip("TLS", "HTTP", why="a process speaks over its input and output")
+            self._skip("TLS", "HTTP", why="a process has no network: it uses stdin and stdout")
             await self._process(spec)
         elif isinstance(spec, UrlSpec):
             return await self._url(spec)
@@ -261,13 +240,15 @@ class _Examination:
         """Open a session."""
         self._host.loop = self._host.loop or asyncio.get_running_loop()
         with self.step("handshake") as step:
-            connection = self._connection = self._host.make(name, replace(spec, reconnect=False), logins=self._logins)
+            spec = replace(spec, reconnect=False)
+            direct = {"logins": self._logins, "open_transport": open_transport}  # not through a cassette
+            connection = self._connection = self._host.make(name, spec, **direct)
             try:
                 await connection.open()
             finally:
                 self._host.keep_until_closed(connection)
             if not isinstance(spec, StdioSpec | HttpSpec) and connection.spec in self._host.protocols:
-                step.ok("server/discover: not taken: a server of the handshake era")
+                step.ok("server/discover: not supported: an older server, which begins with initialize")
             step.ok(f"a session opens in {duration(connection.connect_seconds)}")
 
     async def _close(self) -> None:
@@ -280,15 +261,6 @@ class _Examination:
             seconds = time.perf_counter() - started
             note = step.ok if seconds < SLOW_CLOSE_SECONDS else step.warn
             note(f"the session ended in {duration(seconds)}")
-
-    def _clear_up(self) -> None:
-        """End what still runs, without waiting, so that an interrupt takes effect at once."""
-        if self._server is not None:
-            self._server.kill()
-        connection = self._connection
-        if connection is not None and connection.state in ("open", "connecting", "reconnecting"):
-            closing = asyncio.ensure_future(connection.close())
-            self._host.keep_until_done(closing)
 
     # An open session
 
@@ -336,6 +308,9 @@ class _Examination:
             await judge_ping(connection, step, spec.timeout)
         with self.step("call") as step:
             await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
+        garbage, connect = connection.place.garbage(), self.steps["connect"]
+        if garbage and connect.status != WARNING:  # the server may have printed it long after its start
+            judge_garbage(garbage, connect)
 
     def _skip(self, *names: str, why: str) -> None:
         for name in names:
@@ -347,27 +322,19 @@ class _Examination:
 # Open sessions and in-process servers are still examined, because the steps that follow depend on them.
 
 
-def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> Examined | None:
-    """Return the record of the same examination: the first one not used yet, else the last one."""
-    equal = [record for record in cassette.content.examined if record.report.get("call") == call]
-    same = [record for record in equal if record.report.get("title") == title]
-    same = same or [record for record in equal if record.report.get("target") == target]
-    found = next((record for record in same if not record.used), next(iter(same[-1:]), None))
-    if found is not None:
-        found.used += 1
-        cassette.played += 1
-    return found
-
-
-def _replayed(recorded: Examined, host: Host) -> DoctorReport:
-    """Return a recorded report, and add the recorded messages to the trace."""
-    for session in recorded.sessions:
-        recorder = Recorder(str(session.head["server"]), StdioSpec(command="-"), host.trace)
-        with ErrorLog() as errlog:
-            recorder.follow(errlog)
-            retell(session, recorder, errlog)
-            recorder.follow(None)
-    return _report(recorded.report)
+def _recorded(cassette: Cassette, title: str, target: str, call: str | None) -> dict[str, Any] | None:
+    """Return the line of the same examination: each once, in order, and the last one again."""
+    lines = cassette.content.examined
+    equal = [line for line in lines if line.get("call") == call]
+    same = [line for line in equal if line["title"] == title] or [
+        line for line in equal if line.get("target") == target
+    ]
+    if not same:
+        return None
+    if len(same) > 1:
+        lines.remove(same[0])
+    cassette.played += 1
+    return same[0]
 
 
 def _plain(report: DoctorReport) -> dict[str, Any]:
@@ -422,24 +389,17 @@ async def examine(
     (title, live), where = _called_by(known, target, name, options), _called(target)
     recorded = _recorded(cassette, title, where, call) if cassette.replays else None
     if recorded is not None and not live:
-        return _replayed(recorded, host)
+        return _report(recorded)
     if recorded is None and not (live or cassette.records):
-        titles = listed(dict.fromkeys(str(record.report.get("title")) for record in cassette.content.examined))
+        titles = listed(dict.fromkeys(line["title"] for line in cassette.content.examined))
         has = f"it has those of {titles}" if titles else "it has none"
         missing = f"a doctor's report of {title} is not in the cassette {cassette.path}; {has}"
         raise CassetteError(f"{missing}; {cassette.adds('it')}.")
-    number = None
-    if recorded is None and cassette.records:
-        number = cassette.content.examinations = cassette.content.examinations + 1
-    token = examining.set(number)
-    try:
-        report = await _examine(host, known, target, name, call, login, options)
-    finally:
-        examining.reset(token)
+    report = await _examine(host, known, target, name, call, login, options)
     if recorded is not None:
-        return _report(recorded.report)
-    if number is not None:
-        head = {"doctor": number, "title": report.target, "target": where, "call": call}
+        return _report(recorded)
+    if cassette.records:
+        head = {"title": report.target, "target": where, "call": call}
         cassette.write(cassette.masker.whole({**head, **_plain(report)}))
     return report
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import ipaddress
 import json
 import re
 import socket
@@ -21,7 +20,7 @@ from mcp_magic._text import duration, listed
 from mcp_magic.auth.addresses import Reach
 from mcp_magic.config.masking import mask_url
 from mcp_magic.config.specs import tls_context
-from mcp_magic.display.text import one_line
+from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.doctor.stdio import Reply, discover, initialize, is_message
 from mcp_magic.errors import AuthorizationError
 from mcp_magic.session.failures import no_host, refused_with, tls_failure, unreachable
@@ -79,7 +78,7 @@ async def look_at_connection(spec: UrlSpec, step: Step) -> None:
     except OSError as error:
         raise step.stop(*unreachable(error, f"{host}:{port}")) from None
     writer.close()
-    step.ok(f"{host}:{port} takes a TCP connection ({duration(time.perf_counter() - looked_up)})")
+    step.ok(f"{host}:{port} accepts a TCP connection ({duration(time.perf_counter() - looked_up)})")
 
 
 async def look_at_tls(spec: UrlSpec, step: Step) -> None:
@@ -143,14 +142,6 @@ async def _handshake(context: Any, spec: UrlSpec) -> tuple[str, bytes]:
         transport.abort()
 
 
-def _is_local(spec: UrlSpec) -> bool:
-    host = urlsplit(spec.url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 # Plain HTTP requests, without the SDK, so that statuses, content types and redirects can be seen.
 
 BODY_BYTES = 4 * 1024 * 1024  # bytes of an answer that are read
@@ -198,13 +189,16 @@ class HttpProbe:
             await self._send("DELETE", self._url, {"mcp-session-id": self.session}, None, 0)
         return reply
 
-    async def post_at(self, path: str) -> Reply:
-        """Send `server/discover` to another path of the same server."""
-        return await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
-
-    async def get_at(self, path: str = "") -> Reply:
+    async def get(self, path: str = "") -> Reply:
         """Get the URL, or a path of its server, as a client of the HTTP+SSE transport: only the start of a stream."""
         return await self._send("GET", urljoin(self._url, path), {"accept": "text/event-stream"}, None, 0)
+
+    async def speaks(self, path: str) -> bool:
+        """Whether another path of the same server speaks MCP."""
+        if path == "/sse":
+            return "event-stream" in (await self.get(path)).headers.get("content-type", "")
+        found = await self._send("POST", urljoin(self._url, path), {}, discover(), 1)
+        return found.message is not None or found.status == 401
 
     async def document(self, url: str) -> Reply:
         """Get a JSON document without this server's credentials; not from a local address for a remote server."""
@@ -239,7 +233,7 @@ class HttpProbe:
         asked = {"accept": ACCEPT, **headers}
         try:
             async with self._client(headers={} if foreign else None) as client:
-                if self.log_in is not None and not foreign:
+                if self.log_in is not None and self.log_in.open and not foreign:
                     self.log_in.put_on(client)
                 content = {"json": message} if message is not None else {}
                 async with client.stream(method, url, headers=asked, **content) as response:
@@ -355,12 +349,18 @@ _FINAL = (401, 403, 407, 408, 413, 429)  # statuses after which no other request
 
 async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Reply, Reply] | None:
     """Send both opening requests of a session; return their answers, or None if a session falls back to HTTP+SSE."""
-    _judge_scheme(spec, step)
+    if spec.url.startswith("http:") and host_and_port(spec)[0] not in LOOPBACK:
+        what = "the credentials in its headers" if spec.secrets else "everything"
+        step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
     first = await probe.discover()
-    _judge_redirects(spec, probe, step)
+    if probe.redirects:
+        last = mask_url(probe.redirects[-1])
+        same = urlsplit(probe.redirects[-1])[:2] == urlsplit(spec.url)[:2]
+        says = "is followed" if same else "leads to another server, so it is not followed"
+        step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
     if first.status is None and "no answer" in first.failure:
         todo = "look at the server's log; --timeout S waits longer"
-        raise step.stop(f"it takes the request, and gives {first.failure}", todo)
+        raise step.stop(f"it accepts the request, and gives {first.failure}", todo)
     if first.status is None:
         other = "https" if spec.url.startswith("http:") else "http"
         raise step.stop(f"it ends the connection: {first.failure}", f"does it speak HTTP at all? try {other}://")
@@ -378,7 +378,7 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
     software = f", by {one_line(spoken.headers['server'], 60)}" if "server" in spoken.headers else ""
     step.ok(f"HTTP {spoken.status} with {kind} in {duration(spoken.seconds)}{software}")
     if probe.session:
-        step.ok("it keeps sessions (Mcp-Session-Id)")
+        step.ok("it uses sessions (Mcp-Session-Id)")
     await _judge_origin(spec, probe, step)
     return first, second
 
@@ -399,29 +399,13 @@ async def _let_in(
         if log_in.asks:
             raise
     if refused and log_in.asks:
-        raise step.stop("HTTP 401: what the log-in gave is refused", "does it want other scopes? --scope")
+        raise step.stop("HTTP 401: the new token is refused", "does it want other scopes? --scope")
     if refused:
-        raise step.stop("HTTP 401: the token that is kept is refused", "`--login` logs in anew and goes on")
+        raise step.stop("HTTP 401: the stored token is refused", "`--login` logs in again and goes on")
     step.ok(log_in.how)
     reply = await again()
     await _check_status(spec, probe, reply, step)
     return reply
-
-
-def _judge_scheme(spec: HttpSpec, step: Step) -> None:
-    if not spec.url.startswith("http:") or _is_local(spec):
-        return
-    what = "the credentials in its headers" if spec.secrets else "everything"
-    step.warn(f"http:// without TLS: every network on the way can read {what}", "https://, if the server has it")
-
-
-def _judge_redirects(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
-    if not probe.redirects:
-        return
-    last = mask_url(probe.redirects[-1])
-    same = urlsplit(probe.redirects[-1])[:2] == urlsplit(spec.url)[:2]
-    says = "is followed" if same else "leads to another server, so it is not followed"
-    step.warn(f"it redirects to {last}, which {says}", f"connect to {last}")
 
 
 async def _check_status(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) -> None:
@@ -451,7 +435,7 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
     """Note what the URL has instead of an MCP endpoint; `Stop` unless it is of the HTTP+SSE transport."""
     kind = reply.headers.get("content-type", "").partition(";")[0] or "nothing"
     what = f"HTTP {reply.status} with {kind}, which is not MCP"
-    page = await probe.get_at()
+    page = await probe.get()
     if "event-stream" in page.headers.get("content-type", "") and "endpoint" in page.body:
         what += "; it is a server of the old HTTP+SSE transport"
         if not spec.fallback:
@@ -460,23 +444,15 @@ async def _no_mcp(spec: HttpSpec, probe: HttpProbe, reply: Reply, step: Step) ->
         return
     path = urlsplit(spec.url).path
     for other in _ELSEWHERE:
-        if other.strip("/") != path.strip("/") and (await _speaks(probe, other)):
+        if other.strip("/") != path.strip("/") and await probe.speaks(other):
             raise step.stop(f"{what}; but {other} of the same server speaks it", f"connect to {other}")
     todo = "fix the path (it often ends in /mcp); is this an MCP server?"
     raise step.stop(f"{what}: {spec.masked(one_line(reply.body, 100))!r}" if reply.body.strip() else what, todo)
 
 
-async def _speaks(probe: HttpProbe, path: str) -> bool:
-    if path == "/sse":
-        found = await probe.get_at(path)
-        return "event-stream" in found.headers.get("content-type", "")
-    found = await probe.post_at(path)
-    return found.message is not None or found.status == 401
-
-
 async def _judge_origin(spec: HttpSpec, probe: HttpProbe, step: Step) -> None:
     """Warn if any web page may use a server on this machine (specification, "Security Warning" of transports)."""
-    if IN_BROWSER or not _is_local(spec):
+    if IN_BROWSER or host_and_port(spec)[0] not in LOOPBACK:
         return  # a browser sets the origin to that of its own page
     reply = await probe.discover(origin=_FOREIGN_PAGE)
     if reply.status is not None and reply.status < 400 and reply.message is not None:
@@ -510,21 +486,19 @@ class LogInProbe:
         from mcp_magic.auth.client import may_log_in
         from mcp_magic.auth.store import KeptTokens
 
-        if may_log_in(self._spec) and not self.asks:
+        self.open = may_log_in(self._spec)
+        if self.open and not self.asks:
             store = await asyncio.to_thread(self._logins.store)  # a keyring may ask for a password
             kept = KeptTokens(store, self._spec.url, self._spec.auth, self._recorder.know)
             self.open = bool((await kept.load()).get("tokens"))
-        elif may_log_in(self._spec):
-            self.open = True
         return self.open
 
     def put_on(self, client: httpx2.AsyncClient) -> None:
-        """Let an HTTP client send the token, if requests are to have one."""
-        if self.open:
-            from mcp_magic.auth.client import AuthContext, log_in_with
+        """Let an HTTP client send the token."""
+        from mcp_magic.auth.client import AuthContext, log_in_with
 
-            know, hide = self._recorder.know, self._recorder.hide
-            log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
+        know, hide = self._recorder.know, self._recorder.hide
+        log_in_with(client, AuthContext(self._name, self._spec, self._logins, know, hide, lambda: False))
 
     @property
     def asks(self) -> bool:
@@ -535,8 +509,8 @@ class LogInProbe:
     def how(self) -> str:
         """How the log-in was done, for a remark."""
         if self._by_person:
-            return "you have logged in; the token is kept"
-        return "the token that is kept is taken" if self._spec.auth.interactive else "the program has logged in"
+            return "you logged in; the token is stored"
+        return "the stored token is used" if self._spec.auth.interactive else "the program has logged in"
 
     def hide(self, text: str) -> str:
         """Return a text with the tokens masked."""

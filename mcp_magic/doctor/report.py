@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcp_magic._text import counted
 from mcp_magic.display.document import (
     Badge,
     Markup,
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
     from mcp_magic.lint import Findings
 
-OK, WARNING, FAILED, SKIPPED, NOT_REACHED = "ok", "warning", "failed", "not needed", "not reached"
+OK, WARNING, FAILED, NOTE = "ok", "warning", "failed", "note"
+SKIPPED, NOT_REACHED = "not needed", "not reached"
 
-_MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
-_WORST = (FAILED, WARNING, OK, SKIPPED, NOT_REACHED)
+_MARKS = {OK: "✓", WARNING: "!", FAILED: "✗", NOTE: "·", SKIPPED: "–", NOT_REACHED: "·"}  # noqa: RUF001
+_WORST = (FAILED, WARNING, OK, NOTE, SKIPPED, NOT_REACHED)
 
 MAX_TEXT = 600  # most characters of a remark that are shown
 
@@ -64,6 +66,10 @@ class Step:
         """Note that something is as it should be."""
         self.remarks.append(Remark(OK, text))
 
+    def note(self, text: str) -> None:
+        """Note what a server wrote, which is neither right nor wrong."""
+        self.remarks.append(Remark(NOTE, text))
+
     def skip(self, text: str) -> None:
         """Note why there is nothing to examine."""
         self.remarks.append(Remark(SKIPPED, text))
@@ -81,18 +87,9 @@ class Step:
         self.fail(text, todo)
         return Stop()
 
-    def __repr__(self) -> str:
-        return f"<Step {self.name}: {self.status}>"
-
 
 class DoctorReport:
-    """The result of an examination.
-
-    Attributes:
-        target: A description of the target.
-        steps: The steps, in order.
-        findings: The problems in the definitions, or None if that step was not reached.
-    """
+    """The result of an examination; `findings` are problems in the definitions, None if that step was not reached."""
 
     def __init__(self, target: str, steps: Sequence[Step], findings: Findings | None = None) -> None:
         self.target = target
@@ -136,13 +133,14 @@ class DoctorReport:
     @property
     def verdict(self) -> str:
         """The outcome in a few words."""
-        warnings = sum(remark.status == WARNING for step in self.steps for remark in step.remarks)
-        some = f"{warnings} warning{'s' if warnings != 1 else ''}"
-        if self.failed_at is None:
-            return f"healthy, {some}" if warnings else "healthy"
-        failures = sum(remark.status == FAILED for step in self.steps for remark in step.remarks)
-        more = f", {failures - 1} more" if failures > 1 else ""
-        return f"fails at {self.failed_at}{more}" + (f", {some}" if warnings else "")
+        statuses = [remark.status for step in self.steps for remark in step.remarks]
+        failures, warnings = statuses.count(FAILED), statuses.count(WARNING)
+        some = f", {counted(warnings, 'warnings')}" if warnings else ""
+        if not failures:
+            return f"healthy{some}"
+        if failures == 1:
+            return f"1 error in: {self.failed_at}{some}"
+        return f"{failures} errors{some}; first error in: {self.failed_at}"
 
     def __repr__(self) -> str:
         return f"<DoctorReport of {self.target}: {self.verdict}>"
@@ -169,7 +167,7 @@ class DoctorReport:
         if self.findings is not None and len(self.findings):
             [found] = self.findings.parts()
             shown.append(Part("", details(f"{len(self.findings)} findings in the definitions", found.html)))
-            shown.append(Part.note("`.findings` has all that the lint found"))
+            shown.append(Part.note("`.findings` has all findings"))
         return [Part.stack(*shown)]
 
 

@@ -98,8 +98,9 @@ def judge_version(connection: Connection, step: Step) -> None:
 
 def judge_findings(findings: Findings, step: Step) -> None:
     """Note the worst lint findings."""
-    step.ok(findings.note or findings.empty)
     serious = [*findings.of(ERROR), *findings.of(WARNING)]
+    summary = step.note if serious else step.ok
+    summary(findings.note or findings.empty)
     for found in serious[:MAX_SHOWN]:
         note = step.fail if found.severity == ERROR else step.warn
         note(f"{found.where}: {found.what} [{found.code}]", found.todo)
@@ -127,7 +128,7 @@ async def judge_call(
 ) -> None:
     """Call one harmless tool as the user's own call: the wanted one, one of its choice for "", none for None."""
     if wanted is None:
-        step.skip("no call was asked for (--call)")
+        step.skip("no call was requested (--call)")
         return
     tool = _chosen(tools, wanted, step)
     if tool is None:
@@ -171,7 +172,7 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
         return
     took = duration(time.perf_counter() - started)
     if result.is_error:
-        todo = "are example arguments what it can take?" if given else "`%mcp call` it, and look at its log"
+        todo = "does it accept the example arguments?" if given else "`%mcp call` it, and look at its log"
         step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
     else:
         step.ok(f"{what} answered in {took}: {_kinds(result)}")
@@ -196,25 +197,19 @@ PAGE_SECONDS = 15.0  # deadline of one page, in seconds
 
 @dataclass
 class Offer:
-    """One list of a server.
-
-    Attributes:
-        items: The raw items; also those of an answer that as a whole breaks the protocol.
-        unread: The invalid items: which one, and what is wrong with it.
-        odd: Problems of a list that could be fetched, each with what to do.
-    """
+    """One list of a server."""
 
     kind: str
     announced: bool
-    items: list[Any] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)  # raw; also of an answer that as a whole breaks the protocol
     parsed: list[Any] = field(default_factory=list)
-    unread: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[tuple[str, str]] = field(default_factory=list)  # invalid items: which one, and what is wrong with it
     pages: int = 0
     seconds: float = 0.0
     problem: str = ""
     code: int | None = None
     todo: str = "look at the server's log; `%mcp trace` has the message"
-    odd: list[tuple[str, str]] = field(default_factory=list)
+    odd: list[tuple[str, str]] = field(default_factory=list)  # problems of a fetched list, each with what to do
 
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
@@ -237,7 +232,7 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
             found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
-                offer.todo = "hosts lose the whole list; fix the named part"
+                offer.todo = "fix the named part: hosts reject the whole list because of it"
             break
         offer.pages += 1
         offer.items += asked.result[listed_by.member]
@@ -279,25 +274,17 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
     """Compare the announced capabilities with the answers."""
     capabilities = connection.capabilities
     announced = capabilities.model_dump(exclude_none=True) if capabilities is not None else {}
-    step.ok(f"announced: {listed(_words(announced), 12)}" if announced else "it announces nothing")
+    step.ok(f"announced: {listed(announced, 12)}" if announced else "it announces nothing")
     for offer in offers.values():
         method = KINDS[offer.kind].request
         if offer.announced and offer.code == METHOD_NOT_FOUND and offer.kind != "templates":
-            step.fail(f"{offer.kind} are announced, and {method} is not known", "announce only what is there")
+            step.fail(f"{offer.kind} are announced, but {method} is unknown", "announce only what is there")
         elif not offer.announced and offer.items:
             count = len(offer.items)
-            todo = f"announce the capability {KINDS[offer.kind].capability!r}: hosts do not ask otherwise"
+            todo = f"announce the capability {KINDS[offer.kind].capability!r}: otherwise hosts do not ask for them"
             step.warn(f"{method} answers with {count} {offer.kind}, which are not announced", todo)
     if not any(offer.announced for offer in offers.values()) and not any(offer.items for offer in offers.values()):
         step.warn("it offers no tools, resources or prompts", "is that intended?")
-
-
-def _words(announced: dict[str, Any]) -> list[str]:
-    words = []
-    for name, options in announced.items():
-        more = [key for key, value in options.items() if value] if isinstance(options, dict) else []
-        words.append(f"{name} ({', '.join(more)})" if more else name)
-    return words
 
 
 def judge_lists(offers: dict[str, Offer], step: Step) -> None:

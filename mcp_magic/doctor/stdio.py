@@ -114,7 +114,7 @@ def _discovered(step: Step, reply: Reply) -> bool:
         todo = "supportedVersions must name the protocol versions that it takes"
         step.warn(f"server/discover: answered in {took}, without supportedVersions", todo)
         return False
-    step.ok(f"server/discover: {refused(reply)}: a server of the handshake era")
+    step.ok(f"server/discover: {refused(reply)}: an older server, which begins with initialize")
     return False
 
 
@@ -163,10 +163,7 @@ LOOK_SECONDS = 0.05  # interval in seconds at which the doctor checks whether a 
 
 @dataclass
 class Ending:
-    """How a process ended: after how many seconds, `"by itself"`, by `"SIGTERM"` or `"SIGKILL"`.
-
-    `children`: its child processes outlived it, and were killed.
-    """
+    """How a process ended: `"by itself"`, by `"SIGTERM"` or `"SIGKILL"`; whether `children` outlived it."""
 
     seconds: float
     how: str
@@ -179,10 +176,9 @@ class ServerProcess:
 
     def __init__(self, spec: StdioSpec) -> None:
         self._spec = spec
-        self._errlog = ErrorLog()
+        self.errlog = ErrorLog()
         self._process: asyncio.subprocess.Process | None = None
         self.garbage: list[str] = []
-        self.echoes = False
 
     @property
     def pid(self) -> int:
@@ -197,7 +193,7 @@ class ServerProcess:
     @property
     def stderr(self) -> str:
         """The end of its stderr, secrets masked."""
-        return self._spec.masked(self._errlog.tail())
+        return self._spec.masked(self.errlog.tail())
 
     def heard(self) -> str:
         """Return its output so far that is not messages: the end of stderr, and stray lines on stdout."""
@@ -208,19 +204,19 @@ class ServerProcess:
         from mcp.client.stdio import get_default_environment
 
         if self._process is not None:  # a restart
-            self._errlog, self.garbage = ErrorLog(), []
+            self.errlog, self.garbage = ErrorLog(), []
         self._process = await asyncio.create_subprocess_exec(
             self._spec.command,
             *self._spec.args,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=self._errlog.file,
+            stderr=self.errlog.file,
             env=get_default_environment() | dict(self._spec.env),
             cwd=self._spec.cwd,
             start_new_session=True,
             limit=LINE_BYTES,
         )
-        self._errlog.keep_small()
+        self.errlog.keep_small()
 
     async def ask(self, message: dict[str, Any], seconds: float) -> Reply:
         """Write a request and wait for its answer. Keeps stray output lines that precede the answer."""
@@ -256,17 +252,12 @@ class ServerProcess:
         finally:
             asking.cancel()
 
-    def hide_noise(self) -> None:
-        """Drop from its stderr the messages about `server/discover`."""
-        self._errlog.hide(NOISE)
-
     async def _answer(self, number: int) -> dict[str, Any] | None:
         assert self._process is not None
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
             if (found := is_message(line, number)) is not None:
                 return found
-            self.echoes = self.echoes or "server/discover" in str((is_message(line) or {}).get("method"))
             if line.strip() and is_message(line) is None and len(self.garbage) < GARBAGE_LINES:
                 self.garbage.append(self._spec.masked(line.decode("utf-8", "replace").strip())[:200])
         return None
@@ -279,12 +270,12 @@ class ServerProcess:
         started = time.perf_counter()
         process.stdin.close()
         how = "by itself"
-        draining = asyncio.ensure_future(self._drain())
+        draining = asyncio.ensure_future(self._drain())  # a full pipe would keep it from ending
         for name in ("SIGTERM", "SIGKILL"):
             if await self._ended(GRACE_SECONDS):
                 break
             how = name
-            self._signal(getattr(signal, name, signal.SIGTERM))
+            self.signal(getattr(signal, name, signal.SIGTERM))
         await self._ended(GRACE_SECONDS)
         seconds = time.perf_counter() - started
         left = await self._left_behind()
@@ -293,28 +284,22 @@ class ServerProcess:
         draining.cancel()
         return Ending(seconds, how, process.returncode, left)
 
-    def terminate(self) -> None:
-        """Send SIGTERM to it and its children."""
-        self._signal(signal.SIGTERM)
-
     def kill(self) -> None:
         """Kill it and its children. Idempotent."""
         if self._process is None:
             return
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        self.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         transport: Any = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
-        self._errlog.close()
+        self.errlog.close()
 
     async def put_down(self) -> None:
         """Kill it and its children, and wait until it has ended."""
         self.kill()
-        if self._process is not None:
-            await self._ended(GRACE_SECONDS)
+        await self._ended(GRACE_SECONDS)
 
     async def _drain(self) -> None:
-        """Read its remaining output, because a full pipe would keep it from ending."""
         assert self._process is not None
         assert self._process.stdout is not None
         with suppress(ValueError, ConnectionError):
@@ -323,13 +308,13 @@ class ServerProcess:
 
     async def _ended(self, seconds: float) -> bool:
         """Wait until the process has ended. Not `wait()`, which also waits for children that hold its output."""
-        assert self._process is not None
         until = time.perf_counter() + seconds
-        while self._process.returncode is None and time.perf_counter() < until:
+        while self._process is not None and self.code is None and time.perf_counter() < until:
             await asyncio.sleep(0.005)
-        return self._process.returncode is not None
+        return self.code is not None
 
-    def _signal(self, number: int) -> None:
+    def signal(self, number: int = signal.SIGTERM) -> None:
+        """Send a signal to it and its children."""
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
                 os.killpg(self.pid, number)
@@ -368,12 +353,15 @@ async def begin_by_hand(server: ServerProcess, spec: StdioSpec, step: Step) -> t
         raise step.stop(*not_started(spec, error)) from None
     step.ok(f"process {server.pid} started")
     try:
-        first, second = await unless_listening(_asked(server, spec, step), server.heard, server.terminate)
+        first, second = await unless_listening(_asked(server, spec, step), server.heard, server.signal)
     except ListensError as error:
         url = spec.masked(error.url)
         todo = f"start it in a terminal, then type `%mcp doctor {url}`"
-        raise step.stop(f"it speaks HTTP, at {url}, not over its input and output", todo) from None
-    _judge_output(server, step)
+        raise step.stop(f"it serves HTTP at {url}, and does not use stdin and stdout", todo) from None
+    if server.garbage:
+        judge_garbage(server.garbage[0], step)
+    for line in cause(server.stderr):
+        step.note(f"stderr: {line[:300]}")
     if server.code is not None and first.result is None and (second is None or second.result is None):
         raise _ended(server, spec, step)
     if first.message is None and (second is None or second.message is None):
@@ -390,7 +378,7 @@ async def _asked(server: ServerProcess, spec: StdioSpec, step: Step) -> tuple[Re
         return first, None
     if first.message is None:
         return first, await _started_again(server, spec, step)
-    server.hide_noise()
+    server.errlog.hide(NOISE)
     return first, await server.ask(initialize(), spec.timeout)
 
 
@@ -419,12 +407,10 @@ async def _older_way(spec: StdioSpec) -> Reply | None:
     return reply
 
 
-def _judge_output(server: ServerProcess, step: Step) -> None:
-    if server.garbage:
-        todo = "print to stderr: the standard output is for messages alone"
-        step.warn(f"it writes more than messages to its output: {server.garbage[0]!r}", todo)
-    for line in cause(server.stderr):
-        step.ok(f"stderr: {line[:300]}")
+def judge_garbage(text: str, step: Step) -> None:
+    """Warn that a server printed something that is not a message."""
+    what = f"it printed something to stdout that is not an MCP message: {text!r}"
+    step.warn(what, "print to stderr: stdout is only for messages")
 
 
 def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
@@ -439,8 +425,6 @@ def _ended(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
 
 def _silent(server: ServerProcess, spec: StdioSpec, step: Step) -> Stop:
     waited = f"{spec.timeout:g} s"
-    if server.echoes:
-        return step.stop("it sends back what it is sent", "this is not an MCP server (a shell, cat, a terminal?)")
     if server.garbage:
         what = f"it answers neither server/discover nor initialize in {waited}"
         return step.stop(what, "is this command an MCP server?")
@@ -454,9 +438,9 @@ def judge_ending(ending: Ending, step: Step) -> None:
     """Note how a process ended."""
     if ending.how == "by itself":
         code = f" ({exit_words(ending.code)})" if ending.code else ""
-        step.ok(f"the process ended{code} {duration(ending.seconds)} after the end of its input")
+        step.ok(f"the process ended{code} {duration(ending.seconds)} after its stdin was closed")
     else:
-        waited = f"within {GRACE_SECONDS:g} s of the end of its input"
-        step.warn(f"the process did not end {waited}; it took {ending.how}", "end when the standard input ends")
+        waited = f"within {GRACE_SECONDS:g} s after its stdin was closed"
+        step.warn(f"the process did not end {waited}; it took {ending.how}", "exit when stdin is closed")
     if ending.children:
-        step.warn("it leaves processes behind that it started", "end them when it ends")
+        step.warn("it leaves processes running that it started", "end them when it ends")

@@ -30,6 +30,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
+from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import UNSET
@@ -289,7 +290,7 @@ def _take(question: Question, line: str) -> str:
     if not text:
         return ""
     choice, field = choice_of(question.choices, text), question.extra[0]
-    return question.take(Reply(choice.name) if choice is not None else Reply(field.enter, extra={field.name: text}))
+    return question.take(Reply(choice.name) if choice is not None else Reply(field.beside, extra={field.name: text}))
 
 
 @contextmanager
@@ -468,6 +469,7 @@ class Asking:
         # where the user cannot be asked, a replay repeats the recorded answer
         deck.asks = lambda: how_to_ask(self._cells.circumstances(), self._settings.ask_with) != "nobody"
         deck.tell = self._tell
+        self._cells.ended.append(self._close_panels)
 
     def _tell(self, text: str) -> None:
         """Print a line in the cell that runs, or ran last."""
@@ -477,6 +479,7 @@ class Asking:
 
     def uninstall(self) -> None:
         """Undo `install`."""
+        self._cells.ended.remove(self._close_panels)
         for owner, name, hook in self._hooks:
             if getattr(owner, name) is hook:
                 setattr(owner, name, None)
@@ -496,10 +499,11 @@ class Asking:
             return Reply(reason=question.refused, by="default")
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
-        if question.settled is not None and self._cells.kernel is None:
-            return await TerminalAsker().ask(question)
-        reveal = _show_for_now if self._cells.kernel is not None else None
-        return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
+        with status.hidden():
+            if question.settled is not None and self._cells.kernel is None:
+                return await TerminalAsker().ask(question)
+            reveal = _show_for_now if self._cells.kernel is not None else None
+            return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
 
     # The hooks
 
@@ -594,18 +598,23 @@ class Asking:
         return found
 
     async def _in_panel(self, question: Question, until: float) -> Reply:
-        """Ask in a panel of its own, or in the one that all calls of the cell share."""
+        """Ask in the panel of the cell, which is closed when the cell has ended and nothing waits any more."""
         from mcp_magic.ui.question import Panel
 
-        if not question.is_shared:
-            return await Panel(show_below).ask(question, until)
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
-        panel = self._panels.setdefault(cell, Panel(show_below))
+        if cell not in self._panels:
+            self._panels[cell] = Panel(show_below)
         try:
-            return await panel.ask(question, until)
+            return await self._panels[cell].ask(question, until)
         finally:
-            if not panel.waiting:
-                self._panels.pop(cell, None)
+            self._close_panels()
+
+    def _close_panels(self) -> None:
+        """Close the panels of cells that have ended and wait for nothing."""
+        for cell, panel in list(self._panels.items()):
+            if not panel.waiting and not self._cells.is_running(cell):
+                del self._panels[cell]
+                panel.close()
 
 
 def _show_for_now(text: str) -> Callable[[], None]:

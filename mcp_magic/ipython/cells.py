@@ -1,19 +1,24 @@
-"""Which cell runs, what its frontend supports, and the history without generated awaits."""
+"""Which cell runs, what its frontend supports, and what earlier runs of it showed."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import currentframe, signature
+from shutil import get_terminal_size
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from mcp_magic._text import clean
+from mcp_magic.display.document import width
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -45,6 +50,7 @@ class Cells:
         self._with_widgets: set[str] = set()
         self.latest: Context | None = None  # output from the context of the latest cell appears below it
         self.started: list[Callable[[], None]] = []  # callbacks that run when a cell begins
+        self.ended: list[Callable[[], None]] = []  # callbacks that run when a cell has ended
         self._ended_at = 0.0
         self._starts()  # the cell that loads the extension is running already
 
@@ -74,6 +80,12 @@ class Cells:
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)
         self._ended_at = time.monotonic()
+        for tell in list(self.ended):
+            tell()
+
+    def is_running(self, message: str) -> bool:
+        """Whether the cell of this message still runs."""
+        return message in self._running
 
     @property
     def kernel(self) -> Any:
@@ -154,6 +166,38 @@ def loops_on_this_stack() -> int:
     """Return how many nested event loops run on this thread's stack."""
     # `_run_once` is one iteration of the loop, in asyncio and nest_asyncio2
     return sum(frame.f_code.co_name == "_run_once" for frame, _ in walk_stack(currentframe()))
+
+
+class StatusLine:
+    """The last line of a terminal while something waits: replaced in place, and erased at the end."""
+
+    def __init__(self) -> None:
+        self._shown = 0  # columns
+        self._hidden = 0
+
+    def show(self, text: str) -> None:
+        """Replace the line; "" erases it. Does nothing where output is no terminal, or while a question is asked."""
+        if not (text or self._shown) or self._hidden or sys.stderr is None or not sys.stderr.isatty():
+            return
+        text = clean(text)
+        while width(text) >= get_terminal_size().columns:
+            text = text[:-1]
+        sys.stderr.write("\r" + " " * self._shown + f"\r{text}")  # not every terminal knows how to erase
+        sys.stderr.flush()
+        self._shown = width(text)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Keep the line erased while a question is asked."""
+        self.show("")
+        self._hidden += 1
+        try:
+            yield
+        finally:
+            self._hidden -= 1
+
+
+status = StatusLine()  # of this process's terminal
 
 
 # Reports widget messages as done that reach the kernel while a cell awaits.
@@ -243,30 +287,3 @@ def close_previous(at: CellRun) -> None:
         _shown.pop(cell, None)
         for thing in things:
             thing.close()
-
-
-# The history of the shell, as IPython alone would write it.
-#
-# `%save`, `%macro`, `In[n]` and `%history -t` take the code that ran. In a program, a top-level `await` is a syntax
-# error, and the mark of an awaited line (`MARK`) makes the code unreadable.
-
-
-class PlainHistory:
-    """Keeps our awaits out of a shell's history."""
-
-    def __init__(self, shell: InteractiveShell, originals: Mapping[str, str]) -> None:
-        self._manager: Any = shell.history_manager
-        self._originals = originals
-
-    def install(self) -> None:
-        """Start."""
-        if self._manager is not None:
-            self._manager.store_inputs = self._store
-
-    def uninstall(self) -> None:
-        """Stop."""
-        vars(self._manager or self).pop("store_inputs", None)
-
-    def _store(self, line_num: int, source: str, source_raw: str | None = None) -> None:
-        raw = source if source_raw is None else source_raw
-        type(self._manager).store_inputs(self._manager, line_num, self._originals.get(source, source), raw)

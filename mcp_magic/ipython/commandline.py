@@ -251,8 +251,13 @@ def parse(command: Command, words: Sequence[str]) -> tuple[argparse.Namespace, l
     return arguments, line
 
 
+_AS_DATA = "`x.df` or `list(x)` of a listing, `x.data` of a result; `%mcp raw SERVER tools/list` returns JSON."
+
+
 def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
     """Name the words that do not fit, and suggest an option or a command line, which begins with `taken`."""
+    if "--json" in left:
+        return f"there is no --json. The value of a line is an object: `x = {command.typed} ...` and then {_AS_DATA}"
     near = next((did_you_mean(word, command.parser.options) for word in left if word.startswith("-")), "")
     left_over = command.implementation.left_over
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
@@ -291,7 +296,8 @@ def help_for_one(command: Command) -> Text:
     if does.takes_body and not command.title:
         head += f"\n%%mcp {command.name} ...   with a cell below"
     parts = [head, f"{command.summary}."]
-    parts += [textwrap.fill(text, width) for text in does.details.split("\n\n") if text]
+    for text in filter(None, does.details.split("\n\n")):
+        parts.append("\n".join(textwrap.fill(line, width) for line in text.split("\n")))
     parts += [arguments] if arguments else []
     if does.examples:
         parts.append("examples:\n" + "\n".join(f"  {example}" for example in does.examples))

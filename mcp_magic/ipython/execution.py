@@ -15,7 +15,7 @@ from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
-from mcp_magic.errors import CommandError
+from mcp_magic.errors import CommandError, on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 #
 # A magic that nests an event loop works, but ipykernel delivers no widget messages while it runs: a click on an
 # approval button arrives only after the magic has timed out. A cell that awaits gets its messages at once.
-# IPython turns `%mcp ...` into `get_ipython().run_line_magic('mcp', '...')`. A transformer then rewrites each such
-# call to `(await get_ipython().run_line_magic('mcp', MARK + '...'))` wherever a top-level `await` is allowed. A magic
-# whose line begins with the mark returns an awaitable.
+# IPython turns `%mcp ...` into `get_ipython().run_line_magic('mcp', '...')`. In the tree of the cell, each such call
+# becomes `await get_ipython().run_line_magic('mcp', MARK + '...')` wherever a top-level `await` is allowed. A magic
+# whose line begins with the mark returns an awaitable. The history has the code as IPython wrote it.
 #
 # All other calls (in `def`, `lambda`, comprehensions, `%time`, `%%capture`, plain Python code) stay synchronous and
 # nest the loop (`run_nested`).
@@ -39,100 +39,86 @@ MAGICS = ("mcp", "mcp_agent", "mcp_server")  # the magics that can be awaited
 
 MARK = "\x00"  # begins a line that is awaited; a user cannot type it
 
-REMEMBERED = 8  # rewritten cells whose source is remembered, for the history
 
+class AwaitMagics(ast.NodeTransformer):
+    """Awaits the magics of a cell: an AST transformer of a shell."""
 
-class _TopLevelMagics(ast.NodeVisitor):
-    """Collects magic calls that a top-level `await` may wrap."""
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._found = 0
 
-    def __init__(self) -> None:
-        self.calls: list[ast.Call] = []
-        self.silent: list[ast.Call] = []
+    def install(self) -> None:
+        """Start."""
+        usual = self._shell.should_run_async
 
-    def _skip(self, node: ast.AST) -> None:
+        def should_run_async(raw_cell: str, *, transformed_cell: str | None = None, **rest: Any) -> bool:
+            found = usual(raw_cell, transformed_cell=transformed_cell, **rest)
+            return found or self._awaits(transformed_cell or "")
+
+        self._shell.ast_transformers.append(self)
+        vars(self._shell)["should_run_async"] = should_run_async
+
+    def uninstall(self) -> None:
+        """Stop."""
+        vars(self._shell).pop("should_run_async", None)
+        with suppress(ValueError):  # the user has removed it
+            self._shell.ast_transformers.remove(self)
+
+    def _awaits(self, source: str) -> bool:
+        before = self._found
+        if "_magic(" in source and "mcp" in source:
+            with suppress(SyntaxError, ValueError, RecursionError):  # IPython reports them better
+                self.visit(ast.parse(source))
+        return self._found > before
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        """Leave code alone that another magic (`%time`, `%%capture`) runs synchronously."""
+        frames = walk_stack(inspect.currentframe())
+        if not self._shell.autoawait or any(
+            frame.f_code.co_name in ("run_line_magic", "run_cell_magic") for frame, _ in frames
+        ):
+            return node
+        return self.generic_visit(node)
+
+    def _skip(self, node: ast.AST) -> ast.AST:
         """Do not descend: an await is not allowed here, or means something else."""
+        return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_ClassDef = _skip
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _skip
 
-    def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call) and _is_ours(node.value):
-            line = node.value.args[1]
-            # IPython shows no value if the code ends with `;`, so a `;` at the end of the line is repeated there
-            if isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";"):
-                self.silent.append(node.value)
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """Show no value if the line of a magic ends with `;`, as elsewhere in IPython."""
+        line = _line_of(node.value)
         self.generic_visit(node)
+        if isinstance(line, ast.Constant) and str(line.value).rstrip().endswith(";"):
+            # IPython shows the value of an expression only if it is a statement of its own
+            return ast.copy_location(ast.If(ast.copy_location(ast.Constant(True), node), [node], []), node)
+        return node
 
-    def visit_Call(self, node: ast.Call) -> None:
-        if _is_ours(node):
-            self.calls.append(node)
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Await a call of one of our magics."""
         self.generic_visit(node)
+        line = _line_of(node)
+        if line is None:
+            return node
+        self._found += 1
+        marked = ast.BinOp(ast.copy_location(ast.Constant(MARK), line), ast.Add(), line)
+        node.args[1] = ast.copy_location(marked, line)
+        return ast.copy_location(ast.Await(node), node)
 
 
-def _is_ours(node: ast.AST) -> bool:
-    """Whether a node is a call of one of our magics, in the form that IPython generates."""
+def _line_of(node: ast.AST) -> ast.expr | None:
+    """Return the line that a call of one of our magics is given, in the form that IPython generates; else None."""
     match node:
         case ast.Call(
             func=ast.Attribute(
                 value=ast.Call(func=ast.Name(id="get_ipython")), attr="run_line_magic" | "run_cell_magic"
             ),
-            args=[ast.Constant(value=str(name)), _, *_],
-        ):
-            return name in MAGICS
-    return False
-
-
-def _inside_a_magic() -> bool:
-    """Whether another magic (`%time`, `%%capture`) is transforming code that it will run synchronously."""
-    names = (frame.f_code.co_name for frame, _ in walk_stack(inspect.currentframe()))
-    return any(name in ("run_line_magic", "run_cell_magic") for name in names)
-
-
-class AwaitMagics:
-    """An input transformer for `ip.input_transformers_post`."""
-
-    # allows IPython to try it on incomplete input, too
-    has_side_effects = False
-
-    def __init__(self, shell: InteractiveShell) -> None:
-        self._shell = shell
-        self.originals: dict[str, str] = {}
-
-    def __call__(self, lines: list[str]) -> list[str]:
-        """Return a cell's lines with its top-level magics awaited."""
-        source = "".join(lines)
-        if "_magic(" not in source or "mcp" not in source or not self._shell.autoawait or _inside_a_magic():
-            return lines
-        try:
-            tree = ast.parse(source)
-        except SyntaxError:
-            return lines  # IPython reports it better
-        finder = _TopLevelMagics()
-        finder.visit(tree)
-        rewritten = _rewritten(source, finder)
-        self.originals["".join(rewritten)] = "".join(_rewritten(source, finder, awaited=False))
-        while len(self.originals) > REMEMBERED:
-            del self.originals[next(iter(self.originals))]
-        return rewritten
-
-
-def _rewritten(source: str, found: _TopLevelMagics, *, awaited: bool = True) -> list[str]:
-    # ast offsets count UTF-8 bytes, and edits go from the end so that earlier offsets stay valid.
-    # As in ast, only \n ends a line; a form feed or U+2028 does not.
-    out = [line.encode() + b"\n" for line in source.split("\n")]
-    out[-1] = out[-1][:-1]
-    for call in sorted(found.calls, key=lambda c: (c.lineno, c.col_offset), reverse=True):
-        line, end = call.args[1], (call.end_lineno or 0, call.end_col_offset or 0)
-        edits = [(end, b";")] if call in found.silent else []
-        if awaited:
-            edits += [
-                (end, b")"),
-                ((line.lineno, line.col_offset), f"{MARK!r} + ".encode()),
-                ((call.lineno, call.col_offset), b"(await "),
-            ]
-        for (number, column), text in edits:
-            out[number - 1] = out[number - 1][:column] + text + out[number - 1][column:]
-    return [line.decode() for line in out if line]
+            args=[ast.Constant(value=str(name)), line, *_],
+        ) if name in MAGICS:
+            return line
+    return None
 
 
 # How Interrupt reaches the running magic.
@@ -362,13 +348,16 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     with interrupts.cancelling(task):
         try:
             result = await task
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not interrupts.took(task):
                 raise
+            what = str(error)
         else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
+            what = ""
+    # Not from the context: a nested loop steps its tasks in an except block, which would be it.
+    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
 
 
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
@@ -391,13 +380,16 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     with interrupts.cancelling(task):
         try:
             result = loop.run_until_complete(task)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if not interrupts.took(task):
                 raise
+            what = str(error)
         else:
             if not interrupts.took(task):
                 return result
-    raise KeyboardInterrupt from None  # a nested loop steps its tasks in an except block, which would be the context
+            what = ""
+    # Not from the context: a nested loop steps its tasks in an except block, which would be it.
+    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
 
 
 def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:

@@ -16,7 +16,7 @@ from traitlets import observe
 from mcp_magic import _startup as startup
 from mcp_magic._text import did_you_mean
 from mcp_magic.errors import CommandError, MCPMagicError
-from mcp_magic.ipython.cells import Cells, CommStatus, PlainHistory
+from mcp_magic.ipython.cells import Cells, CommStatus
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
@@ -50,7 +50,6 @@ class MCPMagics(Magics, Settings):
         self.state = State()
         self.comm_status = CommStatus(self.cells)
         self.awaiting = AwaitMagics(shell)
-        self.history = PlainHistory(shell, self.awaiting.originals)
         self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
         self._passed_on = False
@@ -225,18 +224,35 @@ def help_asked(lines: list[str]) -> list[str]:
     return [f"{found['before']}%mcp {found['name']} --help{found['end']}"] if found["name"] in COMMANDS else lines
 
 
+class EmptyCells:
+    """Makes an empty `%%mcp_server` or `%%mcp_agent` cell a line, whose error says what to write below it.
+
+    IPython's own error advises to leave out one `%`.
+    """
+
+    has_side_effects = True  # or a terminal would run the first line of a cell as soon as it is typed
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        """Return the lines to run; for `ip.input_transformers_cleanup`."""
+        if lines and lines[0].startswith(("%%mcp_server", "%%mcp_agent")) and not "".join(lines[1:]).strip():
+            return [lines[0].removeprefix("%")]
+        return lines
+
+
+TRANSFORMERS = (EmptyCells(), help_asked)
+
+
 # How the extension is loaded into a shell (`%load_ext`) and removed (`%unload_ext`).
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, the transformer that awaits them, and the completer. Idempotent."""
+    """Register the magics, what awaits them, and the completer. Idempotent."""
     if _magics(shell) is not None:
         return
     magics = MCPMagics(shell)
     shell.register_magics(magics)
-    shell.input_transformers_post.append(magics.awaiting)
-    shell.input_transformers_cleanup.append(help_asked)
-    magics.history.install()
+    shell.input_transformers_cleanup.extend(TRANSFORMERS)
+    magics.awaiting.install()
     magics.cells.install()
     magics.comm_status.install()
     shell.Completer.custom_matchers.append(completer(shell, magics))
@@ -287,26 +303,21 @@ def unload(shell: InteractiveShell) -> None:
     magics = _magics(shell)
     if magics is None:
         return
-    try:
-        _close(magics)
-    finally:
-        _leave_host(magics)
-        _leave_shell(shell, magics)
-
-
-def _close(magics: MCPMagics) -> None:
     from mcp_magic.notebook import host
 
-    magics.telemetry = ""
-    for serving in magics.state.served.values():
-        run_nested(serving.stop())
-    if len(host):
-        run_nested(host.close())
+    try:
+        magics.telemetry = ""
+        for serving in magics.state.served.values():
+            run_nested(serving.stop())
+        if len(host):
+            run_nested(host.close())
+    finally:
+        _leave(shell, magics)
 
 
-def _leave_host(magics: MCPMagics) -> None:
-    """Remove our callbacks from the host; callbacks that the user has set stay."""
-    from mcp_magic.ipython.live import Reporting
+def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
+    """Remove our callbacks from the host and the shell; callbacks that the user has set stay."""
+    from mcp_magic.ipython.live import Reporting, shown_again
     from mcp_magic.notebook import host
 
     startup.callbacks.remove(magics.prepare)
@@ -316,21 +327,16 @@ def _leave_host(magics: MCPMagics) -> None:
     if isinstance(host.reports.reporter, Reporting):
         host.reports.reporter = None
     ToolCrashError.show = traceback.format_exception
-
-
-def _leave_shell(shell: InteractiveShell, magics: MCPMagics) -> None:
-    from mcp_magic.ipython.live import shown_again
-
     vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
     magics.preload_modules.stop()
     magics.comm_status.uninstall()
     magics.cells.uninstall()
-    magics.history.uninstall()
-    with suppress(ValueError):  # the user has removed it
-        shell.input_transformers_post.remove(magics.awaiting)
-        shell.input_transformers_cleanup.remove(help_asked)
+    magics.awaiting.uninstall()
+    with suppress(ValueError):  # the user has removed one
+        for transformer in TRANSFORMERS:
+            shell.input_transformers_cleanup.remove(transformer)
     for name in MAGICS:
         for kind in ("line", "cell"):
             shell.magics_manager.magics[kind].pop(name, None)

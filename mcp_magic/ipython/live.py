@@ -20,9 +20,19 @@ from mcp_magic._text import clean, duration
 from mcp_magic.display.document import bundle, mimebundle, note, page
 from mcp_magic.inflight import KEPT_MESSAGES
 from mcp_magic.ipython.ask import show_below
+from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.protocol import at_least
-from mcp_magic.ui.progress import Board, bar_markup, message_line, outcome_text, report_line
+from mcp_magic.ui.progress import (
+    LINES,
+    Board,
+    bar_markup,
+    message_line,
+    outcome_text,
+    report_line,
+    wait_line,
+    wait_markup,
+)
 from mcp_magic.watch import STDERR, LogFollower, status_text, update_line
 
 if TYPE_CHECKING:
@@ -119,7 +129,7 @@ class LiveView:
     def _put(self, bundles: Mapping[int, dict[str, Any]]) -> None:
         for key, shown in bundles.items():
             if key in self._shown:
-                self._shown[key](shown)
+                self._shown[key](shown if shown["text/plain"] else {})  # an output without data is not drawn
             elif shown["text/plain"]:
                 self._shown[key] = self._show(shown)
 
@@ -250,6 +260,8 @@ class _InDisplays:
             self._view = LiveView(
                 lambda: {index: transcript.render_segment(index) for index in sorted(transcript.dirty)},
                 interval=LIVE_INTERVAL,
+                tick=TICK,
+                live=lambda: transcript.is_running,
             )
         return self._view
 
@@ -271,16 +283,18 @@ class _InTerminal:
     def changed(self, transcript: Transcript) -> None:
         texts = transcript.complete_texts(self._printed)
         self._printed += len(texts)
+        if texts:
+            status.show("")
         for text in texts:
             if text:
-                print(text, end="\n\n", flush=True)
+                print(text, flush=True)
 
     flush = changed
 
     def end(self, transcript: Transcript) -> None:
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
-            print(transcript.summary, flush=True)
+            print(f"\n{transcript.summary}", flush=True)
 
     broken_off = end
 
@@ -335,11 +349,11 @@ def shown_again(shell: InteractiveShell) -> None:
     vars(shell.displayhook).pop("write_output_prompt", None)
 
 
-# Progress and log messages of calls, below the cell that made the call.
+# What a cell waits for, and the progress and log messages of its calls.
 #
-# Where a frontend shows widgets, the calls of a cell share one display. A long call gets a Cancel button if clicks
-# reach the kernel. At the end, one line per call remains and no widget. Terminals and notebooks that run unattended get
-# printed lines.
+# Where a frontend shows widgets, all of it shares one display, with Cancel buttons if clicks reach the kernel. At the
+# end, one line remains for each call with progress, nothing of what only waited, and no widget. Elsewhere progress is
+# printed; what waits is a display that is emptied at the end, and in a terminal the last line, which is erased.
 
 LINE_SECONDS = 1.0  # seconds between two printed progress lines of a call
 
@@ -354,30 +368,64 @@ TICK = 1.0  # most seconds between two updates, so that the elapsed time advance
 
 
 class Reporting:
-    """The notebook's reporter: shows what calls report below the cell that made them."""
+    """The notebook's reporter: shows what is waited for below the cell that waits."""
 
     def __init__(self, asking: Asking, cells: Cells) -> None:
         self._asking = asking
         self._cells = cells
         self._boards: dict[str, LiveBoard] = {}
+        self._in_terminal = Board()
 
     def __call__(self, report: Report) -> Callable[[], None] | None:
         """Start to show a report; return the callback for its changes, or None if it is not shown."""
         where = self._cells.circumstances()
         if where.kernel is None:
-            return _ReportLines(report, lambda text: print(clean(text), file=sys.stderr, flush=True))
+            return self._terminal_line(report)
         if not self._cells.asks_from_a_cell():
             return None  # a click: its output would go to the frontend's log
-        if not (where.widgets and where.allow_stdin):
-            return _ReportLines(report, lambda text: print(clean(text), flush=True))
         cell = self._cells.parent().get("header", {}).get("msg_id", "")
         if cell not in self._boards:
             self._boards = {name: board for name, board in self._boards.items() if board.board.running}
-            self._boards[cell] = LiveBoard(self._gets_clicks)
-        return self._boards[cell].add(report)
+            gets_clicks = self._gets_clicks if where.widgets and where.allow_stdin else None
+            self._boards[cell] = LiveBoard(gets_clicks, show_below if where.allow_stdin else _show_updated)
+        changed = self._boards[cell].add(report)
+        if where.widgets and where.allow_stdin:
+            return changed
+        lines = _ReportLines(report, lambda text: print(clean(text), flush=True))
+
+        def both() -> None:
+            changed()
+            lines()
+
+        return both
+
+    def _terminal_line(self, report: Report) -> Callable[[], None]:
+        def write(text: str) -> None:
+            status.show("")
+            print(clean(text), file=sys.stderr, flush=True)
+
+        lines, board = _ReportLines(report, write), self._in_terminal
+        board.add(report)
+
+        def changed() -> None:
+            lines()
+            if report.state != "running":
+                board.end(report)
+            longest, others = board.waits[:1], len(board.waits) - 1
+            more = f" · and {others:,} more" if others > 0 else ""
+            status.show(f"{wait_line(longest[0])}{more} · Ctrl-C cancels" if longest else "")
+
+        return changed
 
     async def _gets_clicks(self) -> bool:
         return await self._asking.way() == "panel"
+
+
+def _show_updated(bundle: dict[str, Any]) -> Replace:
+    """Show nothing, and replace it: nbval takes the first form of a display for the last."""
+    replace = show_below({})
+    replace(bundle)
+    return replace
 
 
 class _ReportLines:
@@ -414,15 +462,18 @@ class _ReportLines:
 
 
 class LiveBoard:
-    """Shows a board below the cell in whose context it is created, with buttons if the kernel gets clicks."""
+    """Shows a board below the cell in whose context it is created, with buttons if the kernel gets clicks.
 
-    def __init__(self, gets_clicks: Callable[[], Awaitable[bool]], show: Show = show_below) -> None:
+    `gets_clicks` is None where the frontend shows no widgets. Then only what waits is shown here.
+    """
+
+    def __init__(self, gets_clicks: Callable[[], Awaitable[bool]] | None, show: Show = show_below) -> None:
         self.board = board = Board()
         self._gets_clicks = gets_clicks
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
         self._view = LiveView(
-            lambda: {0: board.bundle()},
+            lambda: {0: board.bundle() if gets_clicks is not None else board.waits_bundle()},
             interval=INTERVAL,
             after=SHOW_AFTER,
             tick=TICK,
@@ -435,8 +486,8 @@ class LiveBoard:
     def add(self, report: Report) -> Callable[[], None]:
         """Show a call; return the callback for its changes."""
         self.board.add(report)
-        if self._offering is None:
-            self._offering = self._loop.create_task(self._offer(), context=self._context.copy())
+        if self._offering is None and self._gets_clicks is not None:
+            self._offering = self._loop.create_task(self._offer(self._gets_clicks), context=self._context.copy())
 
         def changed() -> None:
             if report.state != "running":
@@ -460,12 +511,12 @@ class LiveBoard:
             self._settled = self._loop.time()
             self._view.update()
 
-    async def _offer(self) -> None:
-        """Replace the bars by the widget with buttons, once a call takes long enough."""
-        await asyncio.sleep(CANCEL_AFTER)
-        while not self.board.measured:
+    async def _offer(self, gets_clicks: Callable[[], Awaitable[bool]]) -> None:
+        """Replace the lines by the widget with buttons, once something takes long enough."""
+        await asyncio.sleep(0 if self.board.waits else CANCEL_AFTER)
+        while not self.board.is_busy:
             await asyncio.sleep(CANCEL_AFTER)
-        if await self._gets_clicks():
+        if await gets_clicks():
             await asyncio.to_thread(import_module, "mcp_magic.ui.widgets")
             self._view.use(LivePanel(lambda: board_rows(self.board)))
 
@@ -473,9 +524,10 @@ class LiveBoard:
 def board_rows(board: Board) -> dict[Hashable, Row]:
     """Return a board as rows of a panel: a bar with a Cancel button for each call, between outcomes and messages."""
     rows: dict[Hashable, Row] = {"over": Row(_html(board.over_markup()))}
-    for report in board.measured:
-        tooltip = f"cancel {report.title[:80]}; the server is told"
-        rows[id(report)] = Row(_html(bar_markup(report)), (Button("Cancel", "times", tooltip, report.cancel),))
+    for report in [*board.measured, *board.waits[:LINES]]:
+        cancel = Button(report.button, "times", f"{report.button} {report.title[:80]}", report.cancel)
+        rows[id(report)] = Row(_html(bar_markup(report) if report.meter.count else wait_markup(report)), (cancel,))
+    rows["more"] = Row(_html(note(board.more_waits())))
     rows["messages"] = Row(_html(board.messages_markup()))
     return rows
 

@@ -55,7 +55,9 @@ class Settings(Configurable):
         min=0.001,
         help="Seconds that a call with a time-out can take in total, even with progress; None: ten time-outs.",
     ).tag(config=True)
-    show_progress = Bool(True, help="Whether the progress of calls is shown below their cell.").tag(config=True)
+    show_progress = Bool(
+        True, help="Whether progress, and what takes longer than a second, is shown below the cell."
+    ).tag(config=True)
     show_logs = Enum(
         (*LEVELS, "off"),
         "warning",
@@ -88,7 +90,7 @@ class Settings(Configurable):
     ).tag(config=True)
     threads = Secretive(
         "",
-        help="Where agents keep conversations: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
+        help="Where agents keep threads: a file, :memory:, postgresql://..., or a LangGraph checkpointer; "
         "empty: a file in Jupyter's data directory.",
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)

@@ -68,12 +68,7 @@ async def retrying(
     breaker: Callable[[Connection], Breaker],
     repeatable: Callable[[], bool],
 ) -> T:
-    """Run `send` on the open session, at most three times, with exponential backoff and jitter.
-
-    Raises:
-        SessionError: The session failed, or the breaker is open.
-        ConnectError: The session had ended and could not be opened again.
-    """
+    """Run `send` on the open session, at most three times, with exponential backoff and jitter."""
 
     def again(error: Exception) -> bool:
         if isinstance(error, SessionClosedError):
@@ -93,12 +88,7 @@ async def retrying(
 
 
 async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breaker) -> Connection:
-    """Open a session, with up to three attempts if the server may only not be ready yet.
-
-    Raises:
-        SessionError: The breaker is open.
-        ConnectError: No session could be opened.
-    """
+    """Open a session, with up to three attempts if the server may only not be ready yet."""
 
     async def once() -> Connection:
         with breaker.attempt():
@@ -152,81 +142,55 @@ async def _reopen(connection: Connection, breaker: Breaker) -> Connection:
 
 
 # A circuit breaker for each connection: calls to a dead server fail at once, and other servers are not affected.
-#
-# Closed, it lets every call through. After several session failures in a row it opens and refuses every call. After a
-# while it is half-open: it lets one call through, whose outcome closes or opens it.
 
-FAILURES = 3  # failures in a row that open the breaker
+FAILURES = 3  # failures in a row after which calls are refused
 
-REST_SECONDS = 30.0  # seconds until one call may try again; restarting a server by hand takes about that long
+REST_SECONDS = 30.0  # seconds until a call may try again; restarting a server by hand takes about that long
 
 MAX_REASON = 200  # characters of the last failure in the refusal's message
 
 
 class Breaker:
-    """A circuit breaker for one server's session.
+    """A circuit breaker for a server's session: after failures in a row, not of tools themselves, it refuses calls."""
 
-    A tool's own error and a request that the server refuses do not count: they show that the server is alive.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        failures: int = FAILURES,
-        rest: float = REST_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, name: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
-        self._limit = failures
-        self._rest = rest
         self._clock = clock
         self._failures = 0
-        self._opened: float | None = None
-        self._since = 0.0
+        self._first = self._last = 0.0
         self._reason = ""
-        self._trying = False
         self._counted: object = None
 
     @property
-    def state(self) -> str:
-        """`"closed"`, `"open"` or `"half-open"`."""
-        if self._opened is None:
-            return "closed"
-        return "open" if self._clock() - self._opened < self._rest else "half-open"
+    def is_open(self) -> bool:
+        """Whether calls are refused now."""
+        return self._failures >= FAILURES and self._clock() - self._last < REST_SECONDS
 
     def check(self) -> None:
-        """Raise if the breaker refuses calls now.
-
-        Raises:
-            SessionError: The breaker is open; the message says since when and what to do.
-        """
-        state = self.state
-        if state == "open" or (state == "half-open" and self._trying):
-            raise self._refusal()
+        """Raise a SessionError that says since when and what to do, if calls are refused now."""
+        if self.is_open:
+            since = duration(round(self._clock() - self._first))
+            left = duration(round(max(0.0, REST_SECONDS - (self._clock() - self._last))))
+            raise SessionError(
+                f"{self.name}: not called: its session has failed {self._failures} times in a row since {since} ago; "
+                f"`%mcp reconnect {self.name}` opens it again, else the next call after {left} tries it.\n"
+                f"  last: {self._reason}"
+            )
 
     @contextmanager
     def attempt(self, session: object = None) -> Iterator[None]:
         """Count the outcome of the enclosed attempt; raises like `check` before it."""
         self.check()
-        trial = self.state == "half-open"
-        self._trying = self._trying or trial
         try:
             yield
         except (SessionClosedError, RequestTimeoutError, ConnectError) as error:
             self.failed(error, session)
             raise
         except ProtocolError:
-            self._succeeded()
+            self._failures, self._counted = 0, None
             raise
         else:
-            self._succeeded()
-        finally:
-            if trial:
-                self._trying = False
-
-    def _succeeded(self) -> None:
-        self._failures, self._opened, self._counted = 0, None, None
+            self._failures, self._counted = 0, None
 
     def failed(self, error: Exception, session: object = None) -> None:
         """Count a failure."""
@@ -234,23 +198,11 @@ class Breaker:
             if session == self._counted:
                 return
             self._counted = session
-        now = self._clock()
+        self._last = self._clock()
         if not self._failures:
-            self._since = now
+            self._first = self._last
         self._failures += 1
         self._reason = str(error).partition("\n")[0][:MAX_REASON]
-        if self._failures >= self._limit:
-            self._opened = now
-
-    def _refusal(self) -> SessionError:
-        now = self._clock()
-        since = f"its session has failed {self._failures} times in a row since {duration(round(now - self._since))} ago"
-        left = max(0.0, self._rest - (now - (self._opened or 0.0)))
-        then = f"the next call after {duration(round(left))} tries it" if left else "one call is trying it now"
-        return SessionError(
-            f"{self.name}: not called: {since}; `%mcp reconnect {self.name}` opens it again, else {then}.\n"
-            f"  last: {self._reason}"
-        )
 
 
 _breakers: WeakKeyDictionary[Connection, tuple[int, Breaker]] = WeakKeyDictionary()
@@ -299,18 +251,7 @@ async def call(
     limit: int = LIMIT,
     breaker: Breaker | None = None,
 ) -> tuple[Content, dict[str, Any]]:
-    """Call a tool for a model.
-
-    The call uses the open session; a session that the server ended is reopened. The call is repeated only if it
-    certainly did not reach the tool, or if a trusted server declares the tool read-only or idempotent.
-
-    Returns:
-        The content for the model, and the artifact (see `to_content`) with `arguments` and, if there was a decision,
-        `approval`.
-
-    Raises:
-        MCPToolException: The tool reported an error, the call was refused, or the session failed.
-    """
+    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException."""
     made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
     failure = result = None
     try:

@@ -131,13 +131,7 @@ _INT64, _UINT64 = -(2**63), 2**64 - 1
 
 
 def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
-    """Return the content that the model reads of a result, and the artifact with the rest.
-
-    Returns:
-        A string; a list of strings and image blocks if there are several blocks; "" if there are none. The artifact
-        has `server`, `tool`, `seconds`, `is_error`, `content`, `structured_content` and `meta`, and `unchecked` if
-        something was not checked.
-    """
+    """Return the content that the model reads of a result ("" without blocks), and the artifact with the rest."""
     reader = Reader(images=images, limit=limit)
     if result.raw.structured_content is not None and not result.texts:
         reader.add_text(json.dumps(result.data, ensure_ascii=False))
@@ -196,10 +190,7 @@ def approval_of(decision: Decision, arguments: Mapping[str, Any]) -> dict[str, A
 
 
 def result_of(message: ToolMessage) -> ToolResult:
-    """Return the tool's result from its message, also from a stored one.
-
-    A message without this package's artifact gives its text.
-    """
+    """Return the tool's result from its message, also from a stored one; without our artifact, only its text."""
     from mcp_types import CallToolResult, TextContent
     from pydantic import ValidationError
 
@@ -304,21 +295,7 @@ PARALLEL = 8  # resources read at the same time
 
 
 async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
-    """Read resources and return their contents as blobs, in the requested order.
-
-    Args:
-        host: The host of the servers.
-        *wanted: URIs, or names of servers for all their listed resources; by default, all resources of open sessions.
-
-    Returns:
-        One blob for each content (a resource may have several): text as `str`, other data as `bytes`, with `mimetype`
-        and `metadata`: `server`, `uri`, `name`, and `source`, LangChain's key for the URI.
-
-    Raises:
-        UnknownServerError: A name is neither a URI nor a server.
-        UnknownResourceError, AmbiguousNameError: No server, or more than one, may have a URI.
-        SessionError: A resource could not be read.
-    """
+    """Read resources and return their contents as blobs, in order; see `NotebookHost.langchain_resources`."""
     asked: list[tuple[Connection, str, str]] = []
     for each in wanted or [connection.name for connection in host.find()]:
         asked += await _asked(host, each)
@@ -350,11 +327,7 @@ async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
 
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
-    """Return the contents of a resource as blobs.
-
-    Raises:
-        InvalidResponseError: The server's data is not base64.
-    """
+    """Return the contents of a resource as blobs."""
     from langchain_core.documents.base import Blob
 
     blobs = []
@@ -362,7 +335,7 @@ def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:
         uri = str(content.uri)
         metadata: dict[str, Any] = {"server": result.server, "uri": uri, "name": name or uri, "source": uri}
         blob = getattr(content, "blob", None)
-        data = getattr(content, "text", "") if blob is None else Media(blob, content.mime_type, uri).bytes
+        data = getattr(content, "text", "") if blob is None else Media(blob, content.mime_type or "", uri).bytes
         default = "text/plain" if blob is None else "application/octet-stream"
         blobs.append(Blob.from_data(data, mime_type=content.mime_type or default, metadata=metadata))
     return blobs

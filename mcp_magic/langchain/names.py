@@ -26,18 +26,7 @@ _INVALID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def provider_name(server: str, tool: str, digits: int = DIGITS) -> str:
-    """Return a tool's name for the model.
-
-    It is `server__tool` if that fits and is unambiguous. Else it is the part that fits, cleaned, and the first `digits`
-    hex digits of the SHA-1 of `server:tool`.
-
-    >>> provider_name("weather", "forecast")
-    'weather__forecast'
-    >>> provider_name("weather", "get forecast")
-    'weather__get_forecast_42318f'
-    >>> provider_name("a_", "b") == provider_name("a", "_b")
-    False
-    """
+    """Return a tool's name for the model: `server__tool`, or cleaned and with `digits` of a SHA-1."""
     if _is_plain(server, tool):
         return f"{server}{_JOINT}{tool}"
     digest = hashlib.sha1(f"{server}:{tool}".encode("utf-8", "replace"), usedforsecurity=False).hexdigest()[:digits]

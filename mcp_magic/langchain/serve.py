@@ -7,7 +7,6 @@ import functools
 import json
 import logging
 import math
-import re
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -38,15 +37,7 @@ _NOT_JSON: Any = object()
 
 
 def to_result(returned: Any) -> CallToolResult:
-    """Return a tool's value as an MCP result.
-
-    Text becomes a text block, and a list of texts and content blocks one block each. Other values become JSON, as
-    text and as structured content, which is an object: other JSON values are wrapped in `{"result": ...}`. A message's
-    content becomes the blocks; its artifact becomes the structured content, if it has a JSON form.
-
-    Raises:
-        ToolError: The value is a command for a LangGraph graph, and there is none.
-    """
+    """Return a tool's value as an MCP result; ToolError for a command to a LangGraph graph, as there is none."""
     from langchain_core.messages import BaseMessage
     from langchain_core.messages.tool import ToolOutputMixin
 
@@ -176,25 +167,9 @@ def _block(item: Any, number: int) -> ContentBlock | None:
 
 _log = logging.getLogger(__name__)
 
-_HINTS = {
-    "readonly": "read_only_hint",
-    "destructive": "destructive_hint",
-    "idempotent": "idempotent_hint",
-    "openworld": "open_world_hint",
-}
-"""A tag in lower case without punctuation and "hint" -> the annotation that it sets."""
-
 
 class UnservableToolError(MCPMagicError, TypeError):
-    """The object is not a LangChain tool, or no schema describes its arguments."""
-
-
-class InjectedArgumentsError(MCPMagicError, NotImplementedError):
-    """A tool takes arguments that only an agent's graph can supply."""
-
-
-class DuplicateToolError(MCPMagicError, ValueError):
-    """Two tools have the same name."""
+    """An object cannot be served: it is no LangChain tool, its name is taken, or a client cannot give its arguments."""
 
 
 def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain") -> MCPServer[Any]:
@@ -203,37 +178,30 @@ def serve_langchain(tools: Iterable[BaseTool] | BaseTool, name: str = "langchain
     A tool keeps its name, description and the schema that a model would see. LangChain validates the arguments and
     honours `handle_tool_error` and `handle_validation_error`. If a tool raises, the answer is an error result with
     the message and without the traceback, which goes to this module's log at INFO. Synchronous functions run in
-    threads. Annotations come from `metadata["annotations"]` (the protocol's names, in snake or camel case) and from
-    tags such as `"read_only"`.
+    threads. Annotations come from `metadata["annotations"]` (the protocol's names, in snake or camel case).
 
     Args:
         tools: Decorated functions, `StructuredTool`s, instances of `BaseTool` classes; or a single one.
         name: The server's name.
 
     Raises:
-        UnservableToolError: (a TypeError) An object is not a tool, or a tool's `args_schema` is a dict.
-        InjectedArgumentsError: (a NotImplementedError) A tool has injected arguments.
-        DuplicateToolError: (a ValueError) Two tools have the same name.
+        UnservableToolError: (a TypeError) An object is not a tool, a tool has injected arguments or a dict as
+            `args_schema`, or two tools have the same name.
     """
     from langchain_core.tools import BaseTool
     from mcp.server.mcpserver import MCPServer
 
-    given = [tools] if isinstance(tools, BaseTool) else _listed(tools)
+    single = isinstance(tools, BaseTool | str) or not hasattr(tools, "__iter__")
+    given: Any = [tools] if single else tools
     served = [_served(tool) for tool in given]
     names = [tool.name for tool in served]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DuplicateToolError(f"serve_langchain: more than one tool is named {listed(map(repr, twice))}; rename it.")
+        raise UnservableToolError(
+            f"serve_langchain: more than one tool is named {listed(map(repr, twice))}; rename it."
+        )
     # At the SDK's default level, INFO, every call of an in-process server would write a line into the notebook.
     return MCPServer(name, tools=served, log_level="WARNING")
-
-
-def _listed(tools: Any) -> list[Any]:
-    if isinstance(tools, str) or not hasattr(tools, "__iter__"):
-        raise UnservableToolError(
-            f"serve_langchain: give a list of LangChain tools, not {_what(tools)}.{_advice(tools)}"
-        )
-    return list(tools)
 
 
 def _served(tool: BaseTool) -> Tool:
@@ -257,21 +225,17 @@ def _check(tool: Any) -> None:
     from langchain_core.tools import BaseTool
 
     if not isinstance(tool, BaseTool):
-        raise UnservableToolError(f"serve_langchain: {_what(tool)} is not a LangChain tool.{_advice(tool)}")
+        what = getattr(tool, "__name__", f"an object of type {type(tool).__name__}")
+        advice = "; decorate it with langchain_core.tools.tool." if callable(tool) else "."
+        advice = "; make an instance of it." if isinstance(tool, type) else advice
+        raise UnservableToolError(f"serve_langchain: {what} is not a LangChain tool{advice}")
     if isinstance(tool.args_schema, dict):
-        origin = tool.metadata or {}
-        if "server" in origin and "tool" in origin:
-            raise UnservableToolError(
-                f"serve_langchain: {tool.name!r} is the MCP tool {origin['server']}:{origin['tool']}, "
-                "whose args_schema is a dict; connect to its own server instead."
-            )
         raise UnservableToolError(
-            f"serve_langchain: the args_schema of {tool.name!r} is a dict, against which LangChain validates "
-            "nothing; give it a pydantic model."
+            f"serve_langchain: the args_schema of {tool.name!r} is a dict, against which LangChain validates nothing; "
+            "give it a pydantic model, or connect to the MCP server that it comes from."
         )
-    injected = _injected(tool)
-    if injected:
-        raise InjectedArgumentsError(
+    if injected := _injected(tool):
+        raise UnservableToolError(
             f"serve_langchain: {tool.name!r} takes injected arguments ({listed(injected)}), which an MCP client "
             "cannot supply; make a tool without them, for example a closure."
         )
@@ -310,19 +274,15 @@ def _annotations(tool: BaseTool) -> ToolAnnotations | None:
     from mcp_types import ToolAnnotations
     from pydantic import ValidationError
 
-    given = (tool.metadata or {}).get("annotations") or {}
-    tags = (re.sub(r"[^a-z]|hints?$", "", tag.lower()) for tag in tool.tags or ())
-    hints = {_HINTS[tag]: True for tag in tags if tag in _HINTS}
+    given = (tool.metadata or {}).get("annotations")
     try:
-        said = ToolAnnotations.model_validate(given).model_dump(exclude_none=True)
+        return ToolAnnotations.model_validate(given) if given else None
     except ValidationError:
-        said = None
-    if said is None:
-        raise UnservableToolError(
-            f"serve_langchain: metadata['annotations'] of {tool.name!r} are not MCP tool annotations: {given!r}; "
-            f"valid are title (text) and {listed(_HINTS.values())} (true or false)."
-        )
-    return ToolAnnotations(**{**hints, **said}) if hints or said else None
+        valid = listed(name for name in ToolAnnotations.model_fields if name != "title")
+        problem = f"{given!r}; valid are title (text) and {valid} (true or false)."
+    raise UnservableToolError(
+        f"serve_langchain: metadata['annotations'] of {tool.name!r} are not MCP tool annotations: {problem}"
+    )
 
 
 def _caller(tool: BaseTool) -> Callable[[dict[str, Any]], Awaitable[CallToolResult]]:
@@ -353,15 +313,3 @@ def _as_sent() -> FuncMetadata:
             return {"arguments": arguments_to_validate}
 
     return AsSent(arg_model=ArgModelBase)
-
-
-def _what(value: Any) -> str:
-    name = getattr(value, "__name__", "")
-    kind = "class" if isinstance(value, type) else type(value).__name__
-    return f"the {kind} {name}" if name else f"an object of type {kind}"
-
-
-def _advice(value: Any) -> str:
-    if isinstance(value, type):
-        return " Make an instance of it."
-    return " Decorate it with langchain_core.tools.tool." if callable(value) else ""

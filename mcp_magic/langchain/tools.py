@@ -6,19 +6,18 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
 
 from mcp_magic._host import Host
-from mcp_magic._text import did_you_mean
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
-from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError, UnknownToolError
+from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
@@ -28,7 +27,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 
     from mcp_types import Tool
 
@@ -51,10 +50,7 @@ _SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "
 
 
 def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an equivalent input schema that every provider package of LangChain takes.
-
-    The result always has `type` and `properties`, which providers require.
-    """
+    """Return an equivalent input schema that LangChain's providers take, always with `type` and `properties`."""
     plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
     return {"type": "object", "properties": {}, **plain}
 
@@ -140,11 +136,7 @@ _driving = threading.RLock()
 
 
 async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on its loop, which may run on another thread.
-
-    Raises:
-        SessionError: The loop does not run.
-    """
+    """Await `work` on its loop, which may run on another thread; SessionError if the loop does not run."""
     if loop is None or loop is asyncio.get_running_loop():
         return await work
     if not loop.is_running():
@@ -154,11 +146,7 @@ async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, An
 
 
 def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return its result.
-
-    Raises:
-        SessionError: The loop is closed, or it waits for this very call.
-    """
+    """Run `work` to its end and return its result; SessionError if its loop is closed or waits for this very call."""
     try:
         here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
     except RuntimeError:
@@ -239,10 +227,7 @@ class MCPTool(StructuredTool):
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Pass the arguments on as one dict: the keywords `config`, `self` and `run_manager` are LangChain's own.
-
-        The id of the model's call goes along, so that a failure can answer it, unless `handle_tool_error` does that.
-        """
+        """Pass the arguments on as one dict, as LangChain takes some keywords, with the id for a failure."""
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
@@ -251,44 +236,18 @@ class MCPTool(StructuredTool):
         assert self.coroutine is not None
         return await self.coroutine(*args)
 
-    _arun.__annotations__.clear()  # LangChain evaluates them at each call
+    _arun.__annotations__.clear()  # LangChain evaluates them at each call, and makes the signature
+    _arun.__signature__ = signature(_arun)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options for all calls of some tools.
+    """Options for all calls of some tools."""
 
-    Attributes:
-        timeout: Seconds for a call, or None for no limit.
-        timeouts: The same for single tools, by `"server:tool"` or a pattern such as `"server:*"`; the first match
-            counts.
-        images: Whether the model takes images in tool messages.
-        limit: Characters of a result that the model reads.
-        asker: The name of the caller, for consent.
-    """
-
-    timeout: float | None = None
-    timeouts: Mapping[str, float | None] = field(default_factory=dict)
-    images: bool = False
-    limit: int = LIMIT
-    asker: str = "agent"
-
-    def timeout_of(self, name: str) -> float | None:
-        """Return the timeout of the tool `"server:tool"`."""
-        if name in self.timeouts:
-            return self.timeouts[name]
-        return next((seconds for p, seconds in self.timeouts.items() if fnmatchcase(name, p)), self.timeout)
-
-    def check(self, names: Iterable[str]) -> None:
-        """Raise for timeouts of unknown tools.
-
-        Raises:
-            UnknownToolError: A pattern matches no name.
-        """
-        known = list(names)
-        for pattern in self.timeouts:
-            if not any(fnmatchcase(name, pattern) or name == pattern for name in known):
-                raise UnknownToolError(f"a time-out for {pattern!r}: no such tool.{did_you_mean(pattern, known)}")
+    timeout: float | None = None  # seconds for a call; None for no limit
+    images: bool = False  # whether the model takes images in tool messages
+    limit: int = LIMIT  # characters of a result that the model reads
+    asker: str = "agent"  # the caller, for consent
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:
@@ -297,15 +256,7 @@ def langchain_tools(*connections: Connection, options: Options | None = None, **
     The model reads the content of a message; everything else is in its artifact (see `content.to_content`). A tool's
     error, arguments that do not fit, a refusal and a failed session become messages with `status="error"`. If a program
     calls a tool with arguments alone, they raise `MCPToolException`, which has content and artifact. Calls need the
-    host's consent like an agent's: by default the user is asked.
-
-    Args:
-        *connections: The sessions; after a reconnect, a tool uses the server's new session.
-        options: Options for all calls.
-        **settings: The fields of `Options`, in place of `options`.
-
-    Raises:
-        UnknownToolError: A timeout is for an unknown tool.
+    host's consent like an agent's. `settings` are the fields of `Options`, in place of `options`.
     """
     options = options or Options(**settings)
     offered = [(connection, tool) for connection in connections for tool in connection.catalog.cached("tools")]
@@ -331,20 +282,14 @@ class _Held:
 
 
 def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
-    """Return tools as LangChain tools, without tools for apps only.
-
-    Raises:
-        UnknownToolError: A timeout is for an unknown tool.
-    """
+    """Return tools as LangChain tools, without tools for apps only."""
     offered = [(source, tool) for source, tool in offered if not app_only(tool)]
-    options.check(f"{source.name}:{tool.name}" for source, tool in offered)
     names = Names((source.name, tool.name) for source, tool in offered)
     return [_make(source, tool, names.provider(source.name, tool.name), options) for source, tool in offered]
 
 
 def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> StructuredTool:
     server = source.name
-    timeout = options.timeout_of(f"{server}:{tool.name}")
 
     async def work(arguments: dict[str, Any], call_id: str | None) -> Answer:
         try:
@@ -353,7 +298,7 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
                     connection,
                     tool.name,
                     arguments,
-                    timeout=timeout,
+                    timeout=options.timeout,
                     images=options.images,
                     limit=options.limit,
                     asker=options.asker,
@@ -425,19 +370,7 @@ async def spec_tools(
     """Return the tools of a server as LangChain tools that open a session for each call and close it again.
 
     The list of tools is read once, now. While the host has an open session to the same server, calls use that session.
-
-    Args:
-        target: A URL, the path of a server file, a command as a list, the name of a configured server, a server
-            object, or a spec.
-        name: The server's name, for consent and in the names of the tools; by default made from the target.
-        host: The host of sessions and consent; without one, each call opens its own session, and consent denies calls
-            that need an answer of the user.
-        options: Options for all calls.
-        **connecting: Options of the connection, see `Host.connect`.
-
-    Raises:
-        TargetError: The target does not name a server.
-        ConnectError: No session could be opened.
+    Without a host, each call opens its own, and calls that need an answer of the user are denied.
     """
     command = target if isinstance(target, list | tuple) else ()
     spec, default = resolve_target(None if command else target, command=command, **connecting)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # The card of a tool.
 
 _COLUMNS = ("name", "type", "required", "default", "description")
+MAX_NESTED = 3  # levels of fields inside an argument that a card shows
 
 
 class Changed(Protocol):
@@ -102,7 +103,7 @@ class ToolCard:
 
     @property
     def arguments(self) -> list[dict[str, Any]]:
-        """One row per argument: name, type, required, default, description."""
+        """One row per argument, and per field inside it: name, type, required, default, description."""
         return _rows(schema.root_field(self.tool.input_schema))
 
     @property
@@ -139,14 +140,19 @@ def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
     return Part("\n".join(plain), tag("p", joined([tag("b", name), *([title] if title else []), *badges], " ")))
 
 
-def _rows(root: Field) -> list[dict[str, Any]]:
+def _rows(root: Field, prefix: str = "", depth: int = 0) -> list[dict[str, Any]]:
+    """Return a row for each field, followed by those of the fields inside it, such as `items[].price`."""
     rows = []
     for field in root.children:
+        name = prefix + field.name
         bounds = f"({field.constraints_text})" if field.constraints_text else ""
-        row = {"name": field.name, "type": field.type_text, "required": field.required}
+        row = {"name": name, "type": field.type_text, "required": field.required}
         row["default"] = None if field.default is schema.MISSING else field.default
         row["description"] = f"{field.description} {bounds}".strip()
         rows.append(row)
+        if depth < MAX_NESTED:
+            rows += _rows(field, f"{name}.", depth + 1)
+            rows += _rows(field.item, f"{name}[].", depth + 1) if field.item is not None else []
     return rows
 
 
@@ -199,44 +205,24 @@ MAX_INSTRUCTIONS = 4000  # most characters shown of a server's instructions
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """A connection's state at one moment; it displays itself as the connection's card.
-
-    Attributes:
-        name: The connection's name.
-        spec: The server's spec.
-        state: `"connecting"`, `"open"`, `"reconnecting"`, `"lost"` or `"closed"`.
-        problem: Why the session is not open; "" while it is.
-        server: The server's own name and version, or None if it gave none.
-        protocol_version: The negotiated version, or None before the first session.
-        instructions: The server's instructions for models, or None.
-        opened_at: When the session was opened (`time.time()`), or None.
-        found_open: The `opened_at` of the session that `connect` found open already, or None.
-        counts: How many tools, resources, templates and prompts the server lists, by kind; None for a kind that was
-            not fetched.
-        unlisted: Why a listing could not be fetched, by kind.
-        last_seen: When the server last answered (`time.time()`), or None.
-        latency: Seconds that the last request took, or None.
-        calls: How many requests were sent.
-        failures: How many requests failed.
-        reconnects: How often the session reconnected automatically.
-    """
+    """A connection's state at one moment; it displays itself as the connection's card. Times are `time.time()`."""
 
     name: str
     spec: Spec
-    state: str
-    problem: str
-    server: Implementation | None
-    protocol_version: str | None
-    instructions: str | None
+    state: str  # "connecting", "open", "reconnecting", "lost" or "closed"
+    problem: str  # why the session is not open; "" while it is
+    server: Implementation | None  # the server's own name and version
+    protocol_version: str | None  # None before the first session
+    instructions: str | None  # for models
     opened_at: float | None
-    found_open: float | None
-    counts: Mapping[str, int | None]
-    unlisted: Mapping[str, str]
-    last_seen: float | None
-    latency: float | None
-    calls: int
-    failures: int
-    reconnects: int
+    found_open: float | None  # the `opened_at` of the session that `connect` found open already
+    counts: Mapping[str, int | None]  # how many items it lists, by kind; None for a kind that was not fetched
+    unlisted: Mapping[str, str]  # why a listing could not be fetched, by kind
+    last_seen: float | None  # when the server last answered
+    latency: float | None  # seconds that the last request took
+    calls: int  # requests sent
+    failures: int  # requests that failed
+    reconnects: int  # how often the session reconnected by itself
 
     _repr_mimebundle_ = show_parts
 
@@ -256,11 +242,7 @@ class ConnectionInfo:
         return [Part.stack(card, folded, gap="\n\n")]
 
     def row(self, **more: Any) -> dict[str, Any]:
-        """Return the connection as a row of a listing, with `more` columns.
-
-        Health is the latency of the last request, when the server last answered, how many requests failed, and how
-        often the session reconnected automatically.
-        """
+        """Return the connection as a row of a listing, with its health and `more` columns."""
         return {
             "server": self.name,
             "state": self.state,
@@ -307,7 +289,7 @@ class ConnectionInfo:
         if self.failures:
             parts.append(f"{self.failures} of {self.calls} requests failed")
         if self.reconnects:
-            parts.append(f"came back {self.reconnects}x")
+            parts.append(f"reconnected {self.reconnects}x")
         return ", ".join(parts)
 
 

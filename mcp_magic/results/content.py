@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,25 +28,20 @@ MAX_PIXELS = 50_000_000
 
 HEAD = 400_000  # characters of base64 that are searched for an image's size: camera images begin with much metadata
 
-_IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "avif", "bmp", "svg+xml", "x-icon")}
-"""Images that browsers can show."""
+_IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "svg+xml")}
+"""Images that are shown: browsers can, and `_dimensions` reads their size."""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Media:
-    """One image, audio or document; it displays itself without an imaging library.
+    """One image, audio or document; it displays itself without an imaging library."""
 
-    Attributes:
-        mime_type: The MIME type that the server gives; "application/octet-stream" if that is not a MIME type.
-        base64: The data as the server sent it.
-        name: The URI that it came from, or "".
-    """
+    base64: str  # the data as the server sent it
+    mime_type: str  # "application/octet-stream" if the server gives none that is one
+    name: str = field(default="", compare=False)  # the URI that it came from
 
-    __slots__ = ("base64", "mime_type", "name")
-
-    def __init__(self, base64: str, mime_type: str | None, name: str = "") -> None:
-        self.base64 = base64
-        self.mime_type = mime(mime_type)
-        self.name = name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mime_type", mime(self.mime_type))  # safe in an attribute
 
     def __bytes__(self) -> bytes:
         return self.bytes
@@ -82,19 +77,8 @@ class Media:
         target.write_bytes(self.bytes)
         return target
 
-    def __len__(self) -> int:
-        return self.size
-
     def __repr__(self) -> str:
         return f"<{self.summary}>"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Media):
-            return NotImplemented
-        return (self.mime_type, self.base64) == (other.mime_type, other.base64)
-
-    def __hash__(self) -> int:
-        return hash((self.mime_type, self.base64))
 
     _repr_mimebundle_ = show_parts
 
@@ -115,24 +99,24 @@ def media_part(media: Media, budget: Budget, how: str = ".bytes") -> Part:
     wide, high = _dimensions(media.base64) if family == "image" else (0, 0)
     if wide * high > MAX_PIXELS:
         return _line(f"{media.summary}, {wide:,} x {high:,} pixels, too many to be shown: {how}")
-    url = data_url(media.mime_type, media.base64)
+    url = data_url(media.mime_type, media.base64)  # safe in an attribute
+    if family == "image":
+        html = f'<img src="{url}" alt="{media.summary}">'
+    elif family == "audio":
+        html = f'<audio controls src="{url}"></audio>{note(media.summary)}'
+    else:
+        html = f'<p><a download="document.pdf" href="{url}">{media.summary}</a></p>'
     native = {media.mime_type: url.partition(",")[2]} if media.mime_type in _NATIVE else None
-    return Part(plain=f"[{media.summary}: {how}]", html=_element(family, url, media.summary), native=native, media=True)
+    return Part(plain=f"[{media.summary}: {how}]", html=Markup(html), native=native, media=True)
 
 
 def _dimensions(data: str) -> tuple[int, int]:
-    """Return the width and height in an image's header, for formats that can pack many pixels into few bytes; else 0.
-
-    >>> _dimensions("iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQ")
-    (50000, 50000)
-    """
+    """Return the width and height in an image's header; (0, 0) if it has none."""
     text = "".join(data.split())[:HEAD]
     try:
         head = decode(text[: len(text) // 4 * 4])
     except InvalidResponseError:
         return 0, 0
-    if head.startswith(b"\0\0\1\0") and b"\x89PNG" in head:  # an icon
-        head = head[head.index(b"\x89PNG") :]
     if head.startswith(b"\x89PNG") and len(head) >= 24:
         return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     if head.startswith(b"GIF8") and len(head) >= 10:
@@ -173,15 +157,6 @@ def _line(text: str) -> Part:
     return Part(plain=f"[{text}]", html=note(text))
 
 
-def _element(family: str, url: str, summary: str) -> Markup:
-    """Return the HTML element for a URL from `data_url`, which has checked that the URL is safe in an attribute."""
-    if family == "image":
-        return Markup(f'<img src="{url}" alt="{summary}">')
-    if family == "audio":
-        return Markup(f'<audio controls src="{url}"></audio>{note(summary)}')
-    return Markup(f'<p><a download="document.pdf" href="{url}">{summary}</a></p>')
-
-
 # The content blocks of MCP. `CONTENT` alone knows the types; for a new type, `register` a `Content`.
 
 DELIMITED = {"text/csv": ",", "text/tab-separated-values": "\t"}
@@ -193,16 +168,11 @@ _JSON_LINES = {f"application/{kind}" for kind in ("x-ndjson", "ndjson", "jsonl",
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """How to handle a type of content block.
+    """How to handle a type of content block."""
 
-    Attributes:
-        part: Returns the display of a block, given the block, the budget and the server's name.
-        media: Returns a block's image, audio or document, or None if it has none.
-    """
-
-    part: Callable[[Any, Budget, str], Part]
+    part: Callable[[Any, Budget, str], Part]  # takes the block, the budget and the server's name
     message: Callable[[Any], dict[str, Any]]  # returns a block as a content block of a LangChain message
-    media: Callable[[Any], Media | None] = lambda block: None
+    media: Callable[[Any], Media | None] = lambda block: None  # returns its media, if any
 
 
 CONTENT: dict[str, Content] = {}  # block type -> how to handle it
@@ -236,20 +206,12 @@ def to_media(block: Any) -> Media | None:
 
 
 def is_json(mime_type: str) -> bool:
-    """Return whether a MIME type means JSON (RFC 6839).
-
-    >>> is_json("application/json"), is_json("application/geo+json"), is_json("text/plain")
-    (True, True, False)
-    """
+    """Return whether a MIME type means JSON (RFC 6839)."""
     return mime_type in ("application/json", "text/json") or mime_type.endswith("+json")
 
 
 def read_line(uri: str, server: str = "") -> str:
-    """Return the `%mcp` line that reads a resource, as a comment if its URI cannot be typed.
-
-    >>> read_line("file:///a b.txt", "fs")
-    "%mcp read 'file:///a b.txt' --server fs"
-    """
+    """Return the `%mcp` line that reads a resource, as a comment if its URI cannot be typed."""
     of = f" --server {shlex.quote(server)}" if server else ""
     word = as_word(uri)
     return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
@@ -262,7 +224,7 @@ def resource_media(contents: Any) -> Media | None:
     """Return the media of resource contents (a blob, or an SVG image, which is text), or None."""
     blob = getattr(contents, "blob", None)
     if blob is not None:
-        return Media(blob, contents.mime_type, str(contents.uri))
+        return Media(blob, contents.mime_type or "", str(contents.uri))
     if mime(contents.mime_type) == "image/svg+xml":
         encoded = base64.b64encode(contents.text.encode("utf-8", "replace")).decode("ascii")
         return Media(encoded, "image/svg+xml", str(contents.uri))
@@ -296,10 +258,9 @@ def titled_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
 
 
 def _embedded_message(block: Any) -> dict[str, Any]:
-    media = resource_media(block.resource)
-    if media is not None and not hasattr(block.resource, "text"):
-        return _media_message(media)
-    return {"type": "text", "text": block.resource.text}
+    if hasattr(block.resource, "text"):
+        return {"type": "text", "text": block.resource.text}
+    return _media_message(Media(block.resource.blob, block.resource.mime_type or ""))
 
 
 # Handlers of the other blocks.
@@ -316,10 +277,6 @@ def _link_part(block: Any, budget: Budget, server: str) -> Part:
     return Part("\n    ".join(text for text in (heading, line, described) if text), tag("div", html))
 
 
-def _own_media(block: Any) -> Media:
-    return Media(block.data, block.mime_type)
-
-
 def _media_message(media: Media) -> dict[str, Any]:
     family = media.mime_type.partition("/")[0]
     kind = family if family in ("image", "audio", "video") else "file"
@@ -327,11 +284,14 @@ def _media_message(media: Media) -> dict[str, Any]:
 
 
 def _media_content(family: str, how: str) -> Content:
-    def part(block: Any, budget: Budget, server: str) -> Part:
-        media = _own_media(block)
-        return media_part(media, budget, how if media.mime_type.startswith(family) else ".artifacts")
+    def media(block: Any) -> Media:
+        return Media(block.data, block.mime_type)
 
-    return Content(part, lambda block: _media_message(_own_media(block)), _own_media)
+    def part(block: Any, budget: Budget, server: str) -> Part:
+        shown = media(block)
+        return media_part(shown, budget, how if shown.mime_type.startswith(family) else ".artifacts")
+
+    return Content(part, lambda block: _media_message(media(block)), media)
 
 
 register(

@@ -33,9 +33,8 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads
+from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
 from mcp_magic.display.tables import (
-    MAX_PYTHON,
     Records,
     Rows,
     check_shape,
@@ -44,9 +43,7 @@ from mcp_magic.display.tables import (
     delimited,
     describe,
     find_tables,
-    is_long_python,
     is_wrapper,
-    json_in_text,
     meant,
     members_line,
     passages,
@@ -139,11 +136,6 @@ def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
 
-_LONG_PYTHON = (
-    f"; rows as Python prints them are read up to {MAX_PYTHON:,} characters. Ask the server for JSON or fewer rows, "
-    "or read all of it with `import ast; ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
-)
-
 _SHOWN = 4  # most tables that a message names
 
 
@@ -191,12 +183,10 @@ def _several(sources: Sequence[Source], tables: Sequence[Rows], what: str) -> No
         return json.dumps(one_line(name, 100), ensure_ascii=False)
 
     ids = set(map(id, tables))
-    named = [(name, source, rows) for name, (source, rows) in _named(sources).items() if id(rows) in ids]
+    named = [name for name, (_, rows) in _named(sources).items() if id(rows) in ids]
     shown = named[:_SHOWN]
     more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    ways = f".frames[{'], .frames['.join(quoted(name) for name, *_ in shown)}]{more}"
-    if all(source.name == "data" and len(rows.path) == 1 for _, source, rows in shown):
-        ways += f", or as they were sent .data[{'], .data['.join(quoted(rows.path[0]) for *_, rows in shown)}]"
+    ways = f".frames[{'], .frames['.join(quoted(name) for name in shown)}]{more}"
     return NoTableError(f"{len(named)} tables in this {what}: {ways}")
 
 
@@ -229,8 +219,7 @@ def found_texts(texts: Sequence[str]) -> list[str]:
         value = loads(texts[0])
         if value is not NOT_JSON:
             return [describe(value)]
-        long = _LONG_PYTHON if is_long_python(texts[0]) else ""
-        return [f"text ({len(texts[0]):,} characters){long}"]
+        return [f"text ({len(texts[0]):,} characters)"]
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
@@ -245,20 +234,7 @@ _FLAGS = ("success", "ok", "status", "is_error", "isError")
 
 
 def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    r"""Return the text after "failed" in a message: at most six lines of the tool's error.
-
-    >>> reason(["Error executing tool divide: division by zero"], "divide")
-    ': division by zero'
-    >>> reason(['{\n  "success": false,\n  "error": "no such table: x"\n}'], "query")
-    ': no such table: x'
-    >>> reason(["one\ntwo\n3\n4\n5\n6\n7"], "")
-    ': one\ntwo\n3\n4\n5\n6\n…'
-    >>> reason(["Error executing tool divide"], "divide", ": ZeroDivisionError: division by zero")
-    ': ZeroDivisionError: division by zero'
-
-    `clue` is the text if the tool said nothing, or only that it failed, as MCPServer does. `rest` is the last line of a
-    shortened error.
-    """
+    """Return the text after "failed": six lines of the tool's error at most, then `rest`; `clue` without any."""
     whole = "\n".join(text.strip() for text in texts)
     # MCPServer and FastMCP add this prefix, but the message names the tool already.
     text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
@@ -274,7 +250,9 @@ def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> st
 
 def _in_json(text: str) -> tuple[str, bool]:
     """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = json_in_text(text)
+    start, value = 0, loads(text)
+    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
+        value, _ = loads_beginning(text, start)
     words = _words(value)
     if not words:
         return text, True
@@ -284,11 +262,7 @@ def _in_json(text: str) -> tuple[str, bool]:
 
 
 def _words(value: Any, depth: int = 0) -> str:
-    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects.
-
-    >>> _words({"error": {"code": -1, "message": "no such table"}}), _words({"detail": [{"msg": "Field required"}]})
-    ('no such table', 'Field required')
-    """
+    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and depth <= _DEEPEST:
@@ -300,16 +274,7 @@ def _words(value: Any, depth: int = 0) -> str:
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
-    """Whether texts only repeat the structured content.
-
-    The specification asks for that ("SHOULD also return the serialized JSON in a TextContent block").
-    MCPServer sends a list as one block per item, and some servers send only one member, without its name.
-
-    >>> repeats(['[{"name": "Ada"}]'], {"entities": [{"name": "Ada"}]}, {"entities": [{"name": "Ada"}]})
-    True
-    >>> repeats(["2 rows"], {"rows": 2}, {"rows": 2})
-    False
-    """
+    """Whether texts only repeat the structured content, as the specification asks, or one member or each item of it."""
     members = [data, *structured.values()] if isinstance(structured, dict) else [data]
     if len(texts) == 1 and _same(texts[0], structured, *members):
         return True
@@ -331,17 +296,7 @@ def _flat(values: list[Any]) -> Iterator[Any]:
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
-    r"""Whether the structured content is only the text under a name (as from the filesystem server).
-
-    If the text has several lines, other members with plain values may stand beside it.
-
-    >>> names_the_text(["one line"], {"content": "one line"}), names_the_text(["42"], {"n": 42})
-    (True, False)
-    >>> names_the_text(["two\nlines"], {"kind": "page", "text": "two\nlines"})
-    True
-    >>> names_the_text(["Ada"], {"name": "Ada", "age": 36})
-    False
-    """
+    """Whether the structured content is only the text under a name, if long beside other plain values."""
     if len(texts) != 1 or not isinstance(data, dict) or texts[0] not in data.values():
         return False
     return len(data) == 1 or (
@@ -351,13 +306,7 @@ def names_the_text(texts: list[str], data: Any) -> bool:
 
 
 def argument_value(data: Any, texts: list[str], type_: str) -> Any:
-    """Return a result's value as an argument of type `type_`: its text for a string, else its data.
-
-    >>> argument_value([1, 2], ["[1, 2]"], "array"), argument_value([1, 2], ["[1, 2]"], "string")
-    ([1, 2], '[1, 2]')
-    >>> argument_value(None, ["tea"], "any")
-    'tea'
-    """
+    """Return a result's value as an argument of type `type_`: its text for a string, else its data."""
     if len(texts) == 1 and (data is None or (type_ == "string" and not isinstance(data, str))):
         return texts[0]
     return texts if data is None and texts else data
@@ -510,6 +459,7 @@ class ToolResult(_Result):
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
+        outdated: Which programs of the server have changed since it was started, in words; "" if none.
     """
 
     raw: CallToolResult
@@ -521,6 +471,7 @@ class ToolResult(_Result):
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
     unchecked: str = ""
+    outdated: str = field(default="", compare=False)
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -535,10 +486,7 @@ class ToolResult(_Result):
 
     @cached_property
     def data(self) -> Any:
-        """The structured content, else the value of a single text block that is JSON, else None.
-
-        A wrapper `{"result": ...}` is removed, unless the output schema declares more than the wrapper.
-        """
+        """The structured content without a mere wrapper `{"result": ...}`, else a single text's JSON, else None."""
         structured = self.raw.structured_content
         if structured is None:
             return super().data
@@ -610,6 +558,7 @@ class ToolResult(_Result):
             return self
         _failed.append(self)
         text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        text += f"\n  {self.outdated}" if self.outdated else ""
         if (crash := recall(self.raw.meta)) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
@@ -652,14 +601,13 @@ class ToolResult(_Result):
             beside = members_line({name: value for name, value in structured.items() if value not in self.texts})
             parts += [Part.note(beside)] if beside else []
         if not parts:
-            parts.append(verbatim_part("(empty result)", budget))
+            parts.append(Part.note("The result is empty."))
         if self.filled:
             given = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
-        if self.unchecked:
-            parts.append(Part.note(one_line(self.unchecked, 400)))
+        parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
         return parts
 
 
@@ -673,14 +621,7 @@ def last_failed() -> ToolResult | None:
 
 @dataclass(repr=False)
 class ResourceResult(_Result):
-    """The contents of a resource; a resource may have several.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        uri: The URI that was read.
-        seconds: How long the read took.
-    """
+    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration."""
 
     raw: ReadResourceResult
     _: KW_ONLY
@@ -756,7 +697,7 @@ class ResourceResult(_Result):
         """Return the parts to display, within `budget` if the display holds more than this result."""
         show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part.line("(empty resource)")]
+        return parts or [Part.note("The resource is empty.")]
 
 
 def _bytes(content: Any) -> bytes:
@@ -764,15 +705,11 @@ def _bytes(content: Any) -> bytes:
     if blob is None:
         text: str = content.text
         return text.encode()
-    return Media(blob, content.mime_type).bytes
+    return Media(blob, content.mime_type or "").bytes
 
 
 def _file_name(uri: str, mime_type: str | None) -> str:
-    """Return a file name for a URI; it cannot lead out of its folder.
-
-    >>> _file_name("demo://a/b/report.csv", None), _file_name("x://..", "text/plain")
-    ('report.csv', 'resource.txt')
-    """
+    """Return a file name for a URI; it cannot lead out of its folder."""
     parts = urlsplit(uri)
     name = PurePosixPath(unquote(parts.path or parts.netloc)).name
     name = re.sub(r"[^\w.-]+", "_", name).strip("._")[-100:] or "resource"
@@ -784,15 +721,7 @@ def _file_name(uri: str, mime_type: str | None) -> str:
 
 @dataclass(repr=False)
 class PromptResult:
-    """The messages of a prompt.
-
-    Attributes:
-        raw: The SDK's complete result.
-        server: The server's name.
-        prompt: The prompt's name.
-        arguments: The prompt's arguments.
-        seconds: How long the request took.
-    """
+    """The messages of a prompt; `raw` is the SDK's complete result, `seconds` the time that the request took."""
 
     raw: GetPromptResult
     _: KW_ONLY
@@ -845,7 +774,7 @@ class PromptResult:
         described = shorten(self.description, 500)
         heading = [Part.note(described)] if described else []
         parts = heading + fitting(self.raw.messages, self._turn, budget or Budget.full(), ".messages")
-        return parts or [Part.line("(no messages)")]
+        return parts or [Part.note("The prompt has no messages.")]
 
     def _turn(self, message: Any, budget: Budget) -> Part:
         """Return one message under its role."""
@@ -871,8 +800,8 @@ def succeeds(result: ToolResult) -> str:
 def fails(result: ToolResult, text: str) -> str:
     """Return "" if the tool reported an error that contains `text`, else what it answered."""
     if not result.is_error:
-        return f"no error, it answered {_text(result)}"
-    return "" if text in _joined(result) else f"the error has no {text!r} in it: {_text(result)}"
+        return f"no error; it answered {_text(result)}"
+    return "" if text in _joined(result) else f"the error does not contain {text!r}: {_text(result)}"
 
 
 def equals(result: ToolResult, value: Any) -> str:

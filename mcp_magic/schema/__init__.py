@@ -10,15 +10,13 @@ from mcp_magic.schema.commandline import (
     as_word,
     call_line,
     check_prompt_arguments,
-    line_or_comment,
     parse_arguments,
     parse_prompt_arguments,
     prompt_line,
-    prompt_schema,
 )
 from mcp_magic.schema.convert import check_text, json_arguments, to_json_value
-from mcp_magic.schema.example import example_arguments, example_value
-from mcp_magic.schema.fields import MISSING, UNSET, Field, Kind, root_field
+from mcp_magic.schema.example import example_arguments
+from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
 from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
 from mcp_magic.schema.validate import check_arguments, is_secret, prepare_arguments, shown, unchecked_arguments
 
@@ -26,7 +24,6 @@ __all__ = [
     "MISSING",
     "UNSET",
     "Field",
-    "Kind",
     "as_word",
     "bind_arguments",
     "call_line",
@@ -34,18 +31,15 @@ __all__ = [
     "check_prompt_arguments",
     "check_text",
     "example_arguments",
-    "example_value",
     "identifier",
     "is_secret",
     "json_arguments",
-    "line_or_comment",
     "make_docstring",
     "make_signature",
     "parse_arguments",
     "parse_prompt_arguments",
     "prepare_arguments",
     "prompt_line",
-    "prompt_schema",
     "root_field",
     "shown",
     "to_json_value",

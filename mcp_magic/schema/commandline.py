@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -63,13 +64,7 @@ class Item:
 
 
 def read_item(written: str, *, objects: bool = True) -> Item:
-    """Parse one argument; without `objects`, `$variable` and `{expression}` are text.
-
-    >>> read_item("a.b:=[1]")
-    Item(parts=('a', 'b'), source='json', text='[1]')
-    >>> read_item("n={x + 1}")
-    Item(parts=('n',), source='python', text='x + 1')
-    """
+    """Parse one argument; without `objects`, `$variable` and `{expression}` are text."""
     if written[:1] in ("$", "{") and (whole := _whole(written, objects)):
         return whole
     parts, end, is_json = _read_name(written)
@@ -119,13 +114,7 @@ def is_stray(word: str) -> bool:
 
 
 def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
-    """Return the error for a stray word, which shows the quoted text to type instead.
-
-    >>> print(stray_error(["query=Ada", "Lovelace"], 1))
-    cannot read 'Lovelace' as an argument; quote it: query='Ada Lovelace'
-    >>> print(stray_error(["query", "=", "Ada"], 0))
-    cannot read 'query' as an argument; without spaces around the =: query=Ada
-    """
+    """Return the error for a stray word, which shows the quoted text to type instead."""
     problem = f"cannot read {shorten(words[index])!r} as an argument"
     if index + 1 < len(words) and words[index + 1].startswith(("=", ":=")):
         equals, _, first = words[index + 1].partition("=")
@@ -143,7 +132,7 @@ def stray_error(words: Sequence[str], index: int) -> ArgumentsError:
     texts = [word.removesuffix("\\") for word in (first, *itertools.takewhile(is_stray, rest)) if word]
     text = " ".join(texts)
     if is_secret_name(name.rstrip(":=")):
-        return ArgumentsError(f"cannot read what follows {name!r} as one argument; {advice}: {name}'...'")
+        return ArgumentsError(f"cannot read the words after {name!r} as one argument; {advice}: {name}'...'")
     if text.startswith("["):
         return ArgumentsError(f'{problem}; a list is JSON: {name}["a", "b"], or Python in braces: {name}{{[a, b]}}')
     if len(text) > MAX_SUGGESTED:
@@ -174,19 +163,15 @@ def python_source(value: str) -> str | None:
     """Return the expression in braces, or the dict or set that the braces belong to; None if there is neither."""
     if not _in_braces(value) or _is_json(value):
         return None
-    return next((source for source in (value[1:-1].strip(), value) if _is_expression(source)), None)
+    for source in (value[1:-1].strip(), value):
+        with suppress(SyntaxError, ValueError):
+            ast.parse(source, mode="eval")
+            return source
+    return None
 
 
 def _in_braces(value: str) -> bool:
     return len(value) > 2 and value.startswith("{") and value.endswith("}")
-
-
-def _is_expression(source: str) -> bool:
-    try:
-        ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _is_json(value: str) -> bool:
@@ -198,31 +183,19 @@ def _is_json(value: str) -> bool:
 
 
 def escape_name(name: str) -> str:
-    r"""Escape a property's name so that `read_item` reads it back as one part.
-
-    >>> escape_name("a.b")
-    'a\\.b'
-    """
+    """Escape a property's name so that `read_item` reads it back as one part."""
     escaped = re.sub(r"[\\.=]|:(?==|$)", r"\\\g<0>", name)
     # A leading dash would make it an option; a leading `$` or `{` could make it all arguments.
     return f"\\{escaped}" if escaped[:1] in ("-", "$", "{") else escaped
 
 
 def escape_text(text: str) -> str:
-    r"""Escape a text so that `read_item` reads it back unchanged.
-
-    >>> escape_text("$5"), escape_text("5 $")
-    ('\\$5', '5 $')
-    """
+    """Escape a text so that `read_item` reads it back unchanged."""
     return f"\\{text}" if re.match(r"\\*[${@]", text) else text
 
 
 def escape_word(text: str) -> str:
-    r"""Escape a text so that a command reads it back unchanged, not as a variable or an expression.
-
-    >>> escape_word("{x}"), escape_word("$x"), escape_word("note://{x}")
-    ('\\{x}', '\\$x', 'note://{x}')
-    """
+    """Escape a text so that a command reads it back unchanged, not as a variable or an expression."""
     return f"\\{text}" if REFERENCE.fullmatch(text.lstrip("\\")) else text
 
 
@@ -257,27 +230,7 @@ def parse_arguments(
     convert: Convert = to_json_value,
     cell: str | None = None,
 ) -> dict[str, Any]:
-    r"""Return the arguments that a command line gives.
-
-    Converts texts to the types of the schema. `check_arguments` validates the whole.
-
-    Args:
-        items: `name=text` (repeated for a list), `name:=json`, `name=$variable`, `name={expression}`,
-            `name=@file`, `name=@cell`, `a.b=text` for a property `b` of `a`; `\$`, `\{` and `\@` start a text.
-            `$dict` or a JSON object gives all arguments at once; arguments given by name override it.
-        schema: The tool's input schema.
-        evaluate: Returns the value of a Python expression. Without it, `$` and `{` are text.
-        directory: The folder for relative file names; by default the working directory.
-        convert: Returns the JSON value of an object, given its field and its name in messages.
-        cell: The text that `@cell` stands for; without it, `@cell` is a file of that name.
-
-    Raises:
-        ArgumentsError: An item cannot be read, names no argument, is given twice, or has a value that does not fit.
-
-    >>> schema = {"properties": {"n": {"type": "integer"}, "tags": {"type": "array"}, "at": {"type": "object"}}}
-    >>> parse_arguments(["n=12", "tags=a", "tags=b", "at.x:=1"], schema)
-    {'n': 12, 'tags': ['a', 'b'], 'at': {'x': 1}}
-    """
+    """Return the arguments that a command line gives, converted by the schema; ArgumentsError if one does not fit."""
     root = kept_root(schema)
     reader = _Reader(evaluate, directory or Path(), convert, cell)
     given: dict[Path_, tuple[Field, list[Item]]] = {}
@@ -318,19 +271,10 @@ def _locate(field: Field, parts: Path_) -> tuple[Path_, Field]:
                 break
         else:
             child = field.at(name)
-            if child is None:
-                raise ArgumentsError(_nowhere(field, parts, path))
+            if child is None:  # dots may be part of a misspelt name, so "did you mean" gets all of it
+                raise ArgumentsError(unknown([".".join(parts)], field, ".".join(path)))
         field, path, parts = child, (*path, name), parts[size:]
     return path, field
-
-
-def _nowhere(field: Field, parts: Path_, path: Path_) -> str:
-    where = ".".join(path)
-    if path and field.kind not in ("object", "union"):
-        name = ".".join((*path, *parts))
-        return f"{name}: {where} is {field.type_text} and has no names inside; give it whole, as {where}:=JSON"
-    # Dots may be part of a misspelt name, so "did you mean" gets all of it.
-    return unknown([".".join(parts)], field, where)
 
 
 def _value(where: Field, items: list[Item], reader: _Reader) -> Any:
@@ -373,7 +317,7 @@ def _json(text: str, path: str) -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        raise ArgumentsError(f"{path}: what follows := is not JSON: {error}; for text write {path}=text") from None
+        raise ArgumentsError(f"{path}: the value after := is not JSON: {error}; for text write {path}=text") from None
 
 
 def _evaluated(source: str, reader: _Reader, path: str) -> Any:
@@ -440,17 +384,7 @@ def call_line(
     *,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    r"""Return the line that calls a tool; `parse_arguments` reads exactly these arguments back.
-
-    If the name of an argument cannot be typed, one JSON object gives all; if the tool's cannot, the line is a comment.
-    With a schema, each argument gets the simplest spelling that reads back. Without one, only a text that cannot be
-    mistaken for another type is written as text.
-
-    >>> call_line("math:add", {"a": 1, "note": "it's"})
-    '%mcp call math:add a:=1 \'note=it\'"\'"\'s\''
-    >>> call_line("math:add", {"a": 1}, schema={"properties": {"a": {"type": "integer"}}})
-    '%mcp call math:add a=1'
-    """
+    """Return the line that calls a tool; `parse_arguments` reads exactly these arguments back."""
     if all(map(str.isprintable, arguments)):
         items = [item for name, value in arguments.items() for item in _items(name, value, schema)]
     else:
@@ -459,13 +393,10 @@ def call_line(
 
 
 def line_or_comment(line: str, *, typed: bool = True) -> str:
-    r"""Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
+    """Return the line, or a comment in its place if it (or, without `typed`, a word of it) cannot be typed.
 
     A line end would start another line, and invisible characters (bidirectional controls, zero-width spaces) would
     make the line differ from what the user sees.
-
-    >>> line_or_comment("%mcp read 'a\n!rm x'")
-    "# cannot be typed: %mcp read 'a\\n!rm x'"
     """
     if typed and line.isprintable():
         return line
@@ -474,20 +405,12 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
 
 
 def as_word(text: str) -> str | None:
-    r"""Return a text as one word that a command reads back unchanged; None if it cannot be typed.
-
-    >>> as_word("note://x"), as_word("{x}"), as_word("a b"), as_word("--all"), as_word("a\n!rm x")
-    ('note://x', "'\\{x}'", "'a b'", None, None)
-    """
+    """Return a text as one word that a command reads back unchanged; None if it cannot be typed."""
     return shlex.quote(escape_word(text)) if text.isprintable() and not text.startswith("-") else None
 
 
 def as_command(words: Iterable[str]) -> str:
-    r"""Return a command as typed after `--`; its words are read back unchanged.
-
-    >>> as_command(["python", "my server.py", "-v", "{x}"])
-    "python 'my server.py' -v '\\{x}'"
-    """
+    """Return a command as typed after `--`; its words are read back unchanged."""
     return " ".join(shlex.quote(escape_word(word)) for word in words)
 
 

@@ -18,6 +18,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
+from contextlib import suppress
 from typing import Any, Literal
 
 from mcp_magic.errors import ArgumentsError
@@ -32,7 +33,7 @@ from mcp_magic.schema.resolve import is_number
 
 @functools.lru_cache(maxsize=256)
 def _converter(kind: type) -> Callable[[Any, Field, str], Any] | None:
-    """Return what makes objects of a class plain, or None; values inside may still need conversion."""
+    """Return the function that makes objects of a class plain, or None; values inside may still need conversion."""
     for each in kind.__mro__:
         library = each.__module__.partition(".")[0]
         convert = _LIBRARIES.get((library, each.__name__)) or _LIBRARIES.get((library, ""))
@@ -96,10 +97,7 @@ def _labels(index: Any, columns: list[str]) -> dict[str, list[Any]]:
 
 
 def _table(names: list[str], columns: list[list[Any]], field: Field, path: str, *, header: bool = True) -> Any:
-    """Return a table in the layout of the schema: records, an object of columns, or rows.
-
-    Rows begin with a row of column names if the schema takes text there; `header=False` omits it.
-    """
+    """Return a table in the layout of the schema: records, columns, or rows (with names if text fits there)."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ArgumentsError(f"{path}: the DataFrame has two columns {twice!r}; rename one of them")
@@ -144,9 +142,7 @@ _LIBRARIES: dict[tuple[str, str], Callable[[Any, Field, str], Any]] = {
     ("numpy", ""): _numpy,
     ("pandas", "DataFrame"): _frame,
     ("pandas", "Series"): _series,
-    ("pandas", "MultiIndex"): lambda value, _field, _path: [
-        list(each) for each in zip(*(_cells(value.get_level_values(i)) for i in range(value.nlevels)), strict=True)
-    ],
+    ("pandas", "MultiIndex"): lambda value, _field, _path: value.tolist(),
     ("pandas", "Index"): lambda value, _field, _path: _cells(value),
     ("pandas", "ExtensionArray"): lambda value, _field, _path: _cells(value),
     ("pandas", "NAType"): lambda _value, _field, _path: None,
@@ -208,16 +204,8 @@ MAX_DIGITS = 4_300  # digits of the longest integer that Python's json writes (`
 
 
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
-    """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged.
-
-    >>> json_arguments({"days": (1, 2)})
-    {'days': [1, 2]}
-    """
-    try:
-        unchanged = _holds_json(arguments)
-    except RecursionError:
-        unchanged = False
-    if unchanged:
+    """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged."""
+    if _is_json(arguments):
         return arguments  # type: ignore[return-value]
     root = root_field(schema)
     converted: dict[str, Any] = {}
@@ -228,23 +216,13 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
 
 
 def check_text(value: Any, path: str) -> None:
-    """Raise an ArgumentsError if a text, or one inside a list or dict, has a lone surrogate.
-
-    UTF-8 cannot encode it, and sending it would end a session over stdio. `path` is its name in the message.
-    """
+    """Raise ArgumentsError for a lone surrogate, also inside a value: to send it would end a session over stdio."""
     if not _is_json(value):
         to_json_value(value, None, path)
 
 
 def to_json_value(value: Any, field: Field | None = None, path: str = "") -> Any:
-    """Return the JSON value of a Python object: None, bool, int, float, str, list or dict.
-
-    Takes numbers, texts, containers, dataclasses, enums, dates, UUIDs, paths, decimals, bytes, pydantic models, numpy
-    arrays, DataFrames, pictures and results of this package. `path` is its name in the ArgumentsError for others.
-
-    >>> to_json_value({"when": datetime.date(2026, 1, 2), "size": 2**80})
-    {'when': '2026-01-02', 'size': 1208925819614629174706176}
-    """
+    """Return the JSON value of a Python object; `path` is its name in the ArgumentsError if it has none."""
     field = field or _ANYTHING
     path = path or field.name or "value"
     try:
@@ -292,7 +270,9 @@ def _container(value: Any, field: Field, path: str) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_asdict") and field.kind == "object":
         return _object(value._asdict(), field, path)
     if isinstance(value, Set):
-        return _array(_ordered(value), field, path)
+        with suppress(TypeError):  # members that cannot be compared stay in their order
+            value = sorted(value)
+        return _array(value, field, path)
     if isinstance(value, Sequence | ValuesView | collections.deque):
         return _array(value, field, path)
     data = _picture(value, field)
@@ -318,6 +298,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _holds_json(value: Any) -> bool:
+    """Return whether a dict or list can be sent unchanged."""
     items = value
     if type(value) is dict:
         for key in value:
@@ -384,14 +365,6 @@ def _inner(field: Field, key: str | int) -> Field:
     return (None if field.kind == "any" else field.at(key)) or _ANYTHING
 
 
-def _ordered(value: Set[Any]) -> list[Any]:
-    """Return a set as a list, sorted if its members can be compared, so that the order is stable."""
-    try:
-        return sorted(value)
-    except TypeError:
-        return list(value)
-
-
 def _finite(value: float, field: Field, path: str) -> float | None:
     if math.isfinite(value):
         return value
@@ -448,11 +421,7 @@ _SCALARS: list[tuple[Any, Callable[[Any, Field, str], Any]]] = [
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a JSON text; integers are exact, NaN and Infinity are refused (RFC 8259, section 6).
-
-    Raises:
-        ValueError: The text is not JSON. The message says why in a few words.
-    """
+    """Return the value of a JSON text, without NaN and Infinity (RFC 8259), or raise ValueError that says why."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite_float)
     except json.JSONDecodeError as error:
@@ -491,10 +460,6 @@ def from_text(text: str, field: Field) -> Any:
 
     A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
     (write the word itself as JSON, `name:='"null"'`).
-
-    >>> from mcp_magic.schema.fields import root_field
-    >>> from_text("12", root_field({"type": ["integer", "null"]})), from_text("12", root_field({"type": "string"}))
-    (12, '12')
     """
     if text == "null" and field.nullable:
         return None
@@ -536,10 +501,10 @@ def _read_number(text: str, field: Field) -> int | float:
 
 
 def _read_boolean(text: str, field: Field) -> bool:
-    value = _WORDS.get(text.strip().lower())
-    if value is None:
-        raise UnfitText
-    return value
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise UnfitText from None
 
 
 def _read_choice(text: str, field: Field) -> Any:
@@ -550,20 +515,13 @@ def _read_choice(text: str, field: Field) -> Any:
     for value, label in field.choices:
         if label == text:
             return value
+    readings = [_WORDS[text.lower()]] if text.lower() in _WORDS else []
+    with suppress(ValueError):
+        readings.append(read_json(text))
     for value, _ in field.choices:
-        if not isinstance(value, str) and _reads_as(text, value):
+        if not isinstance(value, str) and any(type(read) is type(value) and read == value for read in readings):
             return value
     raise UnfitText
-
-
-def _reads_as(text: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return _WORDS.get(text.lower()) is value
-    try:
-        read = read_json(text)
-    except ValueError:
-        return False
-    return type(read) is type(value) and bool(read == value)
 
 
 def _read_array(text: str, field: Field) -> list[Any]:
@@ -608,16 +566,10 @@ def _takes(field: Field, text: str) -> bool:
     """Return whether the text itself is a value of the field."""
     if field.kind in ("enum", "const"):
         return any(value == text for value, _ in field.choices if isinstance(value, str))
-    schema = field.schema
-    low, high = schema.get("minLength"), schema.get("maxLength")
-    long_enough = not is_number(low) or len(text) >= low
-    short_enough = not is_number(high) or len(text) <= high
-    return bool(
-        long_enough
-        and short_enough
-        and fits_format(text, field.format)
-        and matches(schema.get("pattern"), text) is not False
-    )
+    low, high = field.schema.get("minLength"), field.schema.get("maxLength")
+    if (is_number(low) and len(text) < low) or (is_number(high) and len(text) > high):
+        return False
+    return fits_format(text, field.format) and matches(field.schema.get("pattern"), text) is not False
 
 
 _READERS: dict[str, Callable[[str, Field], Any]] = {

@@ -30,13 +30,7 @@ class SchemaChange(NamedTuple):
 
 
 def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChange]:
-    """Return the changes from one schema to another: the "input" of a tool, or the "output".
-
-    >>> before = {"properties": {"n": {"type": "integer"}}}
-    >>> after = {"properties": {"n": {"type": "integer"}, "unit": {"type": "string"}}, "required": ["unit"]}
-    >>> schema_changes(before, after)
-    [SchemaChange(path='unit', text='is new and required (string)', breaking=True)]
-    """
+    """Return the changes from one schema to another: the "input" of a tool, or the "output"."""
     if json_equal(old, new):
         return []
     return list(_Comparison(side).value(root_field(old), root_field(new), ""))
@@ -181,8 +175,9 @@ def _texts(old: Field, new: Field, path: str) -> Iterator[SchemaChange]:
             yield SchemaChange(path, "no longer has a default", False)
         elif not json_equal(old.default, new.default):
             yield SchemaChange(path, f"the default is {new.default!r} instead of {old.default!r}", False)
-    if (old.description, old.title) != (new.description, new.title) and path:
-        yield SchemaChange(path, "is described in other words", False)
+    for word, before, now in (("title", old.title, new.title), ("description", old.description, new.description)):
+        if path and before != now:
+            yield SchemaChange(path, f"{word} {'changed' if before and now else 'added' if now else 'removed'}", False)
 
 
 def _at(path: str, name: str) -> str:

@@ -44,18 +44,12 @@ _TEXT = "text"
 
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plausible values for the required arguments, from the schema's examples and defaults if it has some.
-
-    They are valid except for keywords such as `pattern`, `not` and `if`.
-    """
+    """Return plausible values for the required arguments, valid except for keywords such as `pattern` and `if`."""
     root = root_field(schema)
     stated = root.schema.get("examples")
+    required = {child.name for child in root.children if child.required}
     for each in stated if isinstance(stated, list) else ():
-        if (
-            isinstance(each, dict)
-            and _is_json(each)
-            and all(child.name in each for child in root.children if child.required)
-        ):
+        if isinstance(each, dict) and _is_json(each) and required <= each.keys():
             return each
     objects = [variant for variant in root.variants if variant.kind == "object"]
     return _object(objects[0] if objects else root, 0, Budget(MAX_VALUES))
@@ -128,10 +122,9 @@ def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
                 candidates += [(math.ceil(bound / step) + more) * step for more in (0, 1, -1)]
     except (OverflowError, ValueError):
         return 1
-    for value in candidates:
-        if all(_WITHIN[keyword](value, bound) for keyword, bound in bounds.items()):
-            return int(value) if whole or float(value).is_integer() else value
-    return 1
+    fitting = (x for x in candidates if all(_WITHIN[keyword](x, bound) for keyword, bound in bounds.items()))
+    value = next(fitting, 1)
+    return int(value) if whole or float(value).is_integer() else value
 
 
 def _string(field: Field) -> str:

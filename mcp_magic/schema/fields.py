@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mcp_magic.schema.patterns import MAX_DEPTH, is_checked, matches
@@ -17,30 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-# Sentinels for what JSON cannot express.
+class Sentinel(Enum):
+    """Values for what JSON cannot express; they are false."""
 
-
-class Sentinel:
-    """A named singleton that is false and equals only itself."""
-
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
+    MISSING = "missing"  # the schema states no default (`None` would be the default null)
+    UNSET = "unset"  # the argument is left out (`None` would be sent as null)
 
     def __repr__(self) -> str:
-        return self._name
+        return str(self.value)
 
     def __bool__(self) -> bool:
         return False
 
-    def __reduce__(self) -> str:
-        # Copying and unpickling must return the same object, or `is UNSET` fails.
-        return self._name.upper()
 
-
-MISSING: Final = Sentinel("missing")  # the schema states no default (`None` would be the default null)
-UNSET: Final = Sentinel("unset")  # the argument is left out (`None` would be sent as null)
+MISSING: Final = Sentinel.MISSING
+UNSET: Final = Sentinel.UNSET
 
 
 # Fields in words.
@@ -99,12 +91,7 @@ def _choices_text(values: list[Any]) -> str:
 
 
 def _joined(texts: Iterable[str]) -> str:
-    found: dict[str, None] = {}
-    for text in texts:
-        found[text] = None
-        if len(found) > MAX_CHOICES:
-            break
-    names = list(found)
+    names = list(dict.fromkeys(texts))
     return " or ".join(names[:MAX_CHOICES]) + (" or more" if len(names) > MAX_CHOICES else "")
 
 
@@ -130,13 +117,7 @@ def _of(container: str, item: Field, depth: int) -> str:
 
 
 def constraints_text(schema: Mapping[str, Any]) -> str:
-    """Return the constraints of a schema in words.
-
-    >>> constraints_text({"minimum": 1, "maximum": 10})
-    '1 to 10'
-    >>> constraints_text({"minLength": 3, "pattern": "^a"})
-    'at least 3 characters, matches ^a'
-    """
+    """Return the constraints of a schema in words: `1 to 10`, `at least 3 characters, matches ^a`."""
     parts = [
         *_range(schema),
         _count(schema, "Length", "character"),
@@ -198,11 +179,6 @@ def text_of(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def is_fixed(leaf: Mapping[str, Any]) -> bool:
-    """Return whether a schema lists its values."""
-    return "const" in leaf or isinstance(leaf.get("enum"), list)
-
-
 def inferred_kind(schema: Mapping[str, Any]) -> Kind:
     """Return the kind of a schema without a type, from keywords that apply to one type only."""
     if "type" in schema:
@@ -224,17 +200,8 @@ def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
         yield from zip(values, map(str, names), strict=True)
 
 
-def name_matches(pattern: str, name: str) -> bool:
-    """Return whether a key of `patternProperties` matches a property's name."""
-    return matches(pattern, name) is not False  # if the pattern is not checked here, the server decides
-
-
 def says_base64(schema: Mapping[str, Any]) -> bool:
-    """Return whether a schema asks for base64.
-
-    Servers say so in four ways: contentEncoding, OpenAPI's formats byte and binary, a media type that is not text, and,
-    most often, only in the words of the title or description.
-    """
+    """Return whether a schema asks for base64: by a keyword, or, most often, only in its title or description."""
     if text_of(schema.get("contentEncoding")).lower().startswith("base64"):
         return True
     if text_of(schema.get("format")) in ("byte", "binary", "base64", "base64url"):
@@ -286,8 +253,9 @@ class Field:
     @functools.cached_property
     def kind(self) -> Kind:
         """The kind of value; "any" also for a schema that cannot be understood."""
-        if self._plain.alternatives:
-            return "enum" if all(is_fixed(leaf) for leaf in self._plain.alternatives) else "union"
+        if leaves := self._plain.alternatives:
+            is_enum = all("const" in leaf or isinstance(leaf.get("enum"), list) for leaf in leaves)
+            return "enum" if is_enum else "union"
         if "const" in self.schema:
             return "const"
         if isinstance(self.schema.get("enum"), list):
@@ -323,16 +291,16 @@ class Field:
     @property
     def is_base64(self) -> bool:
         """Whether it takes bytes as base64 text."""
-        return any(variant.is_base64 for variant in self.variants) or (
-            self.kind in ("string", "any") and says_base64(self.schema)
-        )
+        if self.kind in ("string", "any"):
+            return says_base64(self.schema)
+        return any(variant.is_base64 for variant in self.variants)
 
     @functools.cached_property
     def choices(self) -> tuple[tuple[Any, str], ...]:
         """The allowed values, each with a label; empty unless `kind` is "enum" or "const"."""
-        return (
-            tuple(choices_of(self._plain.alternatives or [dict(self.schema)])) if self.kind in ("enum", "const") else ()
-        )
+        if self.kind not in ("enum", "const"):
+            return ()
+        return tuple(choices_of(self._plain.alternatives or [dict(self.schema)]))
 
     @functools.cached_property
     def variants(self) -> tuple[Field, ...]:
@@ -345,10 +313,7 @@ class Field:
 
     @functools.cached_property
     def children(self) -> tuple[Field, ...]:
-        """The properties in order. A union has those of all its objects, required if all of them require the property.
-
-        Leaves out properties past the schema's budget (see `unlisted`), which `at` still finds.
-        """
+        """The properties in order, without those past the budget (`unlisted`); of a union, those of its objects."""
         if self.kind == "union":
             return _merged_children(self)
         listed = itertools.islice(self._raws.items(), self.resolver.budget.take(len(self._raws)))
@@ -387,10 +352,7 @@ class Field:
 
     @functools.cached_property
     def item(self) -> Field | None:
-        """The field of an array's items after the prefix; None if this is no array.
-
-        If the schema has none for them, an item may fit any field of the prefix.
-        """
+        """The field of an array's items after the prefix, by default as any of it; None if this is no array."""
         if self.kind != "array":
             return None
         rest = self.schema.get("items", True)
@@ -456,7 +418,7 @@ class Field:
                 return found
         patterns = self.schema.get("patternProperties")
         for pattern, raw in patterns.items() if isinstance(patterns, Mapping) else ():
-            if name_matches(pattern, name):
+            if matches(pattern, name) is not False:  # if the pattern is not checked here, the server decides
                 return self._inner(name, raw)
         if isinstance(self.additional, Field):
             return self._inner(name, self.additional.raw)
@@ -469,7 +431,7 @@ class Field:
 
     @property
     def constraints_text(self) -> str:
-        """The constraints in words: "1 to 10", "at least 3 characters", or ""."""
+        """The constraints in words, or ""."""
         return constraints_text(self.schema)
 
     def describe(self) -> str:
@@ -485,12 +447,7 @@ class Field:
 
 
 def root_field(schema: Any) -> Field:
-    """Return the field of a whole schema, such as a tool's input schema.
-
-    >>> root = root_field({"type": "object", "properties": {"n": {"type": ["integer", "null"]}}})
-    >>> [(child.name, child.kind, child.nullable) for child in root.children]
-    [('n', 'integer', True)]
-    """
+    """Return the field of a whole schema, such as a tool's input schema."""
     return Field("", schema, resolver=Resolver(schema))
 
 

@@ -61,11 +61,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
 
 
 def fits_format(text: object, name: str) -> bool:
-    """Return whether `text` fits a format; True for an unknown format and for a value that is not text.
-
-    >>> fits_format("2026-02-30", "date"), fits_format("2026-02-28T10:00", "date-time"), fits_format("x", "colour")
-    (False, True, True)
-    """
+    """Return whether `text` fits a format; True for an unknown format and for a value that is not text."""
     check = FORMATS.get(name)
     if check is None or not isinstance(text, str):
         return True

@@ -80,22 +80,10 @@ def _short(name: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether the value of an argument or a member of a message is a secret, by its name.
-
-    >>> [is_secret_name(name) for name in ("accessKey", "DB_PASS", "login.pwd", "githubPat", "private-key", "jwt")]
-    [True, True, True, True, True, True]
-    >>> [is_secret_name(name) for name in ("key", "max_tokens", "token_count", "first_pass", "author", "PWD")]
-    [False, False, False, False, False, False]
-    """
+    """Return whether the value of an argument or a member of a message is a secret, by its name."""
     return _decided(_short(name), False)
 
 
 def is_declared_secret(name: str) -> bool:
-    """Return whether the value of an option, a variable, a header or a part of a URL is a secret, by its name.
-
-    >>> [is_declared_secret(name) for name in ("--accessKey", "OPENAI_KEY", "key", "X-Signature", "Authorization")]
-    [True, True, True, True, True]
-    >>> [is_declared_secret(name) for name in ("--author", "keyboard", "sortKey", "--max-tokens")]
-    [False, False, False, False]
-    """
+    """Return whether the value of an option, a variable, a header or a part of a URL is a secret, by its name."""
     return _decided(_short(name), True)

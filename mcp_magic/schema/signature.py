@@ -73,11 +73,7 @@ MAX_MISSING = 20  # missing arguments that a message names
 
 
 def identifier(name: str) -> str:
-    """Return a valid Python identifier for a name.
-
-    >>> identifier("get-sum"), identifier("class"), identifier("3d")
-    ('get_sum', 'class_', '_3d')
-    """
+    """Return a valid Python identifier for a name: `get_sum` for `get-sum`, `class_` for `class`."""
     # Python normalizes identifiers to NFKC, so two names that differ only in that would be the same.
     text = "".join(each if f"_{each}".isidentifier() else "_" for each in unicodedata.normalize("NFKC", name))
     text = text if text.isidentifier() else f"_{text}"
@@ -90,9 +86,6 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     Required arguments come first and may be positional; required arguments with a default follow the others. Optional
     arguments are keyword-only. Their default is the schema's, or `unset`, which sends nothing. A name that is no
     Python identifier goes into `**arguments`.
-
-    >>> make_signature({"properties": {"n": {"type": "integer"}, "s": {"type": "string"}}, "required": ["n"]})
-    <Signature (n: int, *, s: str = unset)>
     """
     root = root_field(schema)
     named = [child for child in root.children if _is_parameter(child.name)]
@@ -164,10 +157,7 @@ def bind_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the arguments of a Python call by name, without those that are `unset`.
-
-    `prepare_arguments` turns them into the JSON that is sent. A call that does not fit is an ArgumentsError.
-    """
+    """Return the arguments of a Python call by name, without `unset` ones; ArgumentsError if they do not fit."""
     root = root_field(schema)
     given = {**_positional(signature, root, args, kwargs), **kwargs}
     given = {name: value for name, value in given.items() if value is not UNSET}

@@ -45,11 +45,7 @@ MAX_PROBLEMS = 3  # problems in one error message; a longer list would not be re
 
 
 def is_secret(path: str, field: Field | None = None) -> bool:
-    """Return whether to mask the value of an argument.
-
-    >>> is_secret("api_key"), is_secret("login.password"), is_secret("max_tokens")
-    (True, True, False)
-    """
+    """Return whether to mask the value of an argument."""
     is_marked = field is not None and (field.format == "password" or field.schema.get("writeOnly") is True)
     return is_marked or is_secret_name(path)
 
@@ -76,11 +72,7 @@ class _Short(reprlib.Repr):
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
-    """Return a value as a message shows it: at most 60 characters, secrets masked.
-
-    >>> shown({"user": "me", "password": "pw"}), shown(None), shown("x", secret=True)
-    ("{'password': '***', 'user': 'me'}", 'null', '***')
-    """
+    """Return a value as a message shows it: at most 60 characters, secrets masked."""
     return MASK if secret else shorten(_Short().repr(value))
 
 
@@ -88,11 +80,9 @@ def unfit(path: str, field: Field, value: Any) -> str:
     """Return the message for a value that does not fit its field."""
     got = shown(value, secret=is_secret(path, field))
     hint = ""
-    if isinstance(value, str) and field.kind in ("enum", "union") and got != MASK:
-        hint = did_you_mean(value, [word for word, _ in field.choices if isinstance(word, str)]).replace(
-            " Did", ". Did"
-        )
-    return f"{path}: expected {expected(field)}, got {got}{hint}"
+    if isinstance(value, str) and got != MASK:
+        hint = did_you_mean(value, [word for word, _ in field.choices if isinstance(word, str)])
+    return f"{path}: expected {expected(field)}, got {got}{'.' if hint else ''}{hint}"
 
 
 def unknown(names: list[str], field: Field, path: str = "") -> str:
@@ -125,8 +115,6 @@ _COVERED = frozenset(
 
 MAX_NAME = 120  # characters of a name that a message shows
 MAX_MISSING = 20  # missing names that a message lists
-
-"""Values inside a list or object that are searched for a secret; a larger one is not quoted."""
 
 
 @dataclass(frozen=True)
@@ -270,10 +258,7 @@ MAX_KEPT = 256  # `enum` lists whose values are cached
 
 
 def import_jsonschema() -> ModuleType:
-    """Import jsonschema with a lazy import of its IRI grammar, and return the module.
-
-    Later imports of jsonschema get this same module, with all its formats.
-    """
+    """Import jsonschema, once for all its users, with a lazy import of its IRI grammar, and return the module."""
     if "jsonschema" in sys.modules or _GRAMMAR in sys.modules or importlib.util.find_spec(_GRAMMAR) is None:
         return importlib.import_module("jsonschema")
     instead: Any = ModuleType(_GRAMMAR)
@@ -302,13 +287,11 @@ def make_validator(schema: Any, *, formats: bool = False) -> Validator:
 
 
 def schema_problem(schema: Any, cls: type[Validator] | None = None) -> ValidationError | None:
-    """Return the error of a schema by its metaschema; None if it is valid or too large to be checked.
-
-    `cls` is the draft to check by, instead of the one that the schema names. Deep nesting is a RecursionError.
-    """
+    """Return the error of a schema by a draft's metaschema; None if valid or too large; RecursionError if too deep."""
     from jsonschema.exceptions import best_match
 
-    validator = _metaschema_validator(cls or _draft_of(schema))
+    cls = cls or _draft_of(schema)
+    validator = _bounded(cls, named=True)(cls.META_SCHEMA)
     try:
         with limited_steps(None):
             problem: ValidationError | None = best_match(validator.iter_errors(schema))
@@ -324,12 +307,6 @@ def _draft_of(schema: Any) -> type[Validator]:
     named = isinstance(schema, dict) and isinstance(schema.get("$schema"), str)
     found: type[Validator] = validator_for(schema, default=Draft202012Validator) if named else Draft202012Validator
     return found
-
-
-@functools.cache
-def _metaschema_validator(cls: type[Validator]) -> Validator:
-    validator: Validator = _bounded(cls, named=True)(cls.META_SCHEMA)
-    return validator
 
 
 @functools.cache
@@ -483,12 +460,7 @@ _DRAFTS = ("2020-12/schema", "2019-09/schema", "draft-07/schema")
 
 
 def native_check(schema: Any, *, formats: bool = True) -> Callable[[Any], bool]:
-    """Compile a schema into a function that returns True if a value surely fits, False if that is unknown.
-
-    >>> fits = native_check({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}})
-    >>> fits({"n": 3}), fits({"n": 0}), fits({"n": True})
-    (True, False, False)
-    """
+    """Compile a schema into a function that returns True if a value surely fits, False if that is unknown."""
     try:
         reading = _Reading(copy.deepcopy(schema))
         steps = reading.steps(reading.root, MAX_LEVELS)
@@ -684,10 +656,6 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     An unlisted name is a mistake too, unless the schema allows more names (`additionalProperties`,
     `patternProperties`) or lists none. An invalid schema or a reference to another document is left to the server:
     nothing is fetched. The compiled form of a schema is cached by `id`, so pass the same object each time.
-
-    >>> check_arguments({"n": "x"}, {"properties": {"n": {"type": "integer"}}})
-    Traceback (most recent call last):
-    mcp_magic.errors.ArgumentsError: n: expected integer, got 'x'
     """
     if problems := argument_problems(arguments, schema):
         raise together(_joined(problems))
@@ -698,10 +666,6 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
 
     A default is filled in only for a required name that is missing, also inside objects and lists. Arguments that have
     no JSON form or are invalid are an ArgumentsError; see `check_arguments`.
-
-    >>> schema = {"properties": {"scale": {"default": "css"}, "type": {}}, "required": ["scale"]}
-    >>> prepare_arguments({"type": "png"}, schema)
-    ({'type': 'png', 'scale': 'css'}, {'scale': 'css'})
     """
     sent = json_arguments(arguments, schema)
     compiled = _compile(schema)
@@ -728,14 +692,7 @@ def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], fil
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
-    """Raise unless structured content fits a tool's output schema, as far as the limits on patterns and steps allow.
-
-    Returns:
-        What was not checked and why, in words; "" if all of it was checked.
-
-    Raises:
-        ValueError: The content does not fit, or the schema is invalid or refers to another document.
-    """
+    """Raise ValueError unless structured content fits an output schema; return what was not checked and why."""
     compiled = _compile(schema, answers=True)
     if not compiled.has_patterns and compiled.fits(structured):
         return ""

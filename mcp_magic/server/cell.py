@@ -165,15 +165,11 @@ class _Replacing(ast.NodeTransformer):
         generic = ast.unparse(node.value).rpartition(".")[2]
         if generic == "Annotated" and isinstance(node.slice, ast.Tuple):
             kind, *more = node.slice.elts
-            if all(isinstance(each, ast.Constant) or _is_field(each) for each in more):
+            if all(isinstance(each, ast.Constant) or re.match(r"(\w+\.)*Field\(", ast.unparse(each)) for each in more):
                 node.slice.elts[0] = self.visit(kind)
         elif generic != "Literal":
             node.slice = self.visit(node.slice)
         return node
-
-
-def _is_field(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Field"
 
 
 def _is_table(kind: Any) -> bool:
@@ -291,11 +287,7 @@ def make_server(
     source: str = "",
     instructions: str | None = None,
 ) -> CellServer:
-    """Return a server with the given functions, which become tools unless a decorator makes them something else.
-
-    Raises:
-        CommandError: A function cannot be offered; the message says why.
-    """
+    """Return a server with the functions, as tools if no decorator says otherwise; CommandError names a wrong one."""
     server = CellServer(name, source, instructions)
     marked = {id(function): options for function, options in marks.tools}
     elsewhere = {id(function) for function, _ in [*marks.resources, *marks.prompts]}
@@ -321,14 +313,10 @@ def _offer(function: Callable[..., Any], add: Callable[..., Any], *arguments: An
         return
     called = getattr(function, "__name__", repr(function))
     advice = "" if called.startswith("_") else "; `_` in front of its name makes it a helper."
-    raise CommandError(f"%%mcp_server: {called}{_signature(function)} cannot be offered: {reason}{advice}")
-
-
-def _signature(function: Callable[..., Any]) -> str:
-    try:
-        return str(inspect.signature(function))
-    except (TypeError, ValueError):
-        return "()"
+    signature = "()"
+    with suppress(TypeError, ValueError):
+        signature = str(inspect.signature(function))
+    raise CommandError(f"%%mcp_server: {called}{signature} cannot be offered: {reason}{advice}")
 
 
 def _may_give_tables(function: Callable[..., Any]) -> bool:

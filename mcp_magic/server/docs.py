@@ -197,12 +197,12 @@ def quoted(text: str) -> str:
 def _plain(text: str) -> str:
     """Return Markdown that is harmless in dialects too (formulas, attributes)."""
     text = _MATHEMATICS.sub(lambda found: f"&#{ord(found[0])};", harmless(text, links=False))
-    return _BRACED.sub(_without_attributes, text)
 
+    def without_attributes(found: re.Match[str]) -> str:
+        before, equals, rest = found[0].rpartition("=")
+        return before.replace("{", "&#123;") + equals + rest
 
-def _without_attributes(found: re.Match[str]) -> str:
-    before, equals, rest = found[0].rpartition("=")
-    return before.replace("{", "&#123;") + equals + rest
+    return _BRACED.sub(without_attributes, text)
 
 
 def _without_headings(lines: list[str]) -> list[str]:
@@ -237,13 +237,9 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two interfaces.
+    """One difference between two interfaces."""
 
-    Attributes:
-        kind: `"tool"`, `"prompt"`, `"resource"`, `"template"` or `"server"`.
-    """
-
-    kind: str
+    kind: str  # tool, prompt, resource, template or server
     name: str
     where: str
     text: str
@@ -275,11 +271,7 @@ def written(interface: Mapping[str, Any]) -> str:
 
 
 def read_snapshot(path: Path, server: str = "SERVER") -> dict[str, Any]:
-    """Read a snapshot of a server.
-
-    Raises:
-        ConfigError: The file cannot be read, or is not a snapshot that this version reads.
-    """
+    """Read a snapshot of a server; raise a ConfigError if the file is none that this version reads."""
     advice = f"`%mcp snapshot {server} -o {path.name}` writes one"
     try:
         found: Any = json.loads(read_bytes(path, LARGEST_DATA))

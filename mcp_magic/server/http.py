@@ -33,11 +33,7 @@ IDLE_SECONDS = 5  # seconds that a connection may be idle between two requests
 
 
 class Serving:
-    """A server that other programs on this machine can reach.
-
-    Attributes:
-        token_file: A file with the token that only its owner can read.
-    """
+    """A server that other programs on this machine can reach; only the owner can read its token file."""
 
     def __init__(self, name: str, port: int, token: str, token_file: Path) -> None:
         self.name = name
@@ -89,11 +85,7 @@ class Serving:
 
 
 async def serve(name: str, server: MCPServer[Any], folder: Path, *, port: int = 0, token: str = "") -> Serving:
-    """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one.
-
-    Raises:
-        CommandError: The port is taken or invalid, or this Python has no ports (in a browser).
-    """
+    """Serve a server to other programs on this machine, with a token file in `folder`; port 0 is any free one."""
     if IN_BROWSER:
         raise CommandError("%mcp serve: this Python runs in a browser, where no other program can reach it.")
     listening = _socket(port)
@@ -117,11 +109,7 @@ def _socket(port: int) -> socket.socket:
 
 
 class _Entrance:
-    """Limits the connections that have not sent the token yet, in number and time.
-
-    Any program, and any page in a browser, can open them; without limits they would use up the kernel's file
-    descriptors.
-    """
+    """Limits connections without the token: any program or page can open them, and use up file descriptors."""
 
     def __init__(self) -> None:
         self._waiting: dict[Any, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}

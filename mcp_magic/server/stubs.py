@@ -30,14 +30,10 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 class Types:
-    """Writes type hints and the classes that they need, under names that are not taken.
-
-    Attributes:
-        classes: The code of each class, in the order in which a module can define them.
-    """
+    """Writes type hints and the classes that they need, under names that are not taken."""
 
     def __init__(self, taken: Container[str] = ()) -> None:
-        self.classes: list[str] = []
+        self.classes: list[str] = []  # the code of each class, in the order in which a module can define them
         self._taken = taken
         self._names: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}

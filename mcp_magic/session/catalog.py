@@ -89,14 +89,10 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *
 
 
 class Catalog:
-    """The cached listings of one session.
+    """The cached listings of one session, and why the last fetch of a kind failed.
 
     `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
-
-    Attributes:
-        problems: Kind -> why its last fetch failed.
-        tools: The cached tools by name; the same object until the listing changes.
-        current_tools: The same, but empty while the listing is known to have changed.
+    `current_tools` is empty while the listing is known to have changed.
     """
 
     def __init__(
@@ -138,10 +134,7 @@ class Catalog:
             await asyncio.wait({task}, timeout=seconds)
 
     async def look_again(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
-        """Fetch a listing again although no change was announced, and wait up to `seconds` for it.
-
-        If the fetch fails, the old listing stays valid.
-        """
+        """Fetch a listing again although no change was announced; wait up to `seconds`. If it fails, the old stays."""
         task = self._running.get(kind) or self._start(kind, unasked=True)
         task.add_done_callback(_retrieve)
         await asyncio.wait({task}, timeout=seconds)

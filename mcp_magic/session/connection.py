@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -15,9 +16,9 @@ from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
-from mcp_magic.inflight import METHOD_NOT_FOUND, InFlightRequest, QuestionQueue, current_attempt, is_repeatable
+from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
-from mcp_magic.results.cards import ConnectionInfo
+from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.catalog import KINDS, Catalog, all_pages
 from mcp_magic.session.failures import clue
@@ -94,9 +95,7 @@ class ToolNamespace:
     def __getitem__(self, name: str) -> ToolFunction:
         definitions, made = self._known()
         if name not in definitions:
-            near = did_you_mean(name, definitions)
-            message = f"{self._connection.name} has no tool {name!r}.{near} It has: {listed(definitions)}"
-            raise UnknownToolError(message)
+            raise UnknownToolError(_unknown(self._connection.name, "tool", name, definitions))
         if name not in made:
             made[name] = ToolFunction(self._connection, definitions[name])
         return made[name]
@@ -134,10 +133,16 @@ class ToolNamespace:
         return definitions, self._functions[1]
 
 
+def _unknown(server: str, kind: str, name: str, known: Collection[str]) -> str:
+    return f"{server} has no {kind} {name!r}.{did_you_mean(name, known)} It has: {listed(known)}"
+
+
 # The connection to one server.
 
 AGAIN_SECONDS = 2.0
 """Minimum seconds between two fetches of a listing for an unknown name, so that a loop with a typo fetches once."""
+
+LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
 
 _CALL = "tools/call"
 
@@ -194,6 +199,8 @@ class Connection:
         self.skills = Skills(self)
         self._looked_again: dict[str, float] = {}
         self._found_open: float | None = None
+        self._changed_programs = ""
+        self._look_at = 0.0
 
     # The session
 
@@ -472,24 +479,24 @@ class Connection:
         remarks: list[str] = []
         begun: Position | None = None
 
-        async def send(client: Client) -> CallToolResult:
+        def check(raw: CallToolResult, attempt: Attempt) -> None:
             nonlocal begun
-            begun = current_attempt.get().begun  # type: ignore[union-attr]  # the sender has set it
-            raw = await client.call_tool(tool, dict(given))
+            begun = attempt.begun
             listed = known or self.catalog.tools.get(tool)
             if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
-                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), shown=True, once=True)
+                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), once=True)
                 remarks.append(remark)
-            return raw
 
         session = self._supervisor.known
         version = session.protocol_version if session is not None else None
         with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
-            raw = await self._sender.send_call(
+            raw: CallToolResult = await self._sender.send(
                 f"{self.name}:{tool}",
-                send,
+                methodcaller("call_tool", tool, dict(given)),
                 timeout,
-                elicitor,
+                is_call=True,
+                check=check,
+                elicitor=elicitor,
                 prepared=prepared,
                 on_progress=on_progress,
                 max_total=max_total_timeout,
@@ -508,7 +515,16 @@ class Connection:
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
             unchecked="; ".join(remarks),
+            outdated=self._outdated(),
         )
+
+    def _outdated(self) -> str:
+        """Say which programs of the server have changed since it was started; looks once a second at most."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._changed_programs = edited(self.name, self.spec, self.opened_at)
+            self._look_at = now + LOOK_SECONDS
+        return self._changed_programs
 
     async def _allowed(self, request: Request, consent: Consent, decision: Decision | None) -> Mapping[str, Any]:
         """Return the arguments that consent allows for a call."""
@@ -536,10 +552,11 @@ class Connection:
         """
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
-        raw = await self._sender.send_call(
+        raw = await self._sender.send(
             f"{self.name}: {uri}",
             lambda client: client.read_resource(str(uri)),
             timeout,
+            is_call=True,
             max_total=max_total_timeout,
             harmless=True,
             wait_if_busy=wait_if_busy,
@@ -558,7 +575,7 @@ class Connection:
         schema.check_text(str(uri), "the URI")
         what, adding = f"{self.name}: subscription to {uri}", self.notices.subscriptions.add
         check_announces(await self._sender.open_client(), self.name, uri)
-        return await self._sender.send_call(what, lambda client: adding(client, str(uri)), self.spec.timeout)
+        return await self._sender.send(what, lambda client: adding(client, str(uri)), self.spec.timeout, is_call=True)
 
     async def prompt(
         self,
@@ -588,10 +605,11 @@ class Connection:
         schema.check_text(given, prompt)
         started = time.perf_counter()
         what = f"{self.name}:{prompt}"
-        raw = await self._sender.send_call(
+        raw = await self._sender.send(
             what,
             lambda client: client.get_prompt(prompt, given),
             timeout,
+            is_call=True,
             max_total=max_total_timeout,
             harmless=True,
         )
@@ -668,8 +686,8 @@ class Connection:
             return client.session.send_request(request, answer)
 
         what = f"{self.name}: {method}"
-        found: dict[str, Any] = await self._sender.send_call(
-            what, send, timeout, max_total=max_total_timeout, pages=False
+        found: dict[str, Any] = await self._sender.send(
+            what, send, timeout, is_call=True, max_total=max_total_timeout, pages=False
         )
         return found
 
@@ -751,9 +769,7 @@ class Connection:
             await self.look_again("tools")
         tool = self.catalog.tools.get(name)
         if tool is None:
-            names = list(self.catalog.tools)
-            near = did_you_mean(name, names)
-            raise UnknownToolError(f"{self.name} has no tool {name!r}.{near} It has: {listed(names)}")
+            raise UnknownToolError(_unknown(self.name, "tool", name, self.catalog.tools))
         return tool
 
     async def find_prompt(self, name: str) -> Prompt:
@@ -767,9 +783,7 @@ class Connection:
             prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
         if name in prompts:
             return prompts[name]
-        names = list(prompts)
-        near = did_you_mean(name, names)
-        raise UnknownPromptError(f"{self.name} has no prompt {name!r}.{near} It has: {listed(names)}")
+        raise UnknownPromptError(_unknown(self.name, "prompt", name, prompts))
 
     async def look_again(self, kind: str) -> bool:
         """Fetch a listing again because a name is missing in it: not every server announces what it adds.

@@ -37,10 +37,11 @@ from mcp_magic.protocol import (
     who,
 )
 from mcp_magic.session.negotiation import ListensError, named_url
+from mcp_magic.session.stdio import BEGINNING, identify
 from mcp_magic.session.wire import Place, not_recorded, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
@@ -141,11 +142,7 @@ NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 
 
 def connect_error(error: BaseException, place: Place) -> Exception:
-    """Say why no session could be opened.
-
-    Returns:
-        A `ConnectError`, or the error itself if it is already one of this package.
-    """
+    """Say why no session could be opened; an error of this package is returned as it is."""
     found = leaf(error)
     if isinstance(found, errors.MCPMagicError):
         return found
@@ -153,25 +150,50 @@ def connect_error(error: BaseException, place: Place) -> Exception:
         return errors.CassetteError(str(found))
     if waited_in_vain(found):
         return _handshake_timeout(place)
-    for matches, explain in _CONNECT:
-        if matches(found, place):
-            return _with_protocol(explain(found, place), place)
-    return errors.ConnectError(f"{place.name}: cannot connect to {place.spec.where}: {text_of(found, place)}")
-
-
-def _with_protocol(error: Exception, place: Place) -> Exception:
-    """Add the protocol option to an error, if the user chose one."""
-    if place.spec.protocol != "auto" and isinstance(error, errors.ServerExitedError | errors.NotAnMCPServerError):
+    explained = _explain(found, place)
+    if place.spec.protocol != "auto" and isinstance(explained, errors.ServerExitedError | errors.NotAnMCPServerError):
         asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
         chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
-        return type(error)(f"{error}\n  {chosen}", stderr=error.stderr)
-    return error
+        return type(explained)(f"{explained}\n  {chosen}", stderr=explained.stderr)
+    return explained
 
 
-def _handshake_timeout(place: Place) -> Exception:
+def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
+    """Say why no session could be opened; the first case that matches counts."""
+    name, spec, where = place.name, place.spec, place.spec.where
+    opening = place.wire.opening if place.wire is not None else None
+    status = opening.status or 0 if opening is not None else 0
+    if isinstance(error, ListensError):
+        text = f"{name}: {where} serves HTTP, does not use stdin and stdout, and was ended."
+        text = f"{text} Start it in a terminal, then type:\n  %mcp connect {spec.masked(error.url)}"
+        return errors.ConnectError(text, stderr=place.stderr())
+    if isinstance(error, OSError) and isinstance(spec, StdioSpec):
+        return errors.CommandNotFoundError(sentence(f"{name}: {not_started(spec, error).text}"))
+    if isinstance(spec, InProcessSpec):
+        return errors.ConnectError(f"{name}: {where} failed to start: {text_of(error, place)}")
+    if named(error, "httpx2", "HTTPStatusError") or (status >= 400 and is_mcp_error(error)):
+        return _http_status(error, place, opening)
+    if is_unreachable(error) or isinstance(error, OSError):
+        return errors.UnreachableError(sentence(f"{name}: {unreachable(error, where).text}"))
+    if named(error, "httpx2", "UnsupportedProtocol", "InvalidURL") or named(error, "websockets", "InvalidURI"):
+        return errors.TargetError(f"{name}: {where!r} is not a usable URL: {text_of(error, place)}")
+    if named(error, "websockets", "InvalidStatus"):
+        return _http_status(error, place, opening)
+    foreign = named(error, "websockets", "WebSocketException")
+    if has_ended(error) or (is_transport_error(error) and not foreign):
+        return _exited(place)
+    if foreign or is_mcp_error(error) or isinstance(error, RuntimeError | ValueError):
+        kind = opening.content_type.partition(";")[0] if opening is not None else ""
+        said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
+        text = f"{name}: {where} answered{said}, but not as an MCP server: {text_of(error, place)}"
+        return errors.NotAnMCPServerError(f"{text}{place.said()}", stderr=place.stderr())
+    return errors.ConnectError(f"{name}: cannot connect to {where}: {text_of(error, place)}")
+
+
+def _handshake_timeout(place: Place) -> errors.ConnectError:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
-        text = f"{place.name}: {where} writes {garbage!r}, which is not an MCP message, and did not answer"
+        text = f"{place.name}: {where} printed {garbage!r} to stdout, which is not an MCP message, and did not answer"
         return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.said()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
@@ -181,23 +203,12 @@ def _handshake_timeout(place: Place) -> Exception:
     return errors.ConnectTimeoutError(text + stray + said, stderr=place.stderr())
 
 
-def _listens(found: BaseException, place: Place) -> Exception:
-    assert isinstance(found, ListensError)
-    text = f"{place.name}: {place.spec.where} speaks HTTP, not over its input and output, and was ended."
-    text = f"{text} Start it in a terminal, then type:\n  %mcp connect {place.spec.masked(found.url)}"
-    return errors.ConnectError(text, stderr=place.stderr())
-
-
-def _no_command(found: BaseException, place: Place) -> Exception:
-    assert isinstance(place.spec, StdioSpec)
-    assert isinstance(found, OSError)
-    return errors.CommandNotFoundError(sentence(f"{place.name}: {not_started(place.spec, found).text}"))
-
-
-def _exited(found: BaseException, place: Place) -> Exception:
+def _exited(place: Place) -> errors.ConnectError:
     if isinstance(place.spec, StdioSpec):
         said = place.said()
-        wrote = f" It wrote {garbage!r}, which is not an MCP message." if (garbage := place.garbage()) else ""
+        wrote = (
+            f" It printed {garbage!r} to stdout, which is not an MCP message." if (garbage := place.garbage()) else ""
+        )
         if place.ended() == " (exit code 0)" and not said and not wrote:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
@@ -205,16 +216,11 @@ def _exited(found: BaseException, place: Place) -> Exception:
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
 
-def _unreachable(found: BaseException, place: Place) -> Exception:
-    return errors.UnreachableError(sentence(f"{place.name}: {unreachable(found, place.spec.where).text}"))
-
-
-def _http_status(found: BaseException, place: Place) -> Exception:
-    opening = _opening(place)
+def _http_status(error: BaseException, place: Place, opening: Attempt | None) -> errors.ConnectError:
     if opening is not None and isinstance(opening.error, errors.AuthorizationError):
         return opening.error
     status, wait = 0, None
-    if (response := getattr(found, "response", None)) is not None:
+    if (response := getattr(error, "response", None)) is not None:
         status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
     elif opening is not None:
         status, wait = opening.status or 0, opening.retry_after
@@ -223,80 +229,13 @@ def _http_status(found: BaseException, place: Place) -> Exception:
     return errors.HTTPStatusError(f"{said}{asks}", status, wait)
 
 
-def _no_mcp(found: BaseException, place: Place) -> Exception:
-    opening = _opening(place)
-    kind = opening.content_type.partition(";")[0] if opening is not None else ""
-    said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
-    text = f"{place.name}: {place.spec.where} answered{said}, but not as an MCP server: {text_of(found, place)}"
-    return errors.NotAnMCPServerError(f"{text}{place.said()}", stderr=place.stderr())
-
-
-def _bad_url(found: BaseException, place: Place) -> Exception:
-    return errors.TargetError(f"{place.name}: {place.spec.where!r} is not a usable URL: {text_of(found, place)}")
-
-
-def _opening(place: Place) -> Attempt | None:
-    return place.wire.opening if place.wire is not None else None
-
-
-def _in_process(found: BaseException, place: Place) -> Exception:
-    return errors.ConnectError(f"{place.name}: {place.spec.where} failed to start: {text_of(found, place)}")
-
-
-def _refused(error: BaseException, place: Place) -> bool:
-    if is_unreachable(error):
-        return True
-    return isinstance(error, OSError) and not isinstance(place.spec, StdioSpec)
-
-
-def _answered_status(error: BaseException, place: Place) -> bool:
-    if named(error, "httpx2", "HTTPStatusError"):
-        return True
-    opening = _opening(place)
-    return opening is not None and (opening.status or 0) >= 400 and is_mcp_error(error)
-
-
-_CONNECT: list[tuple[Callable[[BaseException, Place], bool], Callable[[BaseException, Place], Exception]]] = [
-    (lambda e, p: isinstance(e, ListensError), _listens),
-    (lambda e, p: isinstance(e, OSError) and isinstance(p.spec, StdioSpec), _no_command),
-    (lambda e, p: isinstance(p.spec, InProcessSpec), _in_process),
-    (_answered_status, _http_status),
-    (_refused, _unreachable),
-    (lambda e, p: has_ended(e), _exited),
-    (lambda e, p: named(e, "httpx2", "UnsupportedProtocol", "InvalidURL"), _bad_url),
-    (lambda e, p: named(e, "websockets", "InvalidURI"), _bad_url),
-    (lambda e, p: named(e, "websockets", "InvalidStatus"), _http_status),
-    (lambda e, p: named(e, "websockets", "WebSocketException"), _no_mcp),
-    (lambda e, p: is_transport_error(e), _exited),
-    (lambda e, p: is_mcp_error(e) or isinstance(e, RuntimeError | ValueError), _no_mcp),
-]
-"""Test -> explanation of an error while a session is opened; the first row that matches counts."""
-
-
 # Unreadable answers: the errors that their requests get instead.
 #
 # The SDK drops a message that it cannot read, so the pending request would wait until its deadline. Over HTTP the SDK
-# itself answers with an error; over stdio, SSE and WebSocket this module does. It scans invalid JSON just far enough
-# to find the id and the kind of the message.
+# itself answers with an error; over stdio, SSE and WebSocket this module does.
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
-
-_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_TOKEN = re.compile(rf'[^"{{}}\[\]]*+({_STRING}|[{{}}\[\]])', re.DOTALL)  # the next string or bracket of intended JSON
-
-_MAX_TOKENS = 100_000  # maximum number of strings and brackets to scan in invalid JSON: about 0.05 s
-
-_ID_VALUE = r'\s*("(?:[^"\\]|\\.){0,100}"|null|-?\d{1,15}(?:\.\d{1,5})?)\s*'
-_VALUE = re.compile(rf"\s*:{_ID_VALUE}[,}}]")
-_LAST_ID = re.compile(rf'"id"\s*:{_ID_VALUE}\}}\s*$')  # an id at the end of a text, where some SDKs write it
-
-_KEY = re.compile(r"\s*:")
-_BEGINNING, _TAIL = 1000, 300  # characters to look at, at the beginning and the end of a text
-
-_MAX_LINES = 10_000  # maximum number of lines of one answer to keep
-
-_KNOWN_BY = ("id", "method", "result", "error")  # the members that tell the kind of a message
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
@@ -324,7 +263,7 @@ def unreadable(error: BaseException | str) -> str:
     text = whole.partition("\n")[0]
     if not _SDK_SAYS.match(text):
         return ""
-    why = _INVALID_JSON.search(whole[:_BEGINNING])
+    why = _INVALID_JSON.search(whole[:BEGINNING])
     return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
 
 
@@ -356,7 +295,7 @@ def stand_in_line(message: Any) -> str:
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
     """Return a log line about an unreadable message; "" for text that does not look like a message."""
-    text = masked(unread_text(problem)[:_BEGINNING]).strip()
+    text = masked(unread_text(problem)[:BEGINNING]).strip()
     if not text.startswith("{") and '"jsonrpc"' not in text:
         return ""
     details = _invalid_parts(problem)
@@ -365,53 +304,19 @@ def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
 
 
 def instead_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that ends a request with an unreadable answer.
-
-    None if the text is not known to be an answer.
-    """
+    """Return the JSON-RPC error that ends a request with an unreadable answer; None if the text is no answer."""
     if isinstance(problem, Unreadable):
         return problem.instead
     whole = whole_answer(problem)
-    if whole is None:
-        return None
-    number = whole.get("id")
-    if not isinstance(number, int | str) or isinstance(number, bool):
-        return None
-    return _error(number, _reason(_invalid_parts(problem), whole))
-
-
-class SpreadOut:
-    """Collects an answer that a server spreads over several lines; stdio takes each line for a message."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-
-    def took(self, line: str) -> Any:
-        """Take a line that is no message; return the JSON-RPC error that ends the request once all lines are in."""
-        line = line.rstrip("\r\n")
-        if line.rstrip() == "{":
-            self._lines = []
-        elif not self._lines or len(self._lines) >= _MAX_LINES:
-            self._lines = []
-            return None
-        self._lines.append(line)
-        if line.rstrip() != "}":
-            return None
-        whole, self._lines = _members_of("\n".join(self._lines)) or {}, []
-        number = whole.get("id")
-        if "method" in whole or len(whole) < 2 or not isinstance(number, int | str) or isinstance(number, bool):
-            return None
-        return _error(number, "it is written on several lines; over stdio a message is one line")
+    number = _id_of(whole)
+    return _error(number, _reason(problem, whole)) if whole is not None and number is not None else None
 
 
 def refusal_of(problem: Exception) -> Any:
-    """Return the `SessionMessage` with the JSON-RPC error that answers an unreadable request of the server.
-
-    None if the text is not known to be a request.
-    """
+    """Return the JSON-RPC error that answers an unreadable request of the server; None if the text is none."""
     whole = _whole(problem) or {}
-    number = whole.get("id")
-    if "method" not in whole or not isinstance(number, int | str) or isinstance(number, bool):
+    number = _id_of(whole)
+    if number is None or "method" not in whole:
         return None
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
@@ -421,7 +326,7 @@ def refusal_of(problem: Exception) -> Any:
 
 def instead_of_strange(number: int | str, said: str) -> Any:
     """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
-    return _error(number, f"it came {said}; {json.dumps(number)} was asked")
+    return _error(number, f"it came {said}; the request has id {json.dumps(number)}")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
@@ -434,62 +339,17 @@ def _whole(problem: Exception) -> dict[str, Any] | None:
     """Return the members of an unreadable message; of invalid JSON, only id and kind."""
     details = _invalid_parts(problem)
     if details and details[0]["type"] == "json_invalid":
-        return _members_of(unread_text(problem))
+        text = unread_text(problem)
+        return identify(text, text)
     # pydantic tries request and answer in turn; each "missing" error (no method, no result) has the whole message.
     found = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
     whole = next(found, None)
     return whole if isinstance(whole, dict) else None
 
 
-def _members_of(text: str) -> dict[str, Any] | None:
-    r"""Return the members that identify a message, from invalid JSON; None if it is no message.
-
-    >>> _members_of('{"jsonrpc": "2.0", "id": 3, "result": {"id": 4, "text": "half an emoji: \\ud83d"}}')
-    {'id': 3, 'result': None}
-    >>> _members_of('{"result": {"a": [[[')
-    {'result': None}
-    >>> _members_of("Loading the model"), _members_of('{"a": }')
-    (None, None)
-    """
-    found: dict[str, Any] = {}
-    for name, end in _keys(text):
-        if name == "id":
-            _take_id(found, _VALUE.match(text, end))
-        elif name in _KNOWN_BY:
-            found[name] = None
-        if "id" in found and len(found) > 1:
-            return found
-    if found and "id" not in found:
-        _take_id(found, _LAST_ID.search(text, max(0, len(text) - _TAIL)))
-    return found if found.keys() - {"id"} else None
-
-
-def _keys(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the names of a JSON object's members, each with the index where it ends, as far as the text is readable."""
-    begin = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-    depth, end = 0, begin if text.startswith("{", begin) else len(text)
-    for _ in range(_MAX_TOKENS):
-        if (token := _TOKEN.match(text, end)) is None:
-            return
-        end = token.end()
-        first = text[token.start(1)]
-        if first == '"':
-            if depth == 1 and _KEY.match(text, end):
-                yield token[1][1:-1], end
-        elif first in "{[":
-            depth += 1
-        elif depth == 1:
-            return
-        else:
-            depth -= 1
-
-
-def _take_id(found: dict[str, Any], value: re.Match[str] | None) -> None:
-    try:
-        if value is not None:
-            found["id"] = json.loads(value[1], strict=False)
-    except ValueError:
-        return  # an id that is invalid JSON counts as none
+def _id_of(whole: dict[str, Any] | None) -> int | str | None:
+    number = (whole or {}).get("id")
+    return number if isinstance(number, int | str) and not isinstance(number, bool) else None
 
 
 def _invalid_parts(problem: Exception) -> list[Any]:
@@ -504,18 +364,18 @@ def _error(number: int | str, reason: str, what: str = "the answer", code: int =
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=said))
 
 
-def _reason(details: list[Any], whole: dict[str, Any]) -> str:
+def _reason(problem: Exception, whole: dict[str, Any]) -> str:
     """Return why an answer cannot be read: invalid JSON, or a problem in its result or error."""
+    details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
-        return str(details[0]["msg"])
+        mark = unread_text(problem).startswith("\ufeff")
+        return "it begins with a byte-order mark; JSON-RPC has none" if mark else str(details[0]["msg"])
     for member in ("error", "result"):
         for detail in details if member in whole else ():
             if member in detail["loc"]:
-                where = ".".join(str(part) for part in detail["loc"][1:])
-                return f"{where}: {detail['msg']}"
-    return (
-        "it has neither a result nor an error" if not {"result", "error"} & whole.keys() else "it is not JSON-RPC 2.0"
-    )
+                return f"{'.'.join(map(str, detail['loc'][1:]))}: {detail['msg']}"
+    known = {"result", "error"} & whole.keys()
+    return "it is not JSON-RPC 2.0" if known else "it has neither a result nor an error"
 
 
 # Errors of requests.
@@ -546,7 +406,7 @@ def request_error(
     timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
     if timed_out or waited_in_vain(found):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
-        return errors.RequestTimeoutError(f"{what}: no answer{after}; the server has been told to stop.")
+        return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(found):
         return closed_error(place, found)
     broken = unreadable(found) if is_mcp_error(found) else ""
@@ -560,12 +420,15 @@ def request_error(
     return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
 
 
-def closed_error(place: Place, reason: BaseException | None = None) -> errors.SessionClosedError:
-    """Say that a session has ended, why if known, and how to open it again."""
-    again = f"`%mcp reconnect {place.name}` opens it again"
-    said = place.said(since=place.quiet)
-    text = f"{place.name}: the session has ended{why_closed(place, reason)}; {again}.{said}"
-    return errors.SessionClosedError(text, stderr=place.stderr())
+def closed_error(
+    place: Place, reason: BaseException | None = None, what: str = "", begun: Position | None = None
+) -> errors.SessionClosedError:
+    """Say that a session has ended, why if known, and how to open it again; with `what` before that was answered."""
+    name, why = place.name, why_closed(place, reason)
+    ended = f"{what or name}: the session has ended{why}"
+    ended += " before the answer came, so it may have run" if what else ""
+    said = place.said(since=begun if what else place.quiet)
+    return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{said}", stderr=place.stderr())
 
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:
@@ -599,7 +462,7 @@ def _status_words(found: Any, place: Place, status: int | None, wait: float | No
         return ""
     own = "" if _is_made_up(found) else clause(text_of(found, place))
     if wait is not None:
-        meaning = own or ("it is asked too often" if status == 429 else "the server is not ready")
+        meaning = own or ("it got too many requests" if status == 429 else "the server is not ready")
         return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
     reason = refused_with(status)
     return sentence(reason.what, own or reason.todo)
@@ -710,15 +573,6 @@ def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None
     return error
 
 
-def ended_error(what: str, place: Place, reason: BaseException, begun: Position | None) -> SessionClosedError:
-    """Say that a session ended before a request was answered, and what the server wrote to its stderr meanwhile."""
-    return SessionClosedError(
-        f"{what}: the session has ended{why_closed(place, reason)} before the answer came, so it may have run; "
-        f"`%mcp reconnect {place.name}` opens it again.{place.said(since=begun)}",
-        stderr=place.stderr(),
-    )
-
-
 def lost_error(server: str, what: str, why: BaseException, place: Place) -> SessionClosedError:
     """Say that the connection was lost before a request was answered, and that it was not sent again."""
     because = clause(text_of(why, place))
@@ -731,14 +585,12 @@ def lost_error(server: str, what: str, why: BaseException, place: Place) -> Sess
 def gave_up(closed: SessionClosedError, backoff: Backoff, last: str) -> SessionClosedError:
     """Add to the error of a lost session how often and how long reconnecting was tried."""
     tried = f"\n  given up after {duration(round(backoff.away))}, tried {_times(backoff.attempts)}"
-    return SessionClosedError(
-        f"{closed}{tried}{_last_line(last).replace(chr(10) + '  last', '; last')}", stderr=closed.stderr
-    )
+    return SessionClosedError(f"{closed}{tried}{_last_line(last, '; ')}", stderr=closed.stderr)
 
 
-def _last_line(reason: str) -> str:
+def _last_line(reason: str, before: str = "\n  ") -> str:
     first = reason.partition("\n")[0]
-    return f"\n  last: {first[:300]}" if first else ""
+    return f"{before}last: {first[:300]}" if first else ""
 
 
 def _times(count: int) -> str:

@@ -171,7 +171,10 @@ class ResilientClient:
             session = self._wire.session
             asked = None
             try:
-                response = await self._ask_for_stream(request, options)
+                try:
+                    response = await self._client.send(request, **options)
+                finally:
+                    self._stream_answered.set()
             except httpx2.TransportError as error:
                 if session is None or (attempt is not None and attempt.over):
                     raise
@@ -185,12 +188,6 @@ class ResilientClient:
                 await response.aclose()
             pause = backoff.pause()
             await asyncio.sleep(pause if asked is None else min(asked, LONGEST_PAUSE))
-
-    async def _ask_for_stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
-        try:
-            return await self._client.send(request, **options)
-        finally:
-            self._stream_answered.set()
 
     async def _opened(self, response: httpx2.Response, session: Client | None) -> httpx2.Response:
         if _is_stream(response):

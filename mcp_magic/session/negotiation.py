@@ -38,34 +38,10 @@ _UNSUPPORTED = -32022
 """JSON-RPC code of a server that supports none of the requested versions (specification 2026-07-28)."""
 
 
-class KnownProtocols:
-    """The specs whose servers support only the handshake."""
-
-    def __init__(self) -> None:
-        self._handshake: list[Spec] = []
-
-    def __contains__(self, spec: Spec) -> bool:
-        return spec in self._handshake
-
-    def add(self, spec: Spec) -> None:
-        """Remember that a server supports only the handshake."""
-        if spec not in self._handshake:
-            self._handshake.append(spec)
-
-    def discard(self, spec: Spec) -> None:
-        """Forget a server."""
-        if spec in self._handshake:
-            self._handshake.remove(spec)
-
-
 class Negotiation:
-    """Decides how the sessions of one connection begin.
+    """Decides in which `way` sessions begin; `known` are the servers that support only the handshake."""
 
-    Attributes:
-        way: `"auto"`, `"handshake"` or `"2026-07-28"`: how the next session begins.
-    """
-
-    def __init__(self, spec: Spec, known: KnownProtocols) -> None:
+    def __init__(self, spec: Spec, known: list[Spec]) -> None:
         self._spec = spec
         self._known = known
         self._free = spec.protocol == "auto"
@@ -82,7 +58,14 @@ class Negotiation:
         if self._free:
             modern = client.session.discover_result is not None
             self.way = "auto" if modern else "handshake"
-            (self._known.discard if modern else self._known.add)(self._spec)
+            self._remember(handshake=not modern)
+
+    def _remember(self, *, handshake: bool) -> None:
+        """Remember whether the server supports only the handshake."""
+        if self._spec in self._known:
+            self._known.remove(self._spec)
+        if handshake:
+            self._known.append(self._spec)
 
     def another(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""
@@ -91,7 +74,7 @@ class Negotiation:
         if not self._free or self._tries > 1 or isinstance(found, MCPMagicError) or is_unreachable(found):
             return False
         if self.way == "handshake":
-            self._known.discard(self._spec)
+            self._remember(handshake=False)
             self.way = "auto"
             return probe.begun and (is_mcp_error(found) or is_transport_error(found))
         refused = is_mcp_error(found) and getattr(found, "code", None) != _UNSUPPORTED
@@ -174,9 +157,7 @@ async def discover_only(client: Client) -> None:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.1  # seconds between two looks at a process's output
-
-LOOKS = 20  # how often a silent URL is tried: a server may name it before it listens there
+LOOK_SECONDS = 0.25  # seconds between two looks at a process's output and at the URLs in it
 
 CONFIRM_SECONDS = 0.5  # seconds that a server which answers at a URL still has to answer over its output
 
@@ -204,13 +185,9 @@ class ListensError(Exception):
 
 
 async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], end: Callable[[], None]) -> T:
-    """Await the opening of a stdio session, but stop if the program turns out to listen at a URL.
+    """Await the opening of a stdio session; raise ListensError if the program turns out to listen at a URL instead.
 
-    `heard` returns the program's output so far. `end` tells the program to end; it is called before `beginning` is
-    cancelled, because that waits for the program.
-
-    Raises:
-        ListensError: The program answers as an MCP server at a URL that it names, and not over its output.
+    `heard` returns its output so far. `end` tells it to end, before `beginning` is cancelled, which waits for it.
     """
     limit = asyncio.timeout(None)
     found = ""
@@ -236,16 +213,17 @@ async def unless_listening(beginning: Awaitable[T], heard: Callable[[], str], en
 
 async def _found(heard: Callable[[], str]) -> str:
     """Return the URL at which an MCP server answers, as soon as one does."""
-    asked: list[str] = []
-    looks = 0
-    while True:
+    while not addresses(heard()):
         await asyncio.sleep(LOOK_SECONDS)
-        if (named := addresses(heard())) != asked:
-            asked, looks = named, LOOKS
-        if named and looks:
-            looks -= 1
-            if url := await _answering(named):
-                return url
+    import httpx2
+
+    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:  # no proxy
+        while True:
+            for url in addresses(heard()):
+                with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
+                    if await _speaks(client, url):
+                        return url
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def named_url(text: str) -> str:
@@ -274,18 +252,6 @@ def addresses(text: str) -> list[str]:
         bare = url.count("/") == 2
         found += [url, *(f"{url}{path}" for path in _PATHS if bare)]
     return list(dict.fromkeys(found))
-
-
-async def _answering(urls: list[str]) -> str:
-    """Return the first URL at which an MCP server answers, or "". Uses no proxy and follows no redirect."""
-    import httpx2
-
-    async with httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client:
-        for url in urls:
-            with suppress(httpx2.HTTPError, httpx2.InvalidURL, OSError):
-                if await _speaks(client, url):
-                    return url
-    return ""
 
 
 async def _speaks(client: httpx2.AsyncClient, url: str) -> bool:

@@ -90,11 +90,7 @@ USUAL: LoggingLevel = "info"  # the default level that requests to a 2026-07-28 
 
 
 class Logs:
-    """The log messages of one connection.
-
-    Attributes:
-        level: The least severe level that the user wants; None for the default.
-    """
+    """The log messages of one connection; `level` is the least severe that the user wants, None for the default."""
 
     def __init__(self, calls: list[InFlightRequest] | None = None, masked: Callable[[str], str] = str) -> None:
         self.messages: deque[LogMessage] = deque()
@@ -143,10 +139,7 @@ class Logs:
         self.level = level
 
     async def begin(self, client: Client) -> None:
-        """Set up a new session: each request asks for logs, and each call for progress.
-
-        If the server refuses the user's level, the session is used all the same.
-        """
+        """Let each request of a new session ask for logs, and each call for progress; log a level that is refused."""
         attend(client.session, self._calls, self)
         if self.level is None:
             return
@@ -157,12 +150,9 @@ class Logs:
 
 
 async def request_level(client: Client, level: str) -> bool:
-    """Set the log level of a handshake session; in a 2026-07-28 session each request names it.
+    """Set the log level of a handshake session; in a 2026-07-28 session each request names it. Raises MCPError.
 
     Returns whether the server announces logging; if not, nothing is sent.
-
-    Raises:
-        MCPError: The server refuses.
     """
     logs = client.server_capabilities.logging is not None
     if client.session.discover_result is None and logs:
@@ -212,10 +202,9 @@ class Notices:
     async def session(
         self, server: Any, timeout: float, prepare: Callable[[Client], None], protocol: str
     ) -> AsyncIterator[Client]:
-        """Enter an `mcp.Client` for `server` with these callbacks.
+        """Enter an `mcp.Client` for `server` with these callbacks; `timeout` in seconds is for the handshake.
 
-        `timeout` is for the handshake, in seconds. `prepare` gets the client before it is entered. `protocol` is
-        `"auto"`, `"handshake"` or a version to request with `server/discover`.
+        `protocol` is `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
         client = self._client(server, protocol)
         prepare(client)
@@ -230,7 +219,7 @@ class Notices:
                 await self.logs.begin(client)
                 stack.push_async_exit(opening.pop_all())
 
-        await InFlightRequest(timeout, what="the handshake").wait(enter(), [])  # its clock stops during a log-in
+        await InFlightRequest(seconds=timeout).wait(enter(), [])  # its clock stops during a log-in
         async with stack:
             # Only cancelled, not awaited: if the transport failed, this task's own scope is cancelled, and an await
             # would keep the client from being left.

@@ -39,8 +39,6 @@ class Reconnection:
         wait: How long a call waits at most for a session that is reconnecting, unless its own deadline is shorter.
         lasting: A session that lasted this long starts with the first pause again when it is lost.
         ping: Deadline for a server to answer a ping.
-        idle: A remote session that was silent for this long is pinged before a call is sent: after a machine has slept,
-            nothing tells that a connection is dead.
     """
 
     mode: str = "remote"
@@ -51,7 +49,6 @@ class Reconnection:
     wait: float = 15.0
     lasting: float = 10.0
     ping: float = 5.0
-    idle: float = 60.0
 
     def covers(self, spec: Spec) -> bool:
         """Whether a lost session with this server reconnects by itself."""
@@ -68,12 +65,10 @@ LASTED_SECONDS = 60.0  # after something that lasted this many seconds, the next
 
 
 class Backoff:
-    """The pauses between attempts: each is twice as long as the one before, up to the longest.
+    """The pauses between attempts, in seconds: each is twice as long as the one before, up to the longest.
 
-    `jitter` is the random part of a pause, and `total` the time after which to give up. All times are in seconds.
-
-    Attributes:
-        next: When the next attempt is due (`time.monotonic()`); None while one is running.
+    `jitter` is the random part of a pause, `total` the time after which to give up, and `next` when the next attempt is
+    due (`time.monotonic()`); None while one is running.
     """
 
     def __init__(self, first: float, longest: float, *, jitter: float = 0.0, total: float = math.inf) -> None:

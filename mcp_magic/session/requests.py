@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
-from functools import partial
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     AuthorizationError,
-    CallCancelledError,
     RequestTimeoutError,
     SessionClosedError,
 )
@@ -25,7 +23,6 @@ from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
     LOST_ATTEMPTS,
     Attempt,
-    ConcurrencyLimit,
     InFlightRequest,
     QuestionQueue,
     Reports,
@@ -35,8 +32,8 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, LogMessage, is_closed, ping, without_context
-from mcp_magic.session.failures import ended_error, lost_error, request_error, waited_error
+from mcp_magic.protocol import BUSY, is_closed, without_context
+from mcp_magic.session.failures import away, closed_error, lost_error, request_error, waited_error
 from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
@@ -52,17 +49,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NOT_SHOWN = nullcontext()
+
 BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
 
 class RequestSender:
-    """Sends the requests of one connection.
-
-    Attributes:
-        failures: How many of `calls` failed. An error that a tool reports does not count.
-        latency: Seconds of the last round trip, or None.
-        last_seen: When the server last answered (`time.time()`), or None.
-    """
+    """Sends the requests of one connection, and counts them; an error that a tool reports is no failure."""
 
     def __init__(
         self,
@@ -81,45 +74,12 @@ class RequestSender:
         self._place = place
         self._takes_turns = isinstance(place.spec, HttpSpec)
         self._has_stderr = isinstance(place.spec, StdioSpec)
-        self._dies_unnoticed = place.spec.transport in ("sse", "ws")
         self._supervisor = supervisor
         self._notices = notices
         self._questions = questions
         self._reports = reports
-        self._limit = ConcurrencyLimit(most_at_once())
-
-    def send_call(
-        self,
-        what: str,
-        send: Callable[[Client], Awaitable[T]],
-        timeout: float | None = None,
-        elicitor: Elicitor | None = None,
-        *,
-        prepared: Prepared | None = None,
-        on_progress: ProgressFnT | None = None,
-        max_total: float | None = None,
-        harmless: bool = False,
-        pages: bool = True,
-        wait_if_busy: bool = True,
-    ) -> Awaitable[T]:
-        """Send a request during which the server may ask the user questions.
-
-        The clock stops during questions and restarts with each progress notification, up to `max_total` seconds in
-        all. With `pages`, the user is sent to the pages that a server wants visited first.
-        """
-        call = InFlightRequest(
-            timeout,
-            elicitor,
-            what=what,
-            server=self._place.name,
-            reports=self._reports,
-            on_progress=on_progress,
-            max_total=max_total,
-            masked=self._place.masked,
-            prepared=prepared,
-            visit=self._notices.questions.visited if pages else None,
-        )
-        return self.send(what, send, timeout, harmless=harmless, patient=wait_if_busy, call=call)
+        self._most = most_at_once()
+        self._free = asyncio.Semaphore(self._most)
 
     async def send(
         self,
@@ -128,46 +88,72 @@ class RequestSender:
         timeout: float | None = None,
         *,
         harmless: bool = False,
-        patient: bool = True,
-        call: InFlightRequest | None = None,
         counted: bool = True,
+        wait_if_busy: bool = True,
+        is_call: bool = False,
+        check: Callable[[T, Attempt], None] | None = None,
+        elicitor: Elicitor | None = None,
+        prepared: Prepared | None = None,
+        on_progress: ProgressFnT | None = None,
+        max_total: float | None = None,
+        pages: bool = True,
     ) -> T:
         """Send a request, and again where the rules for retries allow it.
 
-        `send` sends it on a session, within `timeout` seconds. It is `harmless` if it may be retried although it may
-        have run, `patient` if it waits for a busy server, and `counted` unless the host makes it on its own.
+        A `harmless` one may be sent again although it may have run. One that is not `counted` is the host's own. During
+        one that `is_call` the server may ask the user questions: then the clock stops, and it restarts with each
+        progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock. `check` raises
+        ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
         """
+        request = InFlightRequest(
+            what,
+            self._place.name,
+            self._reports,
+            seconds=timeout if is_call else None,
+            max_total=max_total,
+            elicitor=elicitor,
+            prepared=prepared,
+            visit=self._notices.questions.visited if pages else None,
+            on_progress=on_progress,
+            masked=self._place.masked,
+            detail=self._what_for,
+        )
+        call = request if is_call else None
         client = self._supervisor.client
-        if client is None or self._dies_unnoticed:
-            client = await self.open_client(what, timeout)
-        self.calls += counted
         repeats: RetryBudget | None = None
-        while True:
-            takes_turn = call is not None and self._takes_turns
-            if call is not None and takes_turn:
-                await self._limit.take(partial(self._tell_queue, call))
-            try:
-                if client is not self._supervisor.client:  # lost or reopened while this request waited
-                    client = await self.open_client(what, timeout)
-                attempt = Attempt()
-                try:
-                    return await self._send_once(client, send, call, attempt)
-                except CallCancelledError:  # no failure: the user cancelled it
-                    with without_context:
-                        raise
-                except Exception as error:
-                    failure = error
-            finally:
+        takes_turn = is_call and self._takes_turns
+        with request if counted and self._reports.reporter is not None else _NOT_SHOWN:
+            if client is None:
+                client = await self.open_client(what, timeout)
+            self.calls += counted
+            while True:
                 if takes_turn:
-                    self._limit.give_back()
-            await self._supervisor.after_failure(client, failure)
-            repeats = repeats or RetryBudget(harmless, patient=patient)
-            if not await self._again(client, failure, attempt, repeats, timeout):
-                break
-            client = await self.open_client(what, timeout)
-        self.failures += counted
-        with without_context:
-            raise self._failed(failure, attempt, what, timeout, harmless=harmless)
+                    await self._free.acquire()
+                try:
+                    if client is not self._supervisor.client:  # lost or reopened while this request waited
+                        client = await self.open_client(what, timeout)
+                    attempt = Attempt()
+                    try:
+                        return await self._send_once(client, send, call, attempt, check)
+                    except Exception as error:
+                        failure = error
+                finally:
+                    if takes_turn:
+                        self._free.release()
+                await self._supervisor.after_failure(client, failure)
+                repeats = repeats or RetryBudget(harmless, patient=wait_if_busy)
+                if not await self._again(client, failure, attempt, repeats, timeout):
+                    break
+                client = await self.open_client(what, timeout)
+            self.failures += counted
+            with without_context:
+                raise self._failed(failure, attempt, what, timeout, harmless=harmless)
+
+    def _what_for(self) -> str:
+        """Return what requests wait for besides the answer, or ""."""
+        if self._supervisor.client is None:
+            return f"reconnecting, {away(self._supervisor.backoff)}"
+        return f"{self._most} calls are under way, others wait" if self._free.locked() else ""
 
     async def _send_once(
         self,
@@ -175,10 +161,10 @@ class RequestSender:
         send: Callable[[Client], Awaitable[T]],
         call: InFlightRequest | None,
         attempt: Attempt,
+        check: Callable[[T, Attempt], None] | None = None,
     ) -> T:
         place = self._place
-        if self._has_stderr:
-            attempt.begun = place.position()
+        attempt.begun = place.position() if self._has_stderr else None
         if not self.in_flight:
             place.quiet = attempt.begun
         token = current_attempt.set(attempt)
@@ -194,6 +180,8 @@ class RequestSender:
             kind = getattr(answer, "result_type", None)
             if kind not in (None, "complete"):
                 raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
+            if check is not None:
+                check(answer, attempt)
         except BaseException:
             if call is not None:
                 self._questions.interrupted(call, client)
@@ -209,11 +197,6 @@ class RequestSender:
         if self._has_stderr and not self.in_flight:
             place.quiet = place.position()
         return answer
-
-    def _tell_queue(self, call: InFlightRequest, most: int, waiting: int) -> None:
-        text = f"{most} calls of {self._place.name} are under way; {waiting} more are waiting"
-        self._notices.log("warning", text)
-        call.logged(LogMessage(time.time(), "warning", "mcp_magic", text))
 
     async def _again(
         self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None
@@ -254,18 +237,12 @@ class RequestSender:
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
                 return lost_error(self._place.name, what, attempt.error or failure, self._place)
             if error.sent and not harmless:
-                return ended_error(what, self._place, failure, attempt.begun)
+                return closed_error(self._place, failure, what, attempt.begun)
         return error
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
-        """Return the client of the open session; wait up to `timeout` seconds for one that is reconnecting.
-
-        Raises:
-            SessionError: There is no session; nothing was sent.
-        """
+        """Return the client of the open session, waiting at most `timeout` seconds; raise SessionError without one."""
         supervisor = self._supervisor
-        if supervisor.client is not None and self._is_doubtful():
-            await self._check(supervisor.client)
         if supervisor.client is None and supervisor.comes_back:
             longest = supervisor.reconnection.wait
             longest = longest if timeout is None else min(timeout, longest)
@@ -294,24 +271,3 @@ class RequestSender:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._idle.wait()
-
-    def _is_doubtful(self) -> bool:
-        """Whether the session was silent for so long that the server may be gone unnoticed.
-
-        Only over SSE and WebSocket: over streamable HTTP each request has its own connection, and stdio has a process.
-        """
-        if not self._dies_unnoticed or self.in_flight or self.last_seen is None:
-            return False
-        silent = time.time() - self.last_seen
-        return not 0 <= silent <= self._supervisor.reconnection.idle  # the clock may have been set back
-
-    async def _check(self, client: Client) -> None:
-        async def send(client: Client) -> None:
-            async with asyncio.timeout(self._supervisor.reconnection.ping):
-                await ping(client)
-
-        try:
-            await self._send_once(client, send, None, Attempt())
-        except Exception as error:
-            if isinstance(error, TimeoutError) or is_closed(error):
-                self._supervisor.report(Event.DOUBTED, client, error)

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 class Roots:
-    """The roots of one session, as the callback that answers `roots/list`.
-
-    Roots are information, not protection: a server on this machine can access everything that its user can.
-    """
+    """The roots of one session, which answer `roots/list`: information, no protection against a server here."""
 
     def __init__(self, changed: Callable[[], Awaitable[None]]) -> None:
         self.directories: tuple[Path, ...] = ()

@@ -10,7 +10,6 @@ from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.inflight import Reports
-from mcp_magic.session.negotiation import KnownProtocols
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.telemetry.spans import span_taps
@@ -37,18 +36,15 @@ class HoldsConnections(Protocol):
 class Services:
     """What a host shares with each of its connections. The defaults suit a connection without a host.
 
-    Attributes:
-        consent: Decides who may call what; None where calls need no approval.
-        protocols: Which servers support only the handshake.
-        taps: Returns further listeners to the messages of a connection, given its name and its spec.
-        host: The host that has the connection once it is open, or None.
+    `taps` returns further listeners to the messages of a connection, given its name and its spec; `protocols` are the
+    specs of servers that support only the handshake.
     """
 
     consent: Consent | None = None
     elicitation: ElicitationSettings = field(default_factory=ElicitationSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     logins: LogIns = field(default_factory=LogIns)
-    protocols: KnownProtocols = field(default_factory=KnownProtocols)
+    protocols: list[Spec] = field(default_factory=list)
     reconnection: Reconnection = field(default_factory=Reconnection)
     reports: Reports = field(default_factory=Reports)
     trace: Trace = field(default_factory=Trace)

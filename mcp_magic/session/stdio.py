@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -15,17 +16,36 @@ MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
 answer. An endless message must not fill the memory."""
 
-_BEGINNING = 1000  # bytes at the beginning of a line in which to look for its id
+BEGINNING, END = 1000, 300  # characters at the beginning and the end of a text in which to look for its id
 
-_ID = re.compile(
-    r'^\s*\{(?:\s*"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*,\s*"(?:result|error)"'
-)
-"""The id of an answer at the beginning of a line, the usual place."""
+_SCALAR = r'(?:"(?:[^"\\]|\\.){0,1000}+"|null|true|false|-?\d{1,15}(?:\.\d{1,5})?)'
+_FIRST = re.compile(rf'[\ufeff\s]*\{{((?:\s*"\w+"\s*:\s*{_SCALAR}\s*,)*+)\s*"(\w+)"\s*:')
+"""The members at the beginning of a message that are neither objects nor lists, and the name of the next."""
 
-_ANSWER = re.compile(r'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:')
-_END = 200
-_LAST_ID = re.compile(r',\s*"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*\}\s*$')
-"""The id at the end of a line, where the TypeScript SDK writes it."""
+_MEMBER = re.compile(rf'"(\w+)"\s*:\s*({_SCALAR})')
+_LAST_ID = re.compile(rf',\s*"id"\s*:\s*({_SCALAR})\s*\}}\s*$')  # where the TypeScript SDK writes it
+
+
+def identify(beginning: str, end: str) -> dict[str, Any] | None:
+    r"""Return the id and the kind of a message whose text is no JSON, or too long; None if it is no message.
+
+    >>> text = '{"jsonrpc": "2.0", "id": 3, "result": {"id": 4, "text": "half an emoji: \\ud83d"}}'
+    >>> identify(text, text)
+    {'id': 3, 'result': None}
+    >>> identify('{"result": {"a": [[[', '{"result": {"a": [[['), identify("Loading the model", "")
+    ({'result': None}, None)
+    """
+    first = _FIRST.match(beginning[:BEGINNING])
+    if first is None:
+        return None
+    members = dict(_MEMBER.findall(first[1]))
+    last = _LAST_ID.search(end[-END:])
+    number = members.get("id") or (last[1] if last is not None else "")
+    found: dict[str, Any] = {}
+    with suppress(ValueError):  # an id that is no JSON counts as none
+        found["id"] = json.loads(number, strict=False)
+    kinds = {name: None for name in ("method", "result", "error") if name in (*members, first[2])}
+    return {**found, **kinds} if kinds else None
 
 
 def read_whole_lines() -> None:
@@ -57,9 +77,7 @@ class _WholeLines:
         self._errors = errors
         self._parts: list[bytes] = []
         self._size = 0
-        self._skips = False
-        self._tail = b""
-        self._answers = False
+        self._begun = self._end = b""
 
     def __aiter__(self) -> _WholeLines:
         return self
@@ -71,12 +89,12 @@ class _WholeLines:
             except self._end_of_stream:
                 raise StopAsyncIteration from None
             said = ""
-            if self._skips:
-                skipped, newline, chunk = chunk.partition(b"\n")
-                self._skips = not newline
-                self._tail = (self._tail + skipped)[-_END:]
-                if newline and self._answers and (number := _LAST_ID.search(self._tail.decode("utf-8", "replace"))):
-                    said = _too_long(number[1])
+            if self._begun:  # the rest of a line that is too long
+                rest, newline, chunk = chunk.partition(b"\n")
+                self._end = (self._end + rest)[-END:]
+                if not newline:
+                    continue
+                said, self._begun = _too_long(self._begun, self._end), b""
             whole, newline, rest = chunk.rpartition(b"\n")
             self._size += len(chunk)
             if newline:
@@ -87,19 +105,15 @@ class _WholeLines:
             if said:
                 return said
             if self._size > MAX_MESSAGE:
-                return self._too_long()
-
-    def _too_long(self) -> str:
-        """Drop the current line and the rest of it still to come; return an error for the request that it answers."""
-        last = b"".join(self._parts[-2:])[-_END:]
-        begun = b"".join(self._parts[:2])[:_BEGINNING].decode("utf-8", "replace")
-        self._parts, self._size, self._skips = [], 0, True
-        found = _ID.search(begun)
-        self._tail, self._answers = last, found is None and _ANSWER.match(begun) is not None
-        return _too_long(found[1]) if found is not None else begun[:200] + "\n"
+                self._begun, self._end = b"".join(self._parts[:2])[:BEGINNING], b"".join(self._parts[-2:])[-END:]
+                self._parts, self._size = [], 0
 
 
-def _too_long(number: str) -> str:
+def _too_long(begun: bytes, end: bytes) -> str:
+    """Return what stands for a line that is too long: an error for the request that it answers, or its beginning."""
+    beginning = begun.decode("utf-8", "replace")
+    whole = identify(beginning, end.decode("utf-8", "replace")) or {}
+    if "id" not in whole or "method" in whole:
+        return beginning[:200] + "\n"
     message = f"the answer has more than {MAX_MESSAGE:,} bytes in its line, and was not read to its end"
-    error = {"code": -32000, "message": message}
-    return json.dumps({"jsonrpc": "2.0", "id": json.loads(number), "error": error}) + "\n"
+    return json.dumps({"jsonrpc": "2.0", "id": whole["id"], "error": {"code": -32000, "message": message}}) + "\n"

@@ -12,7 +12,6 @@ from mcp_magic.display.text import one_line
 from mcp_magic.inflight import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete
 from mcp_magic.session.failures import (
-    SpreadOut,
     instead_of,
     instead_of_strange,
     log_line,
@@ -120,13 +119,11 @@ class _TracedCalls:
         self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
         return answer
 
-    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Any:
+    def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Awaitable[Any]:
         number = opts.get("request_id") if opts else None
         if opts and (report := opts.get("on_progress")) is not None:
             opts = {**opts, "on_progress": self._traced_progress(report, number or self._ids[OUT] + 1)}
-        return await self._exchange(
-            OUT, method, params, self._dispatcher.send_raw_request(method, params, opts), number
-        )
+        return self._exchange(OUT, method, params, self._dispatcher.send_raw_request(method, params, opts), number)
 
     def _traced_progress(self, report: Any, token: Any) -> Any:
         async def traced(progress: float, total: float | None, message: str | None) -> None:
@@ -141,8 +138,8 @@ class _TracedCalls:
         await self._dispatcher.notify(method, params, opts)
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **options: Any) -> None:
-        async def requested(context: Any, method: str, params: Any) -> Any:
-            return await self._exchange(IN, method, params, on_request(context, method, params))
+        def requested(context: Any, method: str, params: Any) -> Awaitable[Any]:
+            return self._exchange(IN, method, params, on_request(context, method, params))
 
         def told(method: str, params: Any) -> bool:
             self._note(IN, method, params)
@@ -166,10 +163,10 @@ _NOTHING: dict[str, Any] = {}
 
 
 class UnmatchedReplies:
-    """The pending requests of one session, and the stray answers, each of which is told in a sentence."""
+    """The pending requests of one session, and the stray answers, of which `warn` gets a sentence each."""
 
-    def __init__(self, told: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
-        self._told = told
+    def __init__(self, warn: Callable[[str], None], masked: Callable[[str], str] = str) -> None:
+        self._warn = warn
         self._masked = masked
         self._waiting: dict[int | str, PendingReply] = {}
         self._highest = 0
@@ -216,16 +213,16 @@ class UnmatchedReplies:
             known = None
         if known is not None:  # the SDK accepts this spelling too
             return None
-        said = self._masked(_said(number, error, already=isinstance(number, int) and 0 < number <= self._highest))
+        text = self._masked(_described(number, error, already=isinstance(number, int) and 0 < number <= self._highest))
         self._count += 1
         if self._count <= TOLD:
-            self._told(f"The server answered {said}")
+            self._warn(f"The server answered {text}")
         meant = self._meant(number, getattr(stream, "last_context", None))
         if meant is not None:
             del self._waiting[meant.number]
-            return instead_of_strange(meant.number, said)
+            return instead_of_strange(meant.number, text)
         for awaited in self._waiting.values():
-            awaited.stray(said)
+            awaited.note_stray(text)
         return None
 
     def _meant(self, number: Any, context: Context | None) -> PendingReply | None:
@@ -238,12 +235,12 @@ class UnmatchedReplies:
         return self._waiting.get(int(spelt[1])) if spelt is not None else None
 
 
-def _said(number: Any, error: Any, *, already: bool) -> str:
+def _described(number: Any, error: Any, *, already: bool) -> str:
     """Describe the id of a stray answer.
 
-    >>> _said("x", None, already=False), _said(3, None, already=True)
+    >>> _described("x", None, already=False), _described(3, None, already=True)
     ('with id "x", which no request has', 'with id 3, which had its answer already')
-    >>> _said(_NOTHING, None, already=False)
+    >>> _described(_NOTHING, None, already=False)
     'without an id'
     """
     if number is _NOTHING:
@@ -323,7 +320,6 @@ class WatchedStream(Wrapped):
         self._answer = answer
         self._answering: set[asyncio.Task[None]] = set()
         self._unreadable = 0
-        self._spread = SpreadOut()
         self._strays = strays
         self._next = self._first
         self._reading: asyncio.Future[Any] | None = None
@@ -377,7 +373,7 @@ class WatchedStream(Wrapped):
             self._log(stand_in_line(item.message))
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
-        instead = instead_of(item) or self._spread.took(text)
+        instead = instead_of(item)
         if instead is None:
             instead = self._strays.unreadable(item, self._stream)
         else:
@@ -392,10 +388,10 @@ class WatchedStream(Wrapped):
             task.add_done_callback(self._answering.discard)
         return instead or item
 
-    def _log(self, said: str) -> None:
-        if said and self._unreadable < TOLD:
+    def _log(self, text: str) -> None:
+        if text and self._unreadable < TOLD:
             self._unreadable += 1
-            self._wire.warn(said)
+            self._wire.warn(text)
 
     async def _refuse(self, refusal: Any) -> None:
         from anyio import BrokenResourceError, ClosedResourceError

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
 
 
 class Update(NamedTuple):
-    """One or more announced changes of a resource.
+    """Announced `changes` of a resource since the last `Update`, and the `time` of the latest (`time.time()`).
 
-    Attributes:
-        changes: Announcements since the last `Update`; 0 if only some may have been missed.
-        missed: Whether the subscription was interrupted, so that changes may not have been announced.
-        time: When the last announcement or interruption came (`time.time()`).
+    With `missed` the subscription was interrupted, so that changes may not have been announced.
     """
 
     changes: int
@@ -84,29 +81,6 @@ class Subscription:
         if not self.ended:
             self.end()
             self._on_close(self)
-
-
-class Ticks:
-    """Updates at regular intervals, for servers that announce no changes."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._ended = asyncio.Event()
-
-    def __aiter__(self) -> Ticks:
-        return self
-
-    async def __anext__(self) -> Update:
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._ended.wait()
-        except TimeoutError:
-            return Update(0, False, time.time())
-        raise StopAsyncIteration
-
-    def close(self) -> None:
-        """End the iterator."""
-        self._ended.set()
 
 
 # All subscriptions of a connection.
@@ -186,11 +160,7 @@ class Subscriptions:
         return tuple(self._shared)
 
     async def add(self, client: Client, uri: str) -> Subscription:
-        """Subscribe to a resource; return when the server has agreed.
-
-        Raises:
-            NotOfferedError: The server does not announce changes of this resource.
-        """
+        """Subscribe to a resource; return when the server has agreed, or raise NotOfferedError."""
         shared = self._shared.get(uri)
         if shared is None:
             shared = self._shared[uri] = _Shared(uri)
@@ -245,11 +215,7 @@ class Subscriptions:
 
 
 def check_announces(client: Client, server: str, uri: str) -> None:
-    """Check that a server announces changes of resources.
-
-    Raises:
-        NotOfferedError: Its capabilities say that it does not.
-    """
+    """Raise NotOfferedError if a server's capabilities say that it announces no changes of resources."""
     resources = client.server_capabilities.resources
     if resources is None or not resources.subscribe:
         raise NotOfferedError(

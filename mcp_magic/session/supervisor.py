@@ -6,20 +6,20 @@ import asyncio
 import logging
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from enum import Enum, IntEnum, StrEnum, auto
+from enum import IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.errors import SessionClosedError
-from mcp_magic.inflight import current_attempt
-from mcp_magic.protocol import is_closed
+from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
+from mcp_magic.inflight import InFlightRequest, current_attempt
+from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
 from mcp_magic.session.negotiation import Negotiation, unless_listening
 from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
-from mcp_magic.session.wire import Event, Place, Wire
+from mcp_magic.session.wire import Event, Place, Wire, text_of
 from mcp_magic.stderr import terminate
 
 if TYPE_CHECKING:
@@ -103,15 +103,6 @@ class State(StrEnum):
         return repr(self.value)  # as what it is compared with, in tables and outputs too
 
 
-class _Phase(Enum):
-    """Where the owner task is."""
-
-    ENTERING = auto()
-    """It opens a transport or a session: the server may never answer."""
-    INSIDE = auto()
-    OUTSIDE = auto()
-
-
 class _Then(IntEnum):
     """What the owner task does next. A later one replaces an earlier one, never the other way round."""
 
@@ -139,14 +130,7 @@ class Known(NamedTuple):
 class Supervisor:
     """Owns the session of one connection; only it changes the state.
 
-    Attributes:
-        loop: The event loop that opened the session, or None before.
-        opened_at: When the session was opened (`time.time()`), or None before.
-        state: The state; only this class changes it.
-        client: The SDK's client while the session is open, else None.
-        known: What the server told about itself in the last session, or None.
-        backoff: The attempts to reconnect, or None.
-        owner: The task that owns the session, or None before.
+    `client` is the SDK's while the session is open, and `known` what the server told about itself in the last one.
     """
 
     def __init__(
@@ -182,7 +166,7 @@ class Supervisor:
         self._leave, self._left = asyncio.Event(), asyncio.Event()
         self._ready: asyncio.Future[None] | None = None
         self._reopening = asyncio.Lock()
-        self._phase = _Phase.OUTSIDE
+        self._entering = False  # it opens a transport or a session: the server may never answer
         self._then = _Then.STAY
         self._closes = 0
         self._sessions = 0
@@ -297,6 +281,15 @@ class Supervisor:
             self._ready.set_exception(failed)
             self._ready.exception()  # retrieved, so that asyncio does not report it
 
+    def _owner_ended(self, owner: asyncio.Task[None]) -> None:
+        """Fail what still waits for a session, in case the owner task ended by an error that it does not handle."""
+        if owner is not self.owner or owner.cancelled() or (error := owner.exception()) is None:
+            return
+        text = f"{self._place.name}: {self.spec.where} failed: {type(error).__name__}: {text_of(error, self._place)}"
+        self._lost = SessionClosedError(text)
+        self._refuse(self._lost if self._sessions else ConnectError(text))
+        self._become(State.LOST)
+
     def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
         """Note what a transport or a request has learned about a session, by default the present one."""
         if event is Event.FORGOTTEN:
@@ -370,13 +363,20 @@ class Supervisor:
         self._begin()
         assert self._ready is not None
         started = time.perf_counter()
-        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {self._place.name}")
+        name, reports = self._place.name, self._services.reports
+        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}")
+        self.owner.add_done_callback(self._owner_ended)
+        does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
         try:
-            await asyncio.shield(self._ready)
-        except asyncio.CancelledError:
+            with InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line):
+                await asyncio.shield(self._ready)
+        except (asyncio.CancelledError, CallCancelledError) as error:
             self._then = _Then.CLOSE
             self._become(State.CLOSED)
             self.owner.cancel()  # it ends its server by itself; the interrupted caller does not wait for that
+            if isinstance(error, CallCancelledError):
+                with without_context:
+                    raise CallCancelledError(f"{name}: not connected: cancelled.") from None
             raise
         self.connect_seconds = time.perf_counter() - started
 
@@ -391,7 +391,7 @@ class Supervisor:
         self._become(State.CLOSED)
         if (owner := self.owner) is None or owner.done():
             return
-        if self._phase is _Phase.ENTERING:  # the server may never answer: do not wait for it
+        if self._entering:  # the server may never answer: do not wait for it
             owner.cancel()
         await asyncio.wait({owner}, timeout=CLOSE_SECONDS)
         if not owner.done():
@@ -433,11 +433,12 @@ class Supervisor:
         finally:
             self.known = None
             await self._catalog.close()
+            self._recorder.trace.settle()
             self._finish(failure)
 
     async def _hold(self) -> BaseException | None:
         """Open the transport and hold sessions over it until the last ends; return the error, if any."""
-        self._phase = _Phase.ENTERING
+        self._entering = True
         failure: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -450,10 +451,10 @@ class Supervisor:
         finally:
             self._pause()
             self._left.set()
-        if failure is not None and self._phase is _Phase.ENTERING and self._sessions:
+        if failure is not None and self._entering and self._sessions:
             self._tried = connect_error(failure, self._place)
             self._tried.__context__ = self._tried.__cause__ = None
-        self._phase = _Phase.OUTSIDE
+        self._entering = False
         return failure
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
@@ -461,7 +462,7 @@ class Supervisor:
         negotiation = Negotiation(self.spec, self._services.protocols)
         self._then = max(self._then, _Then.RENEW)
         while self._then is _Then.RENEW:
-            self._then, self._phase = _Then.STAY, _Phase.ENTERING
+            self._then, self._entering = _Then.STAY, True
             self._leave.clear()
             leaving = False
             current_attempt.set(wire.begins(negotiation.probe(wire.errlog)))
@@ -473,7 +474,7 @@ class Supervisor:
                     build_models(client.protocol_version)
                     negotiation.opened(client)
                     wire.opened(client)
-                    self._phase = _Phase.INSIDE
+                    self._entering = False
                     self._left.clear()
                     self.opened_at = time.time()
                     self._sessions += 1
@@ -485,7 +486,7 @@ class Supervisor:
                     if self._then is _Then.RENEW:
                         await self._drained(DRAIN_SECONDS)
             except Exception as error:
-                entering = self._phase is _Phase.ENTERING and not self._is_closing
+                entering = self._entering and not self._is_closing
                 if entering and negotiation.another(error, wire.probe):
                     wire.began_in_vain()
                     self._then = _Then.RENEW

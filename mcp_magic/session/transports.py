@@ -170,10 +170,7 @@ _BYTES = (
 
 @contextmanager
 def contained(server: Any) -> Iterator[None]:
-    """Let exceptions of a server's functions end only the request, and report them to the caller.
-
-    Inside the context, a middleware precedes those of the `MCPServer` or low-level `Server`.
-    """
+    """Let exceptions of a server's functions end only the request, and report them to the caller: by a middleware."""
 
     async def contain(context: Any, call_next: Any) -> Any:
         try:

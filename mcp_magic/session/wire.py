@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import Spec, StdioSpec
@@ -15,8 +16,6 @@ from mcp_magic.session.negotiation import Probe
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from mcp import Client
 
     from mcp_magic.trace.trace import Recorder
@@ -26,11 +25,7 @@ NOT_RECORDED = "mcp_magic/cassette"  # marks, in the `data` of an error, that a 
 
 
 class Place:
-    """The connection that an error is about: its name, its spec and its wire.
-
-    Attributes:
-        quiet: The end of the stderr that is unrelated to a current failure, or None.
-    """
+    """The connection that an error is about; `quiet` is the end of the stderr that does not tell of a failure."""
 
     def __init__(self, name: str, spec: Spec, wire: Wire | None = None) -> None:
         self.name = name
@@ -65,6 +60,11 @@ class Place:
         if isinstance(self.spec, StdioSpec) and not (self.wire is not None and self.wire.replayed):
             said += not_passed_on(written, self.spec.env, "connect")
         return "".join(f"\n  {line}" for line in said)
+
+    def last_line(self) -> str:
+        """Return the last line of its stderr, secrets masked, or ""."""
+        lines = self.stderr().strip().splitlines()
+        return lines[-1] if lines else ""
 
     def heard(self) -> str:
         """Return all output of its process: stderr, and stdout lines that are no messages."""
@@ -111,15 +111,8 @@ class Event(Enum):
     """A request could not connect, or a stream was cut: the server may be gone."""
 
 
-class Report(Protocol):
-    """Tells the supervisor of an event."""
-
-    def __call__(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
-        """Note an event of a session, and its error."""
-
-
-def _unheard(event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
-    """Report to no supervisor."""
+Report = Callable[..., None]
+"""Tells the supervisor of an event: `(event, session=None, why=None)`, the session that it is about, and its error."""
 
 
 async def _never() -> None:
@@ -130,15 +123,12 @@ async def _never() -> None:
 class Wire:
     """What a transport learns of its server, and what the session tells the transport.
 
-    Attributes:
-        opening: How the server answered the last opening or ping; None before.
-        open: Whether there has been a session; later failures must not end it.
-        session: The client of the open session, or None.
+    `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not end the session.
     """
 
     recorder: Recorder
     logins: LogIns = field(default_factory=LogIns)
-    report: Report = _unheard
+    report: Report = lambda event, session=None, why=None: None
     back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
     errlog: ErrorLog | None = None

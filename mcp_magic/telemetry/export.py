@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +41,7 @@ _NAMED = ("tools/call", "prompts/get")
 
 
 def cleaned(span: ReadableSpan) -> ReadableSpan:
-    """Return a span without its potential secrets: events, status text, and attributes that are not in `ALLOWED`.
-
-    The SDK puts the text of errors into its spans, and that may repeat arguments.
-    """
+    """Return a span without events, status text and attributes not in `ALLOWED`: the SDK puts text of errors there."""
     kept = {name: _cut(value) for name, value in (span.attributes or {}).items() if name in ALLOWED}
     return ReadableSpan(
         name=_name(span, kept),
@@ -101,31 +97,18 @@ class CleanExporter(SpanExporter):
         self._exporter.shutdown()
 
 
-class ConsoleExporter(SpanExporter):
-    """Writes one line per span to stdout, below the cell that made it."""
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write the spans."""
-        for span in spans:
-            sys.stdout.write(_line(span) + "\n")
-        return SpanExportResult.SUCCESS
-
-
-def _line(span: ReadableSpan) -> str:
+def console_line(span: ReadableSpan) -> str:
+    """Return a span as the line that the target "console" writes below the cell that made it."""
     milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1e6
     own = f"{span.context.span_id:016x}" if span.context else ""
     above = f"{span.parent.span_id:016x}" if span.parent else "none"
     facts = f"{milliseconds:.1f} ms, {span.status.status_code.name}, id {own}, parent {above}"
     attributes = json.dumps(dict(span.attributes or {}), ensure_ascii=False, default=list)
-    return clean(f"span {span.name}: {facts}, {attributes}").replace("\n", "\\n")
+    return clean(f"span {span.name}: {facts}, {attributes}").replace("\n", "\\n") + "\n"
 
 
 class Switch(SpanProcessor):
-    """A permanent processor in a provider, which cannot remove processors; passes spans on while it has a target.
-
-    Attributes:
-        target: The processor that gets the spans, or None.
-    """
+    """A processor that stays in a provider, which cannot remove one; passes spans on while it has a `target`."""
 
     def __init__(self) -> None:
         self.target: SpanProcessor | None = None
@@ -147,10 +130,7 @@ class Switch(SpanProcessor):
 
 
 class SwitchedProvider(TracerProvider):
-    """A provider that makes no spans while the switch is off, so that servers get no trace context either.
-
-    The environment sets name and sampling (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`).
-    """
+    """A provider that makes no spans while the switch is off, so that servers get no trace context either."""
 
     def __init__(self, switch: Switch) -> None:
         from mcp_magic import __version__

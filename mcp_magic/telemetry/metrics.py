@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from math import inf
 from typing import Any
-
-from mcp_magic._text import duration
-from mcp_magic.trace.trace import OUT, Tap
 
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
@@ -28,9 +25,7 @@ MAX_NAME = 200  # most characters of a name that are kept; the specification all
 class Series:
     """The calls of one tool of one server.
 
-    Attributes:
-        errors: How many of them failed, by kind: the class of the error, `"tool_error"` if the tool itself reported it,
-            `"cancelled"` if the call was cancelled.
+    `errors` counts failures by kind: the class of the error, `"tool_error"` if the tool reported it, or `"cancelled"`.
     """
 
     __slots__ = ("buckets", "calls", "errors", "longest", "seconds", "shortest")
@@ -49,15 +44,7 @@ class Series:
         return sum(self.errors.values())
 
     def quantile(self, share: float) -> float:
-        """Return the duration in seconds within which a share of the calls ended, interpolated linearly in its bucket.
-
-        The result is never less than the shortest duration nor more than the longest.
-
-        >>> series = Series()
-        >>> for seconds in (0.015, 0.03, 0.03, 0.3): series.add(seconds)
-        >>> round(series.quantile(0.5), 3), round(series.quantile(1.0), 3)
-        (0.035, 0.3)
-        """
+        """Return the seconds within which a share of the calls ended, interpolated linearly in its bucket."""
         wanted, seen, low = share * self.calls, 0, 0.0
         for high, count in zip((*BUCKETS, self.longest), self.buckets, strict=True):
             if count and seen + count >= wanted:
@@ -78,9 +65,6 @@ class Series:
         if error:
             self.errors[error] = self.errors.get(error, 0) + 1
 
-    def __repr__(self) -> str:
-        return f"<Series: {self.calls} calls, {self.failed} failed, {duration(self.seconds)}>"
-
 
 class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
@@ -88,10 +72,8 @@ class Metrics(Mapping[tuple[str, str], Series]):
     Read `host.metrics["math", "add"].calls`. The counters continue when a session is reopened under its name.
     """
 
-    def __init__(self, settle: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self._series: dict[tuple[str, str], Series] = {}
-        self._traffic: dict[tuple[str, str], tuple[int, int]] = {}
-        self._settle = settle
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended; `error` is the kind of its failure, or ""."""
@@ -103,24 +85,9 @@ class Metrics(Mapping[tuple[str, str], Series]):
             series = self._series.setdefault(key, Series())
         series.add(seconds, error)
 
-    def tap(self, server: str) -> Tap:
-        """Return a tap that counts the messages of a connection and their bytes."""
-        return _Traffic(server, self._traffic)
-
-    @property
-    def traffic(self) -> Mapping[tuple[str, str], tuple[int, int]]:
-        """The numbers of messages and bytes, by (server, direction as in `mcp_magic.trace.trace`).
-
-        Counted only while the trace is on, because the trace measures them.
-        """
-        self._settle()
-        return self._traffic
-
     def clear(self) -> None:
         """Reset all counters to zero."""
         self._series.clear()
-        self._settle()
-        self._traffic.clear()
 
     @property
     def calls(self) -> int:
@@ -155,12 +122,9 @@ class Metrics(Mapping[tuple[str, str], Series]):
         ]
 
     def text(self) -> str:
-        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file.
-
-        A metric without values has only its head. https://prometheus.io/docs/instrumenting/exposition_formats/
-        """
+        """Return all metrics in the Prometheus text format, version 0.0.4, for a scraper or a `.prom` file."""
         bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
-        calls, errors, seconds, messages, sizes = [], [], [], [], []
+        calls, errors, seconds = [], [], []
         for (server, tool), series in self.items():
             of = {"server": server, "tool": tool}
             calls.append(_sample("mcp_magic_calls_total", of, series.calls))
@@ -169,16 +133,10 @@ class Metrics(Mapping[tuple[str, str], Series]):
                 seconds.append(_sample("mcp_magic_call_seconds_bucket", {**of, "le": le}, count))
             seconds.append(_sample("mcp_magic_call_seconds_sum", of, series.seconds))
             seconds.append(_sample("mcp_magic_call_seconds_count", of, series.calls))
-        for (server, direction), (count, size) in self.traffic.items():
-            of = {"server": server, "direction": "out" if direction == OUT else "in"}
-            messages.append(_sample("mcp_magic_messages_total", of, count))
-            sizes.append(_sample("mcp_magic_bytes_total", of, size))
         families = (
             ("mcp_magic_calls_total", "counter", "Tool calls that were sent and have ended.", calls),
             ("mcp_magic_errors_total", "counter", "Tool calls that failed, by kind of failure.", errors),
             ("mcp_magic_call_seconds", "histogram", "Seconds from a tool call to its answer.", seconds),
-            ("mcp_magic_messages_total", "counter", "JSON-RPC messages, while the trace is on.", messages),
-            ("mcp_magic_bytes_total", "counter", "Bytes of JSON-RPC messages, while the trace is on.", sizes),
         )
         lines = [
             line
@@ -196,27 +154,9 @@ class Metrics(Mapping[tuple[str, str], Series]):
     def __len__(self) -> int:
         return len(self._series)
 
-    def __repr__(self) -> str:
-        return f"<Metrics: {self.calls} calls of {len(self)} tools, {sum(self.errors.values())} failed>"
-
-
-class _Traffic(Tap):
-    def __init__(self, server: str, counts: dict[tuple[str, str], tuple[int, int]]) -> None:
-        self._server = server
-        self._counts = counts
-
-    def kept(self, direction: str, size: int) -> None:
-        messages, total = self._counts.get((self._server, direction), (0, 0))
-        if messages or len(self._counts) < LIMIT:
-            self._counts[self._server, direction] = (messages + 1, total + size)
-
 
 def _sample(name: str, labels: dict[str, str], value: float) -> str:
-    r"""Return one line.
-
-    >>> _sample("calls", {"tool": 'a"b\\c\n'}, 3)
-    'calls{tool="a\\"b\\\\c\\n"} 3'
-    """
+    """Return one line of the text format."""
     written = []
     for label, text in labels.items():
         text = text.encode("utf-8", "replace").decode("utf-8")  # UTF-8 cannot encode a lone surrogate

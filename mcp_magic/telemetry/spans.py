@@ -40,22 +40,12 @@ _TARGETS = {"tools/call": ("execute_tool", "gen_ai.tool.name"), "prompts/get": (
 
 
 def error_kind(error: BaseException) -> str:
-    """Return the kind of an error: the name of its class, never its text.
-
-    >>> error_kind(ValueError("secret")), error_kind(asyncio.CancelledError())
-    ('ValueError', 'cancelled')
-    """
+    """Return the kind of an error: the name of its class, never its text."""
     return "cancelled" if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) else type(error).__name__
 
 
 def place(spec: Spec) -> dict[str, str | int]:
-    """Return the attributes for the address of a server: host and port, no other part of a URL.
-
-    >>> place(StdioSpec(command="server"))
-    {'network.transport': 'pipe'}
-    >>> place(WebSocketSpec(url="wss://user:pw@example.org:9000/mcp?key=1"))["server.address"]
-    'example.org'
-    """
+    """Return the attributes for the address of a server: host and port, no other part of a URL."""
     if isinstance(spec, StdioSpec):
         return {"network.transport": "pipe"}
     if not isinstance(spec, UrlSpec):
@@ -73,10 +63,7 @@ def place(spec: Spec) -> dict[str, str | int]:
 
 @contextmanager
 def span(name: str, attributes: Mapping[str, Any], *, client: bool = False) -> Iterator[Span]:
-    """Make a span around a block; if the block fails, the span gets `error.type` but not the error's text.
-
-    `client` says that the block is a request to another party.
-    """
+    """Make a span around a block (`client`: a request to another party); a failure sets `error.type`, not its text."""
     from opentelemetry.trace import INVALID_SPAN, SpanKind
 
     if not recording():
@@ -175,21 +162,14 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
-_VERSION = "mcp.protocol.version"
-
-
 class Measured(AbstractContextManager["Measured"]):
-    """A context around an approved call: counts and times it, in a span `execute_tool NAME`.
+    """A context around an approved call: counts and times it, in a span above those of the SDK."""
 
-    The SDK's span of each request of the call is a child of it, and so is the server's own span.
-    """
-
-    __slots__ = ("_counter", "_server", "_span", "_spec", "_started", "_tool", "_tool_failed", "seconds")
+    __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "_tool_failed", "seconds")
 
     def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None, version: str | None = None) -> None:
         self._server = server
         self._tool = tool
-        self._spec = spec
         self._counter = counter
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
         self.seconds = 0.0
@@ -197,8 +177,15 @@ class Measured(AbstractContextManager["Measured"]):
         api, named = _api()
         # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
         if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
-            attributes = self._attributes() if version is None else {**self._attributes(), _VERSION: version}
-            context = span(f"execute_tool {self._tool}", attributes)
+            attributes = {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": tool,
+                SERVER: server,
+                **place(spec),
+            }
+            if version is not None:
+                attributes["mcp.protocol.version"] = version
+            context = span(f"execute_tool {tool}", attributes)
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
 
@@ -218,11 +205,3 @@ class Measured(AbstractContextManager["Measured"]):
             if self._tool_failed:
                 fail(made, TOOL_ERROR)
             context.__exit__(kind, error, traceback)
-
-    def _attributes(self) -> dict[str, Any]:
-        return {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": self._tool,
-            SERVER: self._server,
-            **place(self._spec),
-        }

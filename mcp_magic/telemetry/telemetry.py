@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
@@ -31,9 +32,7 @@ _NOISY = ("opentelemetry.exporter", "opentelemetry.sdk")
 def check(to: Any) -> None:
     """Check that spans can be exported to "" (nowhere), a name of `TARGETS`, or a `SpanExporter` of OpenTelemetry.
 
-    Raises:
-        ConfigError: The target is none of these.
-        MissingDependencyError: A package is not installed.
+    Raises ConfigError if it is none of these, MissingDependencyError if a package is not installed.
     """
     if to == "":
         return
@@ -63,15 +62,9 @@ class Telemetry:
         self._exporter: CleanExporter | None = None
 
     def export(self, to: Any) -> None:
-        """Export spans to a target from now on. Pending spans go to the old target first.
+        """Export spans to a target, as in `check`, from now on. Pending spans go to the old target first.
 
-        Args:
-            to: As in `check`. `"otlp"` is OTLP over HTTP, configured by the variables `OTEL_EXPORTER_OTLP_*` (default:
-                `http://localhost:4318`).
-
-        Raises:
-            ConfigError: The target is not valid, or the provider of the process takes no processors.
-            MissingDependencyError: A package is not installed.
+        `"otlp"` is OTLP over HTTP, configured by the variables `OTEL_EXPORTER_OTLP_*` (default: `http://localhost:4318`).
         """
         if to is self.to or (isinstance(to, str) and to == self.to):
             return
@@ -127,9 +120,11 @@ class Telemetry:
 
 def _made(to: Any) -> Any:
     if to == "console":
-        from mcp_magic.telemetry.export import ConsoleExporter
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleExporter()
+        from mcp_magic.telemetry.export import console_line
+
+        return ConsoleSpanExporter(out=sys.stdout, formatter=console_line)
     if to == "otlp":
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

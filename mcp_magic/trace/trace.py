@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import deque
 from contextvars import ContextVar
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
-# messages or bytes. It keeps a message as a plain list with its masked JSON text, because a call pays for all work done
-# while it runs. Numbering, pairing, counting and parsing wait until the trace is read or some hundred messages are new.
+# messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So a
+# message is only written as JSON at once. Masking, numbering and pairing are done for a batch of messages: before
+# anything reads the trace, at the end of a session, and at the latest when the batch is full or its time is over.
 
 OUT, IN, STDERR = "→", "←", "stderr"
 
@@ -34,52 +36,27 @@ MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-FRESH = 256  # number of new messages that are settled at once
-
-Row = list[Any]
-"""A kept message: the fields of `Entry`, in their order. Until it is settled, it has no number, and its seconds hold
-the moment of its arrival (`time.perf_counter()`)."""
-
-NUMBER, _, SERVER_NAME, DIRECTION, KIND, METHOD, ID, SIZE, TEXT, _, SECONDS, PAIR, STATUS, HEADERS = range(14)
-"""The positions of the fields in a row."""
+BATCH, BATCH_SECONDS = 32, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
 @dataclass(slots=True, repr=False)
 class Entry:
-    """One message, as it was when the trace was read.
+    """One message."""
 
-    Attributes:
-        number: Its number in the host's trace, from 1; `%mcp replay` takes it.
-        time: When it was sent or received (`time.time()`).
-        server: The name of the connection.
-        direction: `OUT`, `IN` or `STDERR`.
-        kind: `"request"`, `"answer"`, `"error"` (a JSON-RPC error, or a result with `isError`), `"notification"`,
-            `"line"` (of stderr) or `"garbage"` (output that is not a message).
-        method: The method; for an answer that of its request, "" without a request.
-        id: The JSON-RPC id, or None.
-        size: Bytes of the message as JSON, before masking and cutting.
-        text: The message as JSON, masked and cut; the text itself for stderr and garbage.
-        whole: Whether nothing was masked or cut.
-        seconds: The time from request to answer, for both; else None.
-        pair: The number of a request's answer or of an answer's request, or None.
-        status: The HTTP status of the answer to the request.
-        headers: Other useful headers of the HTTP answer: content type, when to retry, location.
-    """
-
-    number: int
-    time: float
+    number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
+    time: float  # when it was sent or received (`time.time()`)
     server: str
-    direction: str
-    kind: str
-    method: str
+    direction: str  # `OUT`, `IN` or `STDERR`
+    kind: str  # "request", "answer", "error" (a tool's too), "notification", "line" (of stderr), "garbage" (no message)
+    method: str  # for an answer that of its request, "" without one
     id: int | str | None
-    size: int
-    text: bytes
-    whole: bool = True
-    seconds: float | None = None
-    pair: int | None = None
-    status: int | None = None
-    headers: dict[str, str] | None = None
+    size: int  # bytes as JSON, before masking and cutting
+    text: bytes  # JSON, masked and cut; the text itself for stderr and garbage
+    whole: bool = True  # whether nothing was masked or cut
+    seconds: float | None = None  # from request to answer, for both
+    pair: int | None = None  # the number of a request's answer or of an answer's request
+    status: int | None = None  # HTTP status of the answer to the request
+    headers: dict[str, str] | None = None  # content type, when to retry, location
 
     @property
     def message(self) -> Any:
@@ -117,38 +94,41 @@ class Entry:
 
 
 class Trace:
-    """The messages of one host, a bounded ring.
-
-    Attributes:
-        messages: Most messages that are kept; 0 keeps none.
-        bytes: Most bytes that they may take.
-        flush: Called before the trace is read, by the id of the recorder that follows a server's stderr.
-    """
+    """The messages of one host, a bounded ring; `flush` is called before it is read, by the id of a recorder."""
 
     def __init__(self, messages: int = MAX_MESSAGES, bytes: int = MAX_BYTES) -> None:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Row, Callable[[Row], None]]] = []
-        self._rows: deque[Row] = deque()
+        self._fresh: list[tuple[Entry, float, Callable[[Entry, float], None]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, row: Row, settled: Callable[[Row], None]) -> None:
-        """Keep a message; `settled` is called when it gets its number."""
-        self._fresh.append((row, settled))
-        self._size += len(row[TEXT]) + ENTRY_BYTES
-        if len(self._fresh) >= FRESH or self._size > self.bytes:
+    def add(self, entry: Entry, settle: Callable[[Entry, float], None]) -> None:
+        """Keep a message. Once it has its number, `settle` masks it and gets the moment when it was added."""
+        self._fresh.append((entry, perf_counter(), settle))
+        if len(self._fresh) >= BATCH:
             self.settle()
+        elif self._timer is None:
+            try:
+                self._timer = asyncio.get_running_loop().call_later(BATCH_SECONDS, self.settle)
+            except RuntimeError:  # no loop would come back to it
+                self.settle()
 
     def settle(self) -> None:
-        """Number the new messages, and drop the oldest beyond the limits."""
+        """Number and mask the new messages, and drop the oldest beyond the limits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         fresh, self._fresh = self._fresh, []
-        for row, settled in fresh:
-            self._number = row[NUMBER] = self._number + 1
-            settled(row)
-            self._rows.append(row)
-        while self._rows and (len(self._rows) > self.messages or self._size > self.bytes):
-            self._size -= len(self._rows.popleft()[TEXT]) + ENTRY_BYTES
+        for entry, moment, settle in fresh:
+            self._number = entry.number = self._number + 1
+            settle(entry, moment)
+            self._size += len(entry.text) + ENTRY_BYTES
+            self._entries.append(entry)
+        while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
+            self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
 
     def limit(self, messages: int, bytes: int) -> None:
@@ -159,7 +139,7 @@ class Trace:
     def clear(self) -> None:
         """Delete all messages; the numbers continue."""
         self.settle()
-        self._rows.clear()
+        self._entries.clear()
         self._size = self._dropped = 0
 
     @property
@@ -179,20 +159,20 @@ class Trace:
         for read in list(self.flush.values()):
             read()
         self.settle()
-        return [Entry(*row) for row in self._rows if server is None or row[SERVER_NAME] == server]
+        return [entry for entry in self._entries if server is None or entry.server == server]
 
     def find(self, number: int) -> Entry:
         """Return the entry with a number. Raises NotFoundError if the trace has no such entry."""
         self.settle()
-        for row in self._rows:
-            if row[NUMBER] == number:
-                return Entry(*row)
-        kept = f"it has {self._rows[0][NUMBER]} to {self._number}" if self._rows else "it is empty"
+        for entry in self._entries:
+            if entry.number == number:
+                return entry
+        kept = f"it has {self._entries[0].number} to {self._number}" if self._entries else "it is empty"
         raise NotFoundError(f"the trace has no message {number}; {kept}, `%mcp trace` lists them")
 
     def __len__(self) -> int:
         self.settle()
-        return len(self._rows)
+        return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries())
@@ -202,11 +182,7 @@ class Trace:
 
 
 def is_masked(value: Any) -> bool:
-    """Whether a value of a kept message is a mask or contains one.
-
-    >>> is_masked({"login": {"password": "***"}}), is_masked(["a", 1])
-    (True, False)
-    """
+    """Whether a value of a kept message is a mask or contains one."""
     if isinstance(value, dict):
         return any(is_masked(inner) for inner in value.values())
     if isinstance(value, list):
@@ -219,6 +195,8 @@ def is_masked(value: Any) -> bool:
 WAITING = 10_000
 """Most requests without an answer that are remembered: a server that never answers must not fill the memory."""
 
+MAX_TEXT = 4000  # most characters that are kept of a line of stderr, or of output that is no message
+
 MAX_NAME = 200  # most characters kept of a method and of an id besides the text; a server may send longer ones
 
 _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessage", "server/discover"))
@@ -226,7 +204,7 @@ _SCHEMAS = frozenset(("tools/list", "elicitation/create", "sampling/createMessag
 
 _HEADERS = ("content-type", "retry-after", "location")  # HTTP headers of an answer that are useful and hold no secret
 
-being_sent: ContextVar[Row | None] = ContextVar("mcp_magic_being_sent", default=None)
+being_sent: ContextVar[Entry | None] = ContextVar("mcp_magic_being_sent", default=None)
 """The message that is being sent. HTTP transports post it in the sender's context."""
 
 
@@ -237,11 +215,7 @@ def _kind(answer: dict[str, Any]) -> str:
 
 
 class Tap:
-    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks.
-
-    Attributes:
-        reads_stderr: Whether it needs the lines of a server's stderr, which are read only on demand.
-    """
+    """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks."""
 
     reads_stderr = False
 
@@ -250,9 +224,6 @@ class Tap:
 
     def message(self, direction: str, message: dict[str, Any]) -> None:
         """A JSON-RPC message is about to be sent (`OUT`) or has arrived (`IN`)."""
-
-    def kept(self, direction: str, size: int) -> None:
-        """The trace has kept a message of `size` bytes."""
 
     def answered(self, number: Any, status: int) -> None:
         """HTTP has answered the request with this id."""
@@ -277,18 +248,14 @@ class Tap:
 
 
 class Recorder:
-    """Records the messages of one connection in a trace, with the secrets of its spec masked.
-
-    Attributes:
-        trace: The trace that gets the messages.
-    """
+    """Records the messages of one connection in a trace, with the secrets of its spec masked."""
 
     def __init__(self, server: str, spec: Spec, trace: Trace | None = None, taps: Iterable[Tap] = ()) -> None:
         self.server = server
         self.trace = Trace() if trace is None else trace
         self._set(tuple(taps))
         self._masker = Masker(spec.secrets)
-        self._asked: dict[str, dict[str, tuple[Row, float]]] = {OUT: {}, IN: {}}
+        self._asked: dict[str, dict[str, tuple[Entry, float]]] = {OUT: {}, IN: {}}
         self._lines: Lines | None = None
         self._begins = False
 
@@ -313,14 +280,11 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any]) -> Row:
-        """Record a JSON-RPC message.
+    def message(self, direction: str, message: dict[str, Any]) -> Entry:
+        """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
 
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
-
-        Returns:
-            The row, which `http` completes; the trace keeps it unless it is off.
         """
         if (direction == IN or self._begins) and self._lines is not None and self._lines.is_behind:
             self.stderr()
@@ -329,45 +293,38 @@ class Recorder:
             tap.message(direction, message)
         method, number = message.get("method", ""), message.get("id")
         if not self.trace.messages:
-            return [0, 0.0, self.server, direction, "", method, number, 0, b"", False, None, None, None, None]
+            return Entry(0, 0.0, self.server, direction, "", method, number, 0, b"")
         if len(method) > MAX_NAME:
             method = method[:MAX_NAME]
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
         kind = ("notification" if number is None else "request") if method else _kind(message)
-        text, size, whole = self._masker.keep(message, lambda: direction == IN and self._has_schemas(method, number))
-        row: Row = [0, time(), self.server, direction, kind, method, number, size, text, whole, None, None, None, None]
-        row[SECONDS] = perf_counter()
-        self.trace.add(row, self._settled)
-        return row
+        text, size, whole = self._masker.write(message)
+        entry = Entry(0, time(), self.server, direction, kind, method, number, size, text, whole)
+        self.trace.add(entry, self._settle)
+        return entry
 
-    def _has_schemas(self, method: str, number: Any) -> bool:
-        """Whether a received message holds JSON Schemas; for an answer its request decides."""
-        if not method:
-            self.trace.settle()
-            asked = self._asked[OUT].get(str(number))
-            method = asked[0][METHOD] if asked else ""
-        return method in _SCHEMAS
-
-    def _settled(self, row: Row) -> None:
-        """Pair an answer with its request, set their duration, and count the message."""
-        direction, kind, moment = row[DIRECTION], row[KIND], row[SECONDS]
-        row[SECONDS] = None
-        if kind in ("line", "garbage"):
+    def _settle(self, entry: Entry, moment: float) -> None:
+        """Pair an answer with its request, set their duration, and mask the message."""
+        if entry.kind in ("line", "garbage"):
+            text = entry.text.decode("utf-8")
+            if (masked := self._masker.text(text)) != text:
+                entry.text, entry.whole = masked.encode("utf-8", "replace"), False
             return
-        for tap in self._taps:
-            tap.kept(direction, row[SIZE])
-        asked = self._asked[direction]
-        if kind == "request":
-            asked[str(row[ID])] = (row, moment)
+        asked = self._asked[entry.direction]
+        if entry.kind == "request":
+            asked[str(entry.id)] = (entry, moment)
             if len(asked) > WAITING:
                 del asked[next(iter(asked))]
-        elif kind != "notification":
-            request, sent = self._asked[OUT if direction == IN else IN].pop(str(row[ID]), (None, 0.0))
+        elif entry.kind != "notification":
+            request, sent = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), (None, 0.0))
             if request is not None:
-                row[METHOD], row[PAIR], row[STATUS] = request[METHOD], request[NUMBER], request[STATUS]
-                request[PAIR] = row[NUMBER]
-                row[SECONDS] = request[SECONDS] = moment - sent
+                entry.method, entry.pair, entry.status = request.method, request.number, request.status
+                request.pair = entry.number
+                entry.seconds = request.seconds = moment - sent
+        kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
+        if kept is not entry.text:
+            entry.text, entry.whole = kept, False
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""
@@ -407,6 +364,7 @@ class Recorder:
 
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
+        self.trace.settle()  # a message may have brought one
         return self._masker.hide(text)
 
     def http(self, method: str, status: int, headers: Any) -> None:
@@ -415,13 +373,13 @@ class Recorder:
             self._masker.learn_cookies("set-cookie", cookie)
             for tap in self._taps:
                 tap.set_cookie(cookie)
-        row = being_sent.get()
-        if row is None or row[STATUS] is not None or method != "POST":
+        entry = being_sent.get()
+        if entry is None or entry.status is not None or method != "POST":
             return
-        row[STATUS] = status
+        entry.status = status
         for tap in self._taps:
-            tap.answered(row[ID], status)
-        row[HEADERS] = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
+            tap.answered(entry.id, status)
+        entry.headers = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
 
     # Stderr
 
@@ -447,18 +405,13 @@ class Recorder:
 
     def _text(self, direction: str, kind: str, text: str, when: float) -> None:
         size = len(text.encode("utf-8", "replace"))
-        kept = self._masker.text(text[:4000])
-        shown = kept.encode("utf-8", "replace")
-        self.trace.add(
-            [0, when, self.server, direction, kind, "", None, size, shown, kept == text, *(None,) * 4], self._settled
-        )
+        kept = text[:MAX_TEXT].encode("utf-8", "replace")
+        entry = Entry(0, when, self.server, direction, kind, "", None, size, kept, len(text) <= MAX_TEXT)
+        self.trace.add(entry, self._settle)
 
 
 def fault(entry: Entry) -> str | None:
-    """Return whose fault a failed message is, by the table in `mcp_magic.protocol`; None for other messages.
-
-    A tool's own error has no fault here: only its text can say whether the arguments or the tool are to blame.
-    """
+    """Return whose fault a failed message is (`mcp_magic.protocol`); None for other messages and a tool's errors."""
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
         return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":

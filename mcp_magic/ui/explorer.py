@@ -3,102 +3,54 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import ipywidgets
 
-from mcp_magic._text import counted
+from mcp_magic._text import counted, duration
 from mcp_magic.display.document import STYLE, Markup, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import LoopRunner, WidgetScope, result_output, widget_view
+from mcp_magic.ui.widgets import FORM_STYLE, LoopRunner, WidgetScope, on_enter, widget_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 
     from mcp_magic._host import Host
     from mcp_magic.config.specs import Spec
     from mcp_magic.display.document import Part
     from mcp_magic.session.connection import Connection
-    from mcp_magic.ui.request_form import RequestForm
+    from mcp_magic.ui.request_form import RequestForm, Save
 
-__all__ = ["KEPT", "Explorer", "Index", "Item", "make_item", "search"]
+    Connect = Callable[[str], Awaitable[Any]]
 
 
-# The open forms: a form keeps what was typed when its item is chosen again.
+# The details of the chosen item: its card, or its form with the result.
 
 KEPT = 10  # forms kept besides the one that is shown. A form has from ten to some hundred widgets.
 
 
-class Forms:
-    """Makes forms, and keeps the latest ones that were used."""
-
-    def __init__(self, timeout: Callable[[], float | None]) -> None:
-        self._timeout = timeout
-        self._open: dict[tuple[str, str, str], RequestForm] = {}  # in the order in which they were left
-
-    def __contains__(self, item: Item) -> bool:
-        return item.where in self._open
-
-    def open(self, connection: Connection, item: Item) -> RequestForm:
-        """Return an item's kept form, or a new one with its input if the session or the definition has changed."""
-        from mcp_magic.ui.request_form import RequestForm
-
-        known = self._open.get(item.where)
-        if known is not None:
-            is_current = known.connection is connection and known.definition == item.definition
-            if known.running or is_current:
-                return known
-        form = self._open[item.where] = RequestForm(connection, item.definition, timeout=self._timeout())
-        if known is not None:
-            if known.touched:
-                form.set_arguments(known.form.draft)
-            known.close()
-        return form
-
-    def leave(self, item: Item) -> None:
-        """Keep the form of an item if it was used; otherwise close it."""
-        if not self._open[item.where].touched:
-            self.discard(item)
-            return
-        self._open[item.where] = self._open.pop(item.where)
-        while len(self._open) > KEPT:
-            # a running form goes last: closing it cancels its request
-            oldest = min(self._open, key=lambda where: self._open[where].running)
-            self._open.pop(oldest).close()
-
-    def discard(self, item: Item) -> None:
-        """Close the form of an item and drop its contents."""
-        self._open.pop(item.where).close()
-
-    def close(self) -> None:
-        """Close all forms."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-
-# The details of the chosen item: its card, the result of reading it, its form.
-
-_PARTS: dict[str, Callable[[str, Any], Part]] = {
-    "resources": resource_part,
-    "templates": template_part,
-    "prompts": prompt_part,
-}
-
-
 class Detail:
-    """The card of an item with the result of reading it, or its form; `timeout` returns its request's, in seconds."""
+    """The card of an item, or its form; a form that was used is kept, with its input, until its item is chosen again.
+
+    `make_form` makes the form of a connection's item.
+    """
 
     def __init__(
-        self, scope: WidgetScope, doing: LoopRunner, timeout: Callable[[], float | None], on_close: Callable[[], None]
+        self,
+        scope: WidgetScope,
+        doing: LoopRunner,
+        make_form: Callable[[Connection, Any], RequestForm],
+        on_close: Callable[[], None],
     ) -> None:
-        self._scope, self._doing, self._forms, self._on_close = scope, doing, Forms(timeout), on_close
+        self._scope, self._doing, self._make_form, self._on_close = scope, doing, make_form, on_close
+        self._forms: dict[tuple[str, str, str], RequestForm] = {}  # the oldest first
         self._connection: Connection | None = None
-        self._body: WidgetScope | None = None
         self.item: Item | None = None
         self.form: RequestForm | None = None
         self.card = scope.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-card",))
@@ -108,17 +60,17 @@ class Detail:
         self.back = self._button("Close form", "discard the form and go back to the card", self.close_form)
         self.hide = self._button("Close", "close this card", self._closed)
         self.buttons = scope.make(ipywidgets.HBox, "line")
-        self.widget = scope.make(ipywidgets.VBox, "", _dom_classes=("mcp-explorer-detail",))
+        self.widget = scope.make(ipywidgets.VBox, "detail", _dom_classes=("mcp-explorer-detail",))
 
     def _button(self, text: str, tooltip: str, do: Callable[[], None]) -> Any:
         return self._scope.button(text, tooltip, lambda: self._doing.soon(do))
 
     def show(self, connection: Connection, item: Item) -> None:
         """Show an item's card, or its form if one is kept."""
-        self._empty()
+        self._leave()
         self._connection, self.item = connection, item
         self.card.value = card(connection, item)
-        if item in self._forms:
+        if item.where in self._forms:
             self.open_form()
         else:
             self._draw()
@@ -128,93 +80,103 @@ class Detail:
         if self.item is None:
             return
         if item is None or connection is None:
-            if self.note.value == line(""):  # else it says why the item could not be read
-                self.say(f"{self.item.label} is no longer offered", error=True)
-        elif connection is not self._connection or item.definition != self.item.definition:
-            self.say("")
+            self.say(f"{self.item.label} is no longer offered", error=True)
+            return
+        self.say("")
+        if connection is not self._connection or item.definition != self.item.definition:
             self._connection, self.item = connection, item
             self.card.value = card(connection, item)
             if self.form is not None:
                 self.form = None
                 self.open_form()
-        else:
-            self.say("")
 
     def clear(self) -> None:
         """Show no item."""
-        self._empty()
+        self._leave()
         self.item = self._connection = None
         self.widget.children = ()
 
     def open_form(self) -> None:
-        """Show the item's form in place of the card."""
+        """Show the item's form in place of the card, which it repeats."""
         if self.item is None or self._connection is None or self.form is not None:
             return
         try:
-            self.form = self._forms.open(self._connection, self.item)
+            self.form = self._current_form(self._connection, self.item)
         except MCPMagicError as error:  # a template that cannot be filled in; the card still has the line to type
             self.say(str(error), error=True)
             return
-        # the form repeats what the card says
         self.buttons.children = (self.back, self.hide)
         self.widget.children = (self.buttons, self.note, self.form.widget)
+
+    def _current_form(self, connection: Connection, item: Item) -> RequestForm:
+        """Return an item's kept form, or a new one with its input if the session or the definition has changed."""
+        known = self._forms.get(item.where)
+        if known is not None:
+            is_current = known.connection is connection and known.definition == item.definition
+            if known.running or is_current:
+                return known
+        form = self._forms[item.where] = self._make_form(connection, item.definition)
+        if known is not None:
+            if known.touched:
+                form.set_arguments(known.form.draft)
+            known.close()
+        return form
+
+    def read_it(self) -> None:
+        """Read the resource, as a form without arguments."""
+        self.open_form()
+        if self.form is not None:
+            self.form.start()
 
     def close_form(self) -> None:
         """Discard the form with its contents, and show the card."""
         if self.item is not None:
-            self._forms.discard(self.item)
+            self._discard(self.item.where)
             self.form = None
-            self._empty()
+            self.say("")
             self._draw()
 
     def _closed(self) -> None:
         self.clear()
         self._on_close()
 
-    def read_it(self) -> None:
-        """Read the resource and show it below the card."""
-        if self.item is not None and self._connection is not None:
-            self.read.disabled = True
-            self.say("reading …")
-            self._doing.start(self._read(self._connection, self.item))
-
-    async def _read(self, connection: Connection, item: Item) -> None:
-        problem, outputs = "", []
-        try:
-            outputs.append(result_output(await connection.read(item.key)))
-        except MCPMagicError as error:
-            problem = str(error)
-        finally:
-            self.read.disabled = False
-        if self.item is item:  # another item may have been chosen meanwhile
-            self.say(problem, error=True)
-            if self._body is not None:
-                self._body.close()
-            self._body = self._scope.part()
-            self._draw(self._body.make(ipywidgets.Output, "", outputs=outputs))
-
     def say(self, text: str, *, error: bool = False) -> None:
         """Show a line below the card."""
         self.note.value = line(text, error=error)
 
-    def _draw(self, *body: Any) -> None:
-        resource = self.item is not None and self.item.kind == "resources"
-        self.buttons.children = (self.read if resource else self.open, self.hide)
-        self.widget.children = (self.card, self.buttons, self.note, *body)
+    def _draw(self) -> None:
+        is_resource = self.item is not None and self.item.kind == "resources"
+        self.buttons.children = (self.read if is_resource else self.open, self.hide)
+        self.widget.children = (self.card, self.buttons, self.note)
 
-    def _empty(self) -> None:
+    def _leave(self) -> None:
+        """Keep the shown form if it was used; otherwise close it."""
         self.say("")
         if self.form is not None and self.item is not None:
-            self._forms.leave(self.item)
+            where = self.item.where
+            if self.form.touched:
+                self._forms[where] = self._forms.pop(where)
+            else:
+                self._discard(where)
+            while len(self._forms) > KEPT:
+                # a running form goes last: closing it cancels its request
+                self._discard(min(self._forms, key=lambda where: self._forms[where].running))
         self.form = None
-        if self._body is not None:
-            self._body.close()
-            self._body = None
+
+    def _discard(self, where: tuple[str, str, str]) -> None:
+        self._forms.pop(where).close()
 
     def close(self) -> None:
-        """Close the forms and the result; the scope closes the other widgets."""
-        self._empty()
-        self._forms.close()
+        """Close the forms; the scope closes the other widgets."""
+        for where in list(self._forms):
+            self._discard(where)
+
+
+_PARTS: dict[str, Callable[[str, Any], Part]] = {
+    "resources": resource_part,
+    "templates": template_part,
+    "prompts": prompt_part,
+}
 
 
 def card(connection: Connection, item: Item) -> str:
@@ -316,14 +278,25 @@ class Index:
 
 # The explorer's style: sizes and positions only; colours come from the theme.
 
-_RULES = {
-    ".mcp-explorer-found": "flex-flow:row wrap;align-items:flex-start",
-    ".mcp-explorer-list": "flex:1 1 28em;min-width:0",
-    ".mcp-explorer-detail": "flex:1 1 30em;min-width:0;margin-left:1em",
+# The list and the details are cells of one grid that scrolls. Where it is wide, the details stay beside the list while
+# the list scrolls. Where it is narrow, they are below the chosen row: rows have even numbers in the order, and the
+# details get the odd number after their row (`ORDERS`).
+ROWS = 25  # items on one page: about a screen. Each item needs three widgets in the browser.
+
+_WIDE = {
+    "": "container-type:inline-size",
+    ".mcp-explorer-found": f"display:grid;grid-template:repeat({ROWS + 1},auto) 1fr/minmax(0,1fr) minmax(0,1.1fr);"
+    "max-height:min(44em,85vh);overflow:auto;align-items:start",
+    ".mcp-explorer-found:has(>.mcp-explorer-detail:empty)": "grid-template-columns:minmax(0,1fr)",
+    ".mcp-explorer-list,.mcp-explorer-list>.widget-vbox": "display:contents",
+    **{f".mcp-explorer-list .mcp-explorer-row:nth-child({n + 1})": f"order:{2 * n}" for n in range(ROWS)},
+    ".mcp-explorer-bar": f"order:{2 * ROWS}",
+    ".mcp-explorer-detail": f"grid-area:1/2/{ROWS + 3};position:sticky;top:0;max-height:min(44em,85vh);overflow:auto;"
+    "min-width:0;margin-left:1em",
     ".mcp-explorer-detail:empty": "display:none",
     ".mcp-explorer-name": "flex:0 0 auto;width:15em;text-align:left;overflow:hidden;text-overflow:ellipsis",
     ".widget-text>.widget-label": "width:auto;margin:0 8px 0 6px",
-    ".mcp-explorer-list .widget-hbox": "align-items:center",
+    ".mcp-explorer-list .widget-hbox": "align-items:center;flex-wrap:nowrap",
     ".mcp-explorer-about": "flex:1 1 0;min-width:0;overflow:hidden;white-space:nowrap;text-overflow:ellipsis",
     ".mcp-explorer-about .widget-html-content": "min-width:0;overflow:hidden;text-overflow:ellipsis",
     ".mcp-explorer-about .mcp-magic": "padding:0 6px;overflow:hidden;text-overflow:ellipsis",
@@ -331,12 +304,21 @@ _RULES = {
     ".mcp-explorer-note": "color:var(--jp-ui-font-color1,inherit);white-space:pre-wrap;padding:0 6px",
 }
 
-# the class is repeated to outrank the rules of JupyterLab and ipywidgets for the same boxes
-EXPLORER_STYLE = (
-    "<style>"
-    + "".join(f".mcp-explorer.mcp-explorer {selector}{{{rules}}}" for selector, rules in _RULES.items())
-    + "</style>"
-)
+_NARROW = {
+    ".mcp-explorer-found": "grid-template:none/minmax(0,1fr);max-height:none;overflow:visible",
+    ".mcp-explorer-detail": "grid-area:auto;position:static;max-height:none;margin:0 0 .6em 1em",
+}
+NARROW = "58em"  # width of the explorer up to which the details are below their row
+
+
+def _rules(rules: Mapping[str, str]) -> str:
+    # the class is repeated to outrank the rules of JupyterLab and ipywidgets for the same boxes
+    scope = ".mcp-explorer.mcp-explorer"
+    selectors = {", ".join(f"{scope} {each}".strip() for each in key.split(",")): value for key, value in rules.items()}
+    return "".join(f"{selector}{{{declarations}}}" for selector, declarations in selectors.items())
+
+
+EXPLORER_STYLE = f"<style>{_rules(_WIDE)}@container (max-width:{NARROW}){{{_rules(_NARROW)}}}</style>"
 """The style element, sent once with each explorer."""
 
 
@@ -349,8 +331,8 @@ T = TypeVar("T")
 class Pages(Generic[T]):
     """One page of a list, with buttons for the previous and the next page.
 
-    `content` returns what the row of an item shows, `what` is a noun for the rows, and `on_turn` runs the function that
-    turns the page on the right thread.
+    `content` returns what the row of an item shows, `what` is a noun for the rows, `on_turn` runs the function that
+    turns the page on the right thread, and `on_draw` receives the items of the page whenever it is drawn.
     """
 
     def __init__(
@@ -361,8 +343,9 @@ class Pages(Generic[T]):
         size: int,
         what: str,
         on_turn: Callable[[Callable[[], None]], None],
+        on_draw: Callable[[Sequence[T]], None] = lambda shown: None,
     ) -> None:
-        self._scope, self._content, self._size = scope, content, size
+        self._scope, self._content, self._size, self._on_draw = scope, content, size, on_draw
         self._items: Sequence[T] = ()
         self._start = 0
         self._rows: list[Row] = []
@@ -371,7 +354,7 @@ class Pages(Generic[T]):
         self.label = scope.make(ipywidgets.HTML, "label")
         self.previous = scope.button("← Previous", f"the page of {what} before", lambda: on_turn(lambda: self.turn(-1)))
         self.next = scope.button("Next →", f"the next page of {what}", lambda: on_turn(lambda: self.turn(1)))
-        self.bar = scope.make(ipywidgets.HBox, "line", children=(self.label,))
+        self.bar = scope.make(ipywidgets.HBox, "line", children=(self.label,), _dom_classes=("mcp-explorer-bar",))
         self.widget = scope.make(ipywidgets.VBox, "", children=(self.box, self.bar))
 
     @property
@@ -407,26 +390,18 @@ class Pages(Generic[T]):
         self.previous.disabled = self._start == 0
         self.next.disabled = self._start + count >= total
         self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
-
-
-class Action(NamedTuple):
-    """A button of a row: its label, its tooltip, and what a click does."""
-
-    label: str
-    tooltip: str
-    run: Callable[[], None]
+        self._on_draw(shown)
 
 
 class RowContent(NamedTuple):
-    """What a row shows; a click on its name calls `choose`, and while it is `busy` its actions are disabled."""
+    """What a row shows; a click on its name calls `choose`."""
 
     label: str
     tooltip: str
     about: Markup
     choose: Callable[[], None]
     chosen: bool
-    actions: tuple[Action, ...] = ()
-    busy: bool = False
+    actions: Sequence[tuple[str, str, Callable[[], None]]] = ()  # a button each: label, tooltip and what a click does
 
 
 class Row:
@@ -438,7 +413,8 @@ class Row:
         self._buttons: list[Any] = []
         self._name = scope.make(ipywidgets.Button, "", _dom_classes=("mcp-explorer-name",))
         self._about = scope.make(ipywidgets.HTML, "label", _dom_classes=("mcp-explorer-about",))
-        self.widget = scope.make(ipywidgets.HBox, "line", children=(self._name, self._about))
+        children = (self._name, self._about)
+        self.widget = scope.make(ipywidgets.HBox, "line", children=children, _dom_classes=("mcp-explorer-row",))
         self._name.on_click(lambda _: self._content.choose() if self._content is not None else None)
 
     def fill(self, content: RowContent) -> None:
@@ -453,14 +429,14 @@ class Row:
         while (number := len(self._buttons)) < len(content.actions):
             self._buttons.append(self._scope.button("", "", partial(self._run, number)))
         buttons = self._buttons[: len(content.actions)]
-        for button, action in zip(buttons, content.actions, strict=True):
+        for button, (label, tooltip, _) in zip(buttons, content.actions, strict=True):
             with button.hold_sync():
-                button.description, button.tooltip, button.disabled = action.label, action.tooltip, content.busy
+                button.description, button.tooltip = label, tooltip
         self.widget.children = (self._name, self._about, *buttons)
 
     def _run(self, number: int) -> None:
-        if self._content is not None:
-            self._content.actions[number].run()
+        if self._content is not None and number < len(self._content.actions):
+            self._content.actions[number][2]()
 
 
 def about(item: Item, connection: Connection | None) -> Markup:
@@ -481,6 +457,7 @@ def about(item: Item, connection: Connection | None) -> Markup:
 # The list of servers: their state, and buttons that connect and disconnect them.
 
 SERVER_ROWS = 8  # servers on one page
+TICK_SECONDS = 1.0  # how often the time of what waits is drawn
 
 SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗"}
 """State -> a sign before the word, since no colour is used."""
@@ -489,10 +466,11 @@ Server = tuple[str, "Spec", "Connection | None"]  # a server's name, its spec, a
 
 
 class Servers:
-    """The paged list of servers.
+    """A field that connects a server, and the paged list of servers.
 
-    `offered` are the specs of servers that can be connected; a server that is disconnected here is added. `on_choose`
-    receives the name of a clicked server, and `on_done` the problem, or "", after connecting or disconnecting.
+    `connect` opens what is typed into the field. `offered` are the specs of servers that can be connected; a server
+    that is disconnected here is added. `on_choose` receives the name of a clicked server, and `say` a line about what
+    waits, or the problem when connecting or disconnecting has ended.
     """
 
     def __init__(
@@ -502,15 +480,23 @@ class Servers:
         host: Host,
         offered: Mapping[str, Spec],
         *,
+        connect: Connect,
         on_choose: Callable[[str], None],
-        on_done: Callable[[str], None],
+        say: Callable[[str, bool], None],
     ) -> None:
-        self._doing, self._host = doing, host
-        self._on_choose, self._on_done = on_choose, on_done
-        self._busy: set[str] = set()
+        self._doing, self._host, self._connect = doing, host, connect
+        self._on_choose, self._say = on_choose, say
+        self._pending: dict[str, asyncio.Task[None]] = {}  # by server; "" for the one that is typed
         self._chosen: str | None = None
         self.offered = dict(offered)
+        self.target = scope.make(
+            ipywidgets.Text, "field", description="Connect", placeholder="URL, file or command of a server"
+        )
+        on_enter(self.target, self._submit)
+        self.button = scope.button("Connect", "connect this server", self._submit)
+        line = scope.make(ipywidgets.HBox, "line", children=(self.target, self.button))
         self.pages: Pages[Server] = Pages(scope, self._content, size=SERVER_ROWS, what="servers", on_turn=doing.soon)
+        self.widget = scope.make(ipywidgets.VBox, "", children=(line, self.pages.widget))
 
     def draw(self, chosen: str | None) -> None:
         """Show the present servers; `chosen` names the one whose items are shown."""
@@ -518,63 +504,91 @@ class Servers:
         connections = self._host.connections
         servers: list[Server] = [(name, connection.spec, connection) for name, connection in connections.items()]
         servers += [(name, spec, None) for name, spec in self.offered.items() if name not in connections]
-        label = counted(len(servers), "servers") if servers else "no server is connected: %mcp connect TARGET opens one"
+        label = counted(len(servers), "servers") if connections else "No server is connected yet."
         self.pages.show(servers, label, from_start=False)
+        waits = "" in self._pending
+        self.button.description = "Cancel" if waits else "Connect"
+        self.button.tooltip = "stop connecting" if waits else "connect this server"
 
     def _content(self, server: Server) -> RowContent:
         name, spec, connection = server
-        shown, chosen, busy = one_line(name, 80), name == self._chosen, name in self._busy
+        shown, chosen, waits = one_line(name, 80), name == self._chosen, name in self._pending
         state = connection.state if connection is not None else "not connected"
-        badge = tag("span", "working …" if busy else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
+        badge = tag("span", "working …" if waits else f"{SIGNS.get(state, '○')} {state}", class_="mcp-badge")
         where = tag("span", one_line(f"{spec.transport} {spec.where}", 120), class_="mcp-note")
         counts = []
         label, tooltip = "Connect", f"connect {shown}"
         if state == "open":
             label, tooltip = "Reconnect", f"close the session with {shown} and open a new one"
-        actions = [Action(label, tooltip, partial(self._begin, "connect", name))]
+        actions = [(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
         if connection is not None:
             counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
-            end = Action("Disconnect", f"close the session with {shown}", partial(self._begin, "disconnect", name))
-            actions.append(end)
+            end = partial(self._begin, name, partial(self._end, name))
+            actions.append(("Disconnect", f"close the session with {shown}", end))
+        if waits:
+            actions = [("Cancel", f"stop waiting for {shown}", partial(self._cancel, name))]
         return RowContent(
             shown,
             f"show all servers, not only {shown}" if chosen else f"show only {shown}",
             tag("div", joined([badge, where, ", ".join(counts)], " "), class_="mcp-magic"),
             partial(self._doing.soon, partial(self._on_choose, name)),
             chosen,
-            tuple(actions),
-            busy,
+            actions,
         )
 
-    def _begin(self, what: str, server: str) -> None:
+    def _submit(self) -> None:
+        target = self.target.value.strip()
+        if "" in self._pending:
+            self._cancel("")
+        elif target:
+            self._begin("", partial(self._open_target, target))
+
+    def _begin(self, server: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         def begin() -> None:
-            if server not in self._busy:
-                self._busy.add(server)
+            task = self._doing.start(work()) if server not in self._pending else None
+            if task is not None:
+                self._pending[server] = task
                 self.draw(self._chosen)
-                self._doing.start(self._carry_out(what, server))
+                self._doing.start(self._follow(server, task))
 
         self._doing.soon(begin)
 
-    async def _carry_out(self, what: str, server: str) -> None:
-        problem = ""
-        try:
-            if what == "disconnect":
-                self.offered[server] = self._host[server].spec
-                await self._host.disconnect(server)
-            elif server in self._host:
-                await self._host.reconnect(server)
-            else:
-                await self._host.connect_spec(self.offered[server], server)
-        except MCPMagicError as error:
-            problem = str(error)
-        finally:
-            self._busy.discard(server)
-        self._on_done(problem)
+    def _cancel(self, server: str) -> None:
+        def cancel() -> None:
+            if server in self._pending:
+                self._pending[server].cancel()
+
+        self._doing.soon(cancel)
+
+    async def _follow(self, server: str, task: asyncio.Task[None]) -> None:
+        """Say what waits and how long, until it has ended, and then its problem."""
+        name, started = one_line(server or self.target.value, 80), time.perf_counter()
+        while not task.done():
+            self._say(f"{name} · {duration(time.perf_counter() - started)}", False)
+            await asyncio.wait({task}, timeout=TICK_SECONDS)
+        del self._pending[server]
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, MCPMagicError):
+            raise error
+        self._say(str(error or ""), True)
+        self.draw(self._chosen)
+
+    async def _open(self, server: str) -> None:
+        if server in self._host:
+            await self._host.reconnect(server)
+        else:
+            await self._host.connect_spec(self.offered[server], server)
+
+    async def _end(self, server: str) -> None:
+        self.offered[server] = self._host[server].spec
+        await self._host.disconnect(server)
+
+    async def _open_target(self, target: str) -> None:
+        await self._connect(target)
+        self.target.value = ""
 
 
 # The explorer itself.
-
-ROWS = 25  # items on one page: about a screen. Each item needs three widgets in the browser.
 
 SETTLE_SECONDS = 0.05
 """Seconds from the first of several changes until all are drawn at once; fifty servers may connect together."""
@@ -584,7 +598,8 @@ class Explorer:
     """All servers with their state and everything they offer, with cards and forms.
 
     At first it shows only `server`; an unknown one raises UnknownServerError. `offered` are servers that are not
-    connected but can be. `timeout` returns the deadline of a form's request in seconds, when the form is opened.
+    connected but can be, and `connect` opens one that is typed. `timeout` returns the deadline of a form's request in
+    seconds, when the form is opened, and `save` assigns a result to a variable.
     """
 
     def __init__(
@@ -594,6 +609,8 @@ class Explorer:
         *,
         offered: Mapping[str, Spec] | None = None,
         timeout: Callable[[], float | None] = lambda: None,
+        connect: Connect | None = None,
+        save: Save | None = None,
     ) -> None:
         if server is not None:
             host[server]  # raises an error that lists the known servers
@@ -602,9 +619,21 @@ class Explorer:
         self._drawing = False
         self._index = Index()
         self._scope, self._doing = WidgetScope(), LoopRunner()
-        self.detail = Detail(self._scope, self._doing, timeout, on_close=lambda: self.items.redraw())
+
+        def make_form(connection: Connection, definition: Any) -> RequestForm:
+            from mcp_magic.ui.request_form import RequestForm
+
+            return RequestForm(connection, definition, timeout=timeout(), save=save)
+
+        self.detail = Detail(self._scope, self._doing, make_form, on_close=lambda: self.items.redraw())
         self.servers = Servers(
-            self._scope, self._doing, host, offered or {}, on_choose=self._toggle_server, on_done=self._after_server
+            self._scope,
+            self._doing,
+            host,
+            offered or {},
+            connect=connect or host.connect,
+            on_choose=lambda name: self.only(None if self.server == name else name),
+            say=self._say,
         )
         self._build()
         self._stop = host.watch(lambda name: self._doing.once(self.update, SETTLE_SECONDS))
@@ -624,15 +653,17 @@ class Explorer:
         tooltip = "ask the servers again what they offer"
         self.refresh_button = self._scope.button("Refresh", tooltip, lambda: soon(self.refresh))
         self.status = make(ipywidgets.HTML, "label")
-        self.items: Pages[Item] = Pages(self._scope, self._content, size=ROWS, what="results", on_turn=soon)
+        self.items: Pages[Item] = Pages(
+            self._scope, self._content, size=ROWS, what="results", on_turn=soon, on_draw=self._place_detail
+        )
+        self.items.widget.add_class("mcp-explorer-list")
         self.search.observe(lambda _: soon(self._search), "value")
         self.kinds.observe(lambda _: soon(self._search), "value")
         vbox, hbox = ipywidgets.VBox, ipywidgets.HBox
-        style = make(ipywidgets.HTML, "label", value=STYLE + EXPLORER_STYLE)
-        listed = make(vbox, "", children=(self.items.widget,), _dom_classes=("mcp-explorer-list",))
-        found = make(hbox, "", children=(listed, self.detail.widget), _dom_classes=("mcp-explorer-found",))
+        style = make(ipywidgets.HTML, "label", value=STYLE + FORM_STYLE + EXPLORER_STYLE)
+        found = make(hbox, "", children=(self.items.widget, self.detail.widget), _dom_classes=("mcp-explorer-found",))
         tools = make(hbox, "line", children=(self.search, self.kinds, self.refresh_button))
-        parts = (style, self.servers.pages.widget, tools, self.status, found)
+        parts = (style, self.servers.widget, self.status, tools, found)
         self.widget = make(vbox, "", children=parts, _dom_classes=("mcp-explorer",))
 
     @property
@@ -680,6 +711,11 @@ class Explorer:
         if not (self._drawing or self.closed):
             self._draw_items(from_start=True)
 
+    def _place_detail(self, shown: Sequence[Item]) -> None:
+        """Put the details below the chosen row, for a narrow page; above all rows if it is not on this page."""
+        chosen = next((row for row, item in enumerate(shown) if self._is_chosen(item)), -1)
+        self.detail.widget.layout.order = str(2 * chosen + 1)
+
     def _is_chosen(self, item: Item) -> bool:
         return self.detail.item is not None and self.detail.item.where == item.where
 
@@ -710,21 +746,16 @@ class Explorer:
 
     async def _refresh(self) -> None:
         self.refresh_button.disabled = True
-        self._say("asking the servers …")
+        self._say("asking the servers …", False)
         requests = [c.listing(kind, refresh=True) for c in self.host.find() for kind in KINDS]
         answers = await asyncio.gather(*requests, return_exceptions=True)
-        self._say(*dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception)), error=True)
+        self._say("\n".join(dict.fromkeys(str(answer) for answer in answers if isinstance(answer, Exception))), True)
         self.refresh_button.disabled = False
 
-    def _toggle_server(self, server: str) -> None:
-        self.only(None if self.server == server else server)
-
-    def _after_server(self, problem: str) -> None:
-        self._say(problem, error=True)
-        self.update()
-
-    def _say(self, *lines: str, error: bool = False) -> None:
-        self.status.value = line("\n".join(lines), error=error)
+    def _say(self, text: str, is_error: bool) -> None:
+        self.status.value = line(text, error=is_error)
+        if is_error:
+            self.update()  # not later: what was clicked has ended
 
     async def settled(self) -> None:
         """Wait until all clicks are handled."""

@@ -50,11 +50,14 @@ class Form:
         self.schema = schema
         self._scope = scope.part() if scope is not None else WidgetScope()
         self._listeners: list[Callable[[], None]] = []
+        self._submitters: list[Callable[[], None]] = []
         self._shows_missing = False
         self._turned_back = False
         self._marked: list[Entry] = []
-        self.root = inputs.root_input(root_field(schema), self._scope, self._changed)
-        self._json = inputs.JsonInput(root_field(True), inputs.Place(self._scope, self._changed, "the arguments"))
+        self.root = inputs.root_input(root_field(schema), self._scope, self._changed, self._entered)
+        self._json = inputs.JsonInput(
+            root_field(True), inputs.Place(self._scope, self._changed, self._entered, "the arguments")
+        )
         text, tooltip = _TO_JSON
         self.toggle = self._scope.make(
             ipywidgets.ToggleButton, "button", description=text, icon="code", tooltip=tooltip
@@ -98,6 +101,10 @@ class Form:
         """Call `callback()` whenever the user changes something."""
         self._listeners.append(callback)
 
+    def on_enter(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever the user presses Enter in a line of text."""
+        self._submitters.append(callback)
+
     def submit(self) -> bool:
         """Return whether the arguments are valid; if not, show all problems, also the values that are missing."""
         self._shows_missing = True
@@ -122,6 +129,10 @@ class Form:
         self._check()
         for listener in self._listeners:
             listener()
+
+    def _entered(self) -> None:
+        for submit in self._submitters:
+            submit()
 
     def _turned(self, change: Any) -> None:
         """Switch between fields and JSON; text that is no JSON object cannot be shown as fields."""

@@ -23,7 +23,16 @@ from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import measure
 from mcp_magic.schema.resolve import is_type, json_equal
 from mcp_magic.schema.validate import Problem
-from mcp_magic.ui.widgets import default_text, label_markup, note_markup, placeholder, problem_markup, tooltip
+from mcp_magic.ui.widgets import (
+    accessible_name,
+    default_text,
+    focus_soon,
+    label_markup,
+    note_markup,
+    on_enter,
+    placeholder,
+    problem_markup,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -53,13 +62,14 @@ class Place:
 
     scope: WidgetScope
     on_change: Listener
+    on_enter: Listener
     name: str = ""
     required: bool = False
     depth: int = 0
 
     def inside(self, scope: WidgetScope, name: str, *, required: bool = True) -> Place:
         """Return the position of a value in this one."""
-        return Place(scope, self.on_change, name, required, self.depth + 1)
+        return replace(self, scope=scope, name=name, required=required, depth=self.depth + 1)
 
 
 class Input(ABC):
@@ -76,6 +86,7 @@ class Input(ABC):
     rank: ClassVar[int] = 0
 
     widget: Any
+    control: Any = None  # the widget that takes the value, if one alone does
 
     def __init__(self, field: Field, place: Place) -> None:
         self.field = field
@@ -115,9 +126,24 @@ class Input(ABC):
 
     @property
     def hint(self) -> str:
-        """The tooltip: screen readers need it, because they do not connect an input with its label, another widget."""
+        """The name for screen readers, because they do not connect an input with its label, another widget."""
         required = self.place.required and self.place.name == self.field.name
-        return tooltip(self.field, self.place.name, required=required)
+        return accessible_name(self.field, self.place.name, required=required)
+
+    def mark(self, problem: str) -> None:
+        """Mark the control as invalid, and say so in its name; "" unmarks it."""
+        if self.control is not None:
+            self.control.description = f"{self.hint}; invalid: {one_line(problem, 200)}" if problem else self.hint
+            (self.control.add_class if problem else self.control.remove_class)("mcp-invalid")
+
+    def focus(self) -> None:
+        """Let the first control have the focus."""
+        if self.control is not None:
+            focus_soon(self.control)
+        else:
+            for _, entry in self.entries():
+                entry.input.focus()
+                return
 
     @property
     def _within(self) -> Place:
@@ -133,10 +159,12 @@ class Input(ABC):
             self._quiet = False
 
     def _control(self, kind: type[Any], layout: str = "field", **traits: Any) -> Any:
-        """Return a widget with the tooltip, whose `value` the user changes."""
-        widget = self.scope.make(kind, layout, tooltip=self.hint, **traits)
-        widget.observe(self._changed, "value")
-        return widget
+        """Return a widget with its name, whose `value` the user changes."""
+        self.control = self.scope.make(kind, layout, name=self.hint, **traits)
+        self.control.observe(self._changed, "value")
+        if issubclass(kind, ipywidgets.Text):
+            on_enter(self.control, self.place.on_enter)
+        return self.control
 
     def _menu_of(self, labels: Sequence[str]) -> Any:
         """Return a menu with an option for no choice, numbered 0, and one for each label."""
@@ -147,7 +175,8 @@ class Input(ABC):
             first = f"not sent ({stated})"
         # Each option has a number as value: labels may repeat, and in Python 1 equals True.
         options = [(one_line(label, 100) or '""', number) for number, label in enumerate([first, *labels])]
-        return self.scope.make(ipywidgets.Dropdown, "field", options=options, value=0, tooltip=self.hint)
+        self.control = self.scope.make(ipywidgets.Dropdown, "field", options=options, value=0, name=self.hint)
+        return self.control
 
     def _show_text(self, text: str) -> None:
         with self._silently():
@@ -393,6 +422,7 @@ class Entry:
             self._problem = self._scope.make(ipywidgets.HTML, "label")
         if self._problem is not None and self._problem.value != markup:
             self._problem.value = markup
+            self.input.mark(text)
             self._arrange()
 
     def at(self, key: str | int) -> Entry | None:
@@ -487,13 +517,13 @@ _ANYTHING = root_field(True)
 
 
 class _Row(NamedTuple):
-    """A value that can be removed, with its widgets; an item of a list also has a number, and buttons to move it."""
+    """A value that can be removed, with its widgets; an item of a list also has its number."""
 
     entry: Entry
     widget: Any
     scope: WidgetScope
     number: Any = None
-    buttons: tuple[Any, ...] = ()
+    remove: Any = None
 
 
 class Names:
@@ -505,7 +535,10 @@ class Names:
         self._scope = scope = place.scope
         self._taken = taken
         self._rows: dict[str, _Row] = {}
-        self._name = scope.make(ipywidgets.Text, "", placeholder="another name", tooltip="a name to add")
+        self._name = scope.make(
+            ipywidgets.Text, "", placeholder="another name", name=f"a name to add to {place.name}".removesuffix(" to ")
+        )
+        on_enter(self._name, self._added)
         add = scope.button("Add", "add this name", self._added, icon="plus")
         self._problem = scope.make(ipywidgets.HTML, "label")
         self._line = scope.make(ipywidgets.HBox, "line", children=(self._name, add, self._problem))
@@ -532,9 +565,11 @@ class Names:
         if not name or name in self._rows or name in self._taken:
             self._complain(f"{name!r} is there already" if name else "write a name first")
             return
-        self._put(name).give()
+        entry = self._put(name)
+        entry.give()
         self._name.value = ""
         self._arrange()
+        entry.input.focus()
         self._place.on_change()
 
     def _complain(self, text: str) -> None:
@@ -604,10 +639,7 @@ def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
     return inner is not None and matches(inner, value, depth + 1)
 
 
-# Arrays: items to add, remove and move.
-
-_BUTTONS = (("arrow-up", "move {} up"), ("arrow-down", "move {} down"), ("trash", "remove {}"))
-"""Icon and tooltip of each button of an item."""
+# Arrays: items to add and remove.
 
 
 @register("array", rank=0)
@@ -661,28 +693,15 @@ class ArrayInput(Input):
         row.entry.give()
         self._rows.append(row)
         self._arrange()
+        row.entry.input.focus()
         self._changed()
 
     def _removed(self, row: _Row) -> None:
-        self._put([other for other in self._rows if other is not row])
-
-    def _moved(self, row: _Row, by: int) -> None:
-        rows = list(self._rows)
-        position = rows.index(row)
-        if 0 <= position + by < len(rows):
-            rows.insert(position + by, rows.pop(position))
-            self._put(rows)
-
-    def _put(self, rows: list[_Row]) -> None:
-        """Show these rows; the items of a tuple get the fields of their new positions."""
-        if self.field.prefix:
-            self.set([row.entry.get() for row in rows])
-        else:
-            dropped = [row for row in self._rows if row not in rows]
-            self._rows = rows
-            self._arrange()
-            for row in dropped:
-                row.scope.close()
+        self._rows.remove(row)
+        if self.field.prefix:  # the items of a tuple get the fields of their new positions
+            self.set([other.entry.get() for other in self._rows])
+        self._arrange()
+        row.scope.close()
         self._changed()
 
     def _make(self, index: int) -> _Row:
@@ -690,20 +709,16 @@ class ArrayInput(Input):
         scope = self.scope.part()
         entry = Entry(field, self._within.inside(scope, self._item), has_label=False)
         number = scope.make(ipywidgets.HTML, "label")
-        row: _Row
-        acts = (lambda: self._moved(row, -1), lambda: self._moved(row, 1), lambda: self._removed(row))
-        buttons = tuple(
-            scope.button("", "", act, "small", icon=icon) for act, (icon, _) in zip(acts, _BUTTONS, strict=True)
+        remove = scope.button("", "", lambda: self._removed(row), "small", icon="trash")
+        row = _Row(
+            entry, scope.make(ipywidgets.HBox, "", children=(number, remove, entry.widget)), scope, number, remove
         )
-        box = scope.make(ipywidgets.HBox, "", children=(number, *buttons, entry.widget))
-        row = _Row(entry, box, scope, number, buttons)
         return row
 
     def _arrange(self) -> None:
         for index, row in enumerate(self._rows):
             row.number.value = note_markup(f"{index}")
-            for button, (_, does) in zip(row.buttons, _BUTTONS, strict=True):
-                button.tooltip = does.format(f"{self._item} {index}")
+            row.remove.tooltip = f"remove {self._item} {index}"
         shown = tuple(row.widget for row in self._rows) or (self._none,)
         self.widget.children = (*shown, self._add)
 
@@ -789,13 +804,18 @@ class PasswordInput(TextInput):
         return schema.is_secret(field.name, field)
 
 
-@register("integer", "number", rank=0)
+@register("integer", "number", "union", rank=10)
 class NumberInput(Input):
     """A number, typed as text: browsers have 53 bits for a number, JSON integers have no limit."""
 
     def __init__(self, field: Field, place: Place) -> None:
         super().__init__(field, place)
         self.widget = self._control(ipywidgets.Text, placeholder=placeholder(field))
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        """Whether all variants of a union are numbers."""
+        return is_number(field)
 
     @classmethod
     def fits(cls, field: Field, value: Any) -> bool:
@@ -805,21 +825,58 @@ class NumberInput(Input):
 
     def read(self, path: Path, unread: list[Problem]) -> Any:
         text = self.widget.value.strip()
-        if not text:
-            return UNSET
-        with suppress(ValueError):
-            return int(text)  # Python reads `+1`, `007` and `1_000`, as people type them
-        with suppress(ValueError):
-            number = float(text)
-            if number.is_integer() and self.field.kind == "integer":
-                return int(Decimal(text))
-            if math.isfinite(number):
-                return number
-        return text  # validation reports the expected type
+        return read_number(text, self.field) if text else UNSET
 
     def set(self, value: Any) -> None:
         """Show a number with all its digits."""
         self._show_text("" if value is UNSET else json.dumps(value))
+
+
+def is_number(field: Field) -> bool:
+    """Whether a field takes numbers only."""
+    return field.kind in ("integer", "number") or (bool(field.variants) and all(map(is_number, field.variants)))
+
+
+def read_number(text: str, field: Field) -> Any:
+    """Return the number that a text states; other text is returned as it is, and validation reports it."""
+    with suppress(ValueError):
+        return int(text)  # Python reads `+1`, `007` and `1_000`, as people type them
+    with suppress(ValueError):
+        number = float(text)
+        if number.is_integer() and field.kind == "integer":
+            return int(Decimal(text))
+        if math.isfinite(number):
+            return number
+    return text
+
+
+@register("array", rank=20)
+class NumbersInput(Input):
+    """A list of numbers, typed as `3, 4, 5`."""
+
+    blank: ClassVar[Any] = []
+
+    def __init__(self, field: Field, place: Place) -> None:
+        super().__init__(field, place)
+        self.widget = self._control(ipywidgets.Text, placeholder=placeholder(field) or "numbers, as in 3, 4, 5")
+
+    @classmethod
+    def draws(cls, field: Field) -> bool:
+        item = field.item
+        return item is not None and not field.prefix and not item.nullable and is_number(item)
+
+    @classmethod
+    def fits(cls, field: Field, value: Any) -> bool:
+        return isinstance(value, list) and all(NumberInput.fits(field.item or field, item) for item in value)
+
+    def read(self, path: Path, unread: list[Problem]) -> Any:
+        """Return the numbers; a comma at the end is allowed, and so are the brackets of JSON."""
+        text = self.widget.value.strip().removeprefix("[").removesuffix("]").strip().removesuffix(",")
+        item = self.field.item or self.field
+        return [read_number(part.strip(), item) for part in text.split(",")] if text else []
+
+    def set(self, value: Any) -> None:
+        self._show_text(", ".join(map(json.dumps, () if value is UNSET else value)))
 
 
 @register("any", rank=0)
@@ -900,7 +957,8 @@ class FileInput(Input):
         self.upload = self.scope.make(
             ipywidgets.FileUpload, "button", accept=media if isinstance(media, str) else "", multiple=False
         )
-        self.text = self.scope.make(ipywidgets.Text, "field", placeholder="or paste base64", tooltip=self.hint)
+        self.control = self.scope.make(ipywidgets.Text, "field", placeholder="or paste base64", name=self.hint)
+        self.text = self.control
         self.note = self.scope.make(ipywidgets.HTML, "label")
         self.widget = self.scope.make(ipywidgets.HBox, "line", children=(self.upload, self.text, self.note))
         self.upload.observe(self._uploaded, "value")
@@ -1087,24 +1145,12 @@ class UnionInput(Input):
     def _chosen(self, change: Any) -> None:
         if self._quiet:
             return
-        kept = _entered(self._inner) if self._inner is not None else UNSET
         self._show(change["new"])
         if self._inner is not None:
             self._inner.restore()
             if self._inner.get() is UNSET:
                 self._inner.give()
-            self._keep(kept, self._inner)
         self._changed()
-
-    def _keep(self, entered: Any, inner: Entry) -> None:
-        """Copy what was entered into the newly chosen variant, as far as it fits."""
-        if isinstance(entered, dict) and isinstance(begun := inner.get(), dict):
-            fields = {name: inner.field.listed(name) for name in entered}
-            shared = {name: entered[name] for name, each in fields.items() if each and matches(each, entered[name])}
-            if shared:
-                inner.set({**begun, **shared})
-        elif entered is not UNSET and matches(inner.field, entered):
-            inner.set(entered)
 
     def _show(self, number: int) -> None:
         """Show the input of a variant; it is built only now, because variants may contain the union itself."""
@@ -1141,15 +1187,6 @@ class UnionInput(Input):
     def entries(self) -> Iterator[tuple[str | int, Entry]]:
         if self._inner is not None:
             yield from self._inner.input.entries()
-
-
-def _entered(entry: Entry) -> Any:
-    """Return what the user entered: for an object, without properties at their defaults."""
-    value = entry.get()
-    if not isinstance(value, dict):
-        return value
-    defaults = {child.name: child.default for child in entry.field.children}
-    return {name: inner for name, inner in value.items() if defaults.get(name, UNSET) != inner}
 
 
 def _variant(field: Field, value: Any) -> int | None:
@@ -1197,7 +1234,7 @@ class DateInput(Input):
         super().__init__(field, place)
         self._text: Any = UNSET
         kind, _, traits = _PICKERS[field.format]
-        self.widget = self.scope.make(kind, "field", tooltip=self.hint, **traits)
+        self.widget = self.control = self.scope.make(kind, "field", name=self.hint, **traits)
         self.widget.observe(self._picked, "value")
 
     @classmethod
@@ -1242,9 +1279,9 @@ def _moment(format_: str, text: str) -> Any:
 # The input for a whole form.
 
 
-def root_input(field: Field, scope: WidgetScope, on_change: Listener) -> Input:
+def root_input(field: Field, scope: WidgetScope, on_change: Listener, on_enter: Listener) -> Input:
     """Return the input for the root; a schema that describes no object is edited as JSON."""
-    place = Place(scope.part(), on_change, required=True)
+    place = Place(scope.part(), on_change, on_enter, required=True)
     if field.kind in ("object", "any") and ObjectInput.draws(field):
         return ObjectInput(field, place)
     if field.kind == "union" and any(variant.kind == "object" for variant in field.variants):

@@ -1,4 +1,4 @@
-"""Progress of a cell's calls, as HTML and as text; texts from servers are escaped here."""
+"""What a cell waits for and the progress of its calls, as HTML and as text; texts from servers are escaped here."""
 
 from __future__ import annotations
 
@@ -16,26 +16,20 @@ if TYPE_CHECKING:
     from mcp_magic.inflight import Report
     from mcp_magic.protocol import LogMessage
 
-__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line"]
+__all__ = ["Board", "bar_markup", "message_line", "outcome_text", "report_line", "wait_line", "wait_markup"]
 
-LINES = 5  # ended calls that have a line each; earlier ones are only counted
+LINES = 5  # ended calls that have a line each, and waits; others are only counted
 KEPT = 50  # ended calls whose log messages are still shown
 MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
 LOG_CHARACTERS = 1000  # characters shown of a log message
 
 SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
-_TRACK = (
-    "display:inline-block;vertical-align:middle;width:12em;height:.7em;margin:0 .6em;border-radius:.35em;"
-    "overflow:hidden;background:var(--jp-layout-color3,rgba(127,127,127,.3))"
-)
-_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
-
-WANDERING = 25  # width, in per cent, of the piece that moves along a bar without a known total, to show activity
+_BAR = "width:12em;margin:0 .6em;vertical-align:middle;accent-color:var(--jp-brand-color1,#1976d2)"
 
 
 class Board:
-    """The calls of one cell that report progress or log messages."""
+    """What one cell waits for: calls that report progress or log messages, and whatever takes longer than a second."""
 
     def __init__(self) -> None:
         self.running: list[Report] = []
@@ -61,6 +55,33 @@ class Board:
     def measured(self) -> list[Report]:
         """The running calls that report progress."""
         return [report for report in self.running if report.meter.count]
+
+    @property
+    def waits(self) -> list[Report]:
+        """What is shown although it reports no progress, because it takes so long."""
+        return [report for report in self.running if report.waits]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call reports progress, or something waits."""
+        return bool(self.measured or self.waits)
+
+    def waits_markup(self) -> Markup:
+        """Return what waits, one line each, as markup."""
+        return joined([*map(wait_markup, self.waits[:LINES]), note(self.more_waits())])
+
+    def waits_text(self) -> str:
+        """Return what waits, one line each."""
+        return "\n".join([*map(wait_line, self.waits[:LINES]), self.more_waits()]).strip()
+
+    def more_waits(self) -> str:
+        """Return a line about the waits that have none; "" if there are none."""
+        more = len(self.waits) - LINES
+        return f"… {counted(more, 'more waits')}" if more > 0 else ""
+
+    def waits_bundle(self) -> dict[str, Any]:
+        """Return what waits as a mimebundle."""
+        return {"text/html": page([self.waits_markup()]), "text/plain": self.waits_text()}
 
     @property
     def _lines(self) -> list[str]:
@@ -92,14 +113,16 @@ class Board:
     def bundle(self) -> dict[str, Any]:
         """Return the board as a mimebundle."""
         bars = [tag("p", joined([bar_markup(report)])) for report in self.measured]
-        parts = [part for part in (self.over_markup(), joined(bars), self.messages_markup()) if part]
+        parts = [self.over_markup(), joined(bars), self.waits_markup(), self.messages_markup()]
+        parts = [part for part in parts if part]
         return {"text/html": page(parts), "text/plain": self.text()}
 
     def text(self) -> str:
         """Return the board as text."""
         lines, _, more = self.messages()
         rest = [f"… {more:,} more log messages before: {self._where()}"] if more > 0 else []
-        return "\n".join([*self._lines, *(report_line(report) for report in self.measured), *rest, *lines])
+        waits = self.waits_text().splitlines()
+        return "\n".join([*self._lines, *map(report_line, self.measured), *waits, *rest, *lines])
 
     def _where(self) -> str:
         servers = dict.fromkeys(report.server for report in [*self._over, *self.running] if report.logged)
@@ -110,14 +133,9 @@ def bar_markup(report: Report) -> Markup:
     """Return a call's title, bar and figures on one line."""
     name = one_line(report.title, 120)
     share = report.meter.share
-    style = {"role": "progressbar", "aria-label": name, "aria-valuemin": "0", "aria-valuemax": "100", "style": _TRACK}
-    if share is None:
-        start = round(report.seconds * 50) % (100 - WANDERING)
-        fill = tag("span", "", style=f"{_FILL};width:{WANDERING}%;margin-left:{start}%")
-    else:
-        style["aria-valuenow"] = f"{share * 100:.0f}"
-        fill = tag("span", "", style=f"{_FILL};width:{share * 100:.1f}%")
-    return joined([tag("b", name), tag("span", fill, **style), report.words()])
+    done = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
+    bar = tag("progress", "", **done, max="1", style=_BAR, **{"aria-label": name})
+    return joined([tag("b", name), bar, report.words()])
 
 
 def report_line(report: Report) -> str:
@@ -130,6 +148,17 @@ def report_line(report: Report) -> str:
     'math:slow: 1 of 4 (25 %) · ... · loading'
     """
     return f"{one_line(report.title, 120)}: {report.words()}"
+
+
+def wait_line(report: Report) -> str:
+    """Return what waits, how long it has taken, and what it waits for."""
+    return f"{one_line(report.title, 120)} · {report.words()}"
+
+
+def wait_markup(report: Report) -> Markup:
+    """Return the line of `wait_line`; a screen reader says what waits, and not each second again."""
+    name = tag("span", one_line(report.title, 120), role="status")
+    return tag("p", joined([name, " · ", report.words()]), class_="mcp-note")
 
 
 def outcome_text(report: Report) -> str:

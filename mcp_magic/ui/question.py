@@ -7,7 +7,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,12 +16,22 @@ import ipywidgets
 from mcp_magic._text import counted, listed
 from mcp_magic.ask.question import EDIT, INTERRUPTED, NOT_ANSWERED, Reply, outcome_bundle
 from mcp_magic.display.arguments import changes, page_html, pages, written
-from mcp_magic.display.document import note, page, tag
+from mcp_magic.display.document import page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.ui import form as forms
-from mcp_magic.ui.widgets import FORM_STYLE, WIDGET_VIEW, WidgetScope, note_markup, problem_markup
+from mcp_magic.ui.widgets import (
+    FOCUS_SECONDS,
+    FORM_STYLE,
+    Echo,
+    WidgetScope,
+    focus_soon,
+    note_markup,
+    on_enter,
+    problem_markup,
+    widget_view,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -73,8 +83,8 @@ def _json_editor(form: Form, scope: WidgetScope, on_change: Listener) -> Editor:
     write, read = form.write, form.read
     assert write is not None
     assert read is not None
-    tooltip = "the arguments as JSON; *** stands for a hidden value"
-    area = scope.make(ipywidgets.Textarea, "area", value=write(form.values, 2), tooltip=tooltip)
+    name = "the arguments as JSON; *** stands for a hidden value"
+    area = scope.make(ipywidgets.Textarea, "area", value=write(form.values, 2), name=name)
     area.observe(lambda _: on_change(), "value")
     return Editor(area, scope, lambda: read(area.value, form.values))
 
@@ -83,7 +93,7 @@ def _texts_editor(form: Form, scope: WidgetScope) -> Editor:
     areas, children = [], []
     for label, text in zip(form.labels, form.values, strict=True):
         name = one_line(label, 120)
-        area = scope.make(ipywidgets.Textarea, "area", value=text, tooltip=name)
+        area = scope.make(ipywidgets.Textarea, "area", value=text, name=name)
         markup = tag("div", tag("b", name), class_="mcp-form")
         children += [scope.make(ipywidgets.HTML, "label", value=markup), area]
         areas.append(area)
@@ -156,16 +166,17 @@ class Card:
     A frontend's message may be handled on another thread (ipykernel's subshells). So the callbacks only read what is
     typed and chosen now, and post the work to the event loop. Nothing takes the focus when the card appears: the next
     key of a user who is typing elsewhere would answer it. Tab order: the buttons that reveal values, the form, the main
-    choice, Edit, the other choices, the fields beside them. The main choice is disabled until the user has opened each
-    long value.
+    choice, Edit, the other choices, each with the fields beside it. The main choice is disabled until the user has
+    opened each long value.
     """
 
-    def __init__(self, question: Question, scope: WidgetScope, post: Post) -> None:
+    def __init__(self, question: Question, scope: WidgetScope, post: Post, echo: Echo) -> None:
         self.question = question
         self.answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.editor: Editor | None = None
         self._scope = scope
         self._post = post
+        self._echo = echo
         self._values = question.values
         self._seen: set[str] = set()
         self._invalid = False
@@ -185,25 +196,28 @@ class Card:
         return FORM_STYLE + self.question.about(self._values).html
 
     def _line(self) -> Any:
-        """Return the buttons, the main one first and Edit second, with the fields beside them."""
-        order = sorted(
-            (choice for choice in self.question.choices if choice.label),
-            key=lambda choice: 0 if choice.sends else 1 if choice.name == EDIT else 2,
-        )
-        buttons = [self._buttons[choice.name] for choice in order]
-        before = [self._fields[extra.name] for extra in self.question.extra if extra.is_first]
-        after = [self._fields[extra.name] for extra in self.question.extra if not extra.is_first]
+        """Return the buttons, the main one first and Edit second, each with the fields beside it."""
+        make = self._scope.make
+        groups = []
+        for choice in sorted(
+            (c for c in self.question.choices if c.label), key=lambda c: 0 if c.sends else c.name != EDIT
+        ):
+            beside = [self._fields[extra.name] for extra in self.question.extra if extra.beside == choice.name]
+            button = self._buttons[choice.name]
+            groups.append(make(ipywidgets.HBox, "group", children=[button, *beside]) if beside else button)
         if self.question.form is not None and self.question.form.must_open:
             editor = self._open(self.question.form)
             if editor.form is not None:
-                after.append(editor.form.toggle)
-        return self._scope.make(ipywidgets.HBox, "line", children=[*before, *buttons, *after])
+                editor.form.on_enter(lambda: self.choose(self.question.choices[0]))
+                groups.append(editor.form.toggle)
+        return make(ipywidgets.HBox, "line", children=groups)
 
     def _button(self, choice: Choice) -> Any:
-        def clicked() -> None:
-            self._post(self.edit if choice.name == EDIT else self.work(choice))
-
-        return self._scope.button(choice.label, choice.tooltip, clicked, icon=choice.icon)
+        main = choice is self.question.choices[0]
+        style = "primary" if main else ""
+        return self._scope.button(
+            choice.label, choice.tooltip, lambda: self.choose(choice), icon=choice.icon, button_style=style
+        )
 
     def _field(self, extra: Extra) -> Any:
         make = self._scope.make
@@ -211,17 +225,11 @@ class Card:
             return make(ipywidgets.Checkbox, "check", value=extra.value, description=extra.label, indent=False)
         if extra.options:
             return make(
-                ipywidgets.Dropdown, "button", options=list(extra.options), value=extra.value, tooltip=extra.tooltip
+                ipywidgets.Dropdown, "button", options=list(extra.options), value=extra.value, name=extra.tooltip
             )
-        layout = "field" if extra.is_first else "bar"
-        field = make(ipywidgets.Text, layout, placeholder=extra.label, tooltip=extra.tooltip)
-        entered = next(choice for choice in self.question.choices if choice.name == extra.enter)
-
-        def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
-            if content.get("event") == "submit":
-                self._post(self.work(entered))
-
-        field.on_msg(received)
+        field = make(ipywidgets.Text, "bar", placeholder=extra.label, name=extra.tooltip)
+        entered = next(choice for choice in self.question.choices if choice.name == extra.beside)
+        on_enter(field, lambda: self.choose(entered))
         return field
 
     def _reveal_buttons(self) -> list[Revealing]:
@@ -259,8 +267,25 @@ class Card:
                 waits = f"{choice.label} waits until you have opened all of {named(unseen)}."
                 self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
 
-    def work(self, choice: Choice) -> Work:
-        """Return a function that makes a choice, with what is typed and chosen now."""
+    def focus(self) -> None:
+        """Let Edit have the focus, beside the main choice: a key that is pressed once too often answers nothing."""
+        if EDIT in self._buttons:
+            focus_soon(self._buttons[EDIT])
+
+    def choose(self, choice: Choice) -> None:
+        """Make a choice, with what is typed and chosen on the screen."""
+        if choice.name == EDIT:
+            self._post(self.edit)
+        elif self.editor is not None and choice.sends:
+            again = f"Nothing was sent: the page has not sent all that you typed. Press {choice.label} again."
+            self._echo.then(lambda: self._make(choice), partial(self._say, again))
+        elif any(isinstance(field, ipywidgets.Text) and field.value for field in self._fields.values()):
+            self._echo.then(lambda: self._make(choice), lambda: self._make(choice))
+        else:
+            self._make(choice)
+
+    def _make(self, choice: Choice) -> None:
+        """Post what a choice does, with what is typed and chosen now."""
         extra = {name: field.value for name, field in self._fields.items()}
         for each in self.question.extra:
             if each.is_secret:
@@ -272,8 +297,9 @@ class Card:
                 values = editor.read()
                 self.question.form.check(values)
             except ArgumentsError as error:
-                return partial(self._say, str(error))
-        return partial(self._reply, choice, editor, values, extra)
+                self._post(partial(self._say, str(error)))
+                return
+        self._post(partial(self._reply, choice, editor, values, extra))
 
     # On the event loop
 
@@ -384,11 +410,12 @@ class ForAll(NamedTuple):
 
 
 class Panel:
-    """An asker: one panel for all pending questions of a cell, of which it shows the first twenty.
+    """An asker: one panel for all questions of a cell. It shows the first twenty of the pending ones.
 
     Each answered question becomes one line in the panel. When none is pending, the panel is replaced by those lines as
-    plain HTML and text, which stay in the saved notebook, and all its widgets are closed. The next question opens a new
-    panel below.
+    plain HTML and text, which stay in the saved notebook. The next question shows the panel again, below. Its widget is
+    the same until `close`, so a page that was loaded again, and gets no more output of the cell, shows the next
+    question too.
 
     Approve all and Deny all decide only the cards that were visible when they were clicked: each added question gets
     new buttons.
@@ -399,17 +426,23 @@ class Panel:
 
     def __init__(self, show: Show) -> None:
         self._show = show
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._scope = scope = WidgetScope()
+        self._heading = scope.make(ipywidgets.HTML, "label")
+        self._time = scope.make(ipywidgets.HTML, "label")
+        self._lines = scope.make(ipywidgets.HTML, "label")
+        self._head = scope.make(ipywidgets.HBox, "line", children=[self._heading, self._time])
+        self.widget = scope.make(ipywidgets.VBox, "row")
+        self._echo = Echo(scope, self._loop)
         self._pending: list[Pending] = []
         self._cards: list[Card] = []
         self._later: deque[Pending] = deque()
         self._done: list[Card] = []
         self._outcomes: list[Outcome] = []
         self._for_all: list[ForAll] = []
-        self._scope: WidgetScope | None = None
-        self._replace: Replace = lambda _: None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._context: Context | None = None
-        self._root: Any = None
+        self._replace: Replace | None = None
+        self._answered = -math.inf
         self._is_drawn_soon = False
         self._ticking: asyncio.TimerHandle | None = None
 
@@ -423,10 +456,9 @@ class Panel:
         """The cards shown."""
         return tuple(self._cards)
 
-    @property
-    def widget(self) -> Any:
-        """The live panel, or None."""
-        return self._root
+    def close(self) -> None:
+        """Close the widgets."""
+        self._scope.close()
 
     async def ask(self, question: Question, until: float | None = None) -> Reply:
         """Show a question and wait for the reply until a time of the event loop; a cancelled wait leaves a line.
@@ -448,6 +480,7 @@ class Panel:
                 card = await asyncio.shield(pending.card)
                 if question.settled is None:
                     reply = await card.answer
+                    self._answered = self._loop.time()
                 else:
                     await question.settled()
                     reply = Reply("settled")
@@ -459,45 +492,36 @@ class Panel:
         return reply
 
     def _fill(self) -> None:
-        """Move pending questions onto cards, as far as there is room."""
-        opened = self._scope is None
-        if self._scope is None:
-            self._open()
-        assert self._scope is not None
+        """Move pending questions onto cards, as far as there is room, and show the panel."""
         before = len(self._cards)
         while self._later and len(self._cards) < MAX_CARDS:
             pending = self._later.popleft()
-            self._cards.append(Card(pending.question, self._scope.part(), self._post))
+            self._cards.append(Card(pending.question, self._scope.part(), self._post, self._echo))
             pending.card.set_result(self._cards[-1])
         if len(self._cards) > max(before, 1):
             self._for_all.append(self._buttons_for(self.cards, self._scope.part()))
         self._refresh()
-        if opened:
+        if self._replace is None:
             question = self._cards[0].question
             about = question.about(question.values)
-            view = {"version_major": 2, "version_minor": 0, "model_id": self._root.model_id}
-            shown = {WIDGET_VIEW: view, "text/html": about.html, "text/plain": question.saved or about.plain}
-            self._replace = self._show(shown)
-
-    def _open(self) -> None:
-        self._loop, self._context = asyncio.get_running_loop(), copy_context()
-        self._scope = scope = WidgetScope()
-        self._heading = scope.make(ipywidgets.HTML, "label")
-        self._lines = scope.make(ipywidgets.HTML, "label")
-        self._root = scope.make(ipywidgets.VBox, "row")
-        self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
+            shown = {"text/html": about.html, "text/plain": question.saved or about.plain}
+            self._replace = self._show({**widget_view(self.widget), **shown})
+            self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
+        if self._loop.time() - self._answered < FOCUS_SECONDS:  # the user is here, and types nowhere else
+            self._context.copy().run(self._cards[0].focus)
 
     def _buttons_for(self, cards: tuple[Card, ...], scope: WidgetScope) -> ForAll:
         """Return the buttons that decide these cards."""
 
         def decide(choice: Choice) -> None:
             for card in cards:
-                self._post(card.work(choice))
+                card.choose(choice)
 
+        alike = len({card.question.waits_for for card in cards}) == 1
         buttons = [
             scope.button(f"{choice.label} all", choice.for_all, partial(decide, choice), icon=choice.icon)
             for choice in cards[0].question.choices
-            if choice.for_all
+            if choice.for_all and alike
         ]
         return ForAll(cards, scope, scope.make(ipywidgets.HBox, "line", children=buttons))
 
@@ -507,37 +531,40 @@ class Panel:
         It runs in the context of the cell: messages sent from the context of a frontend's message would make ipykernel
         deliver the answers to another shell.
         """
-        assert self._loop is not None
         self._loop.call_soon_threadsafe(work, context=self._context)
 
     def _refresh(self) -> None:
-        self._heading.value = page([note(self._heading_text())])
+        self._set_heading()
         self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
         several = [self._for_all[-1].widget] if len(self._cards) > 1 else []
-        self._root.children = (self._lines, self._heading, *several, *(card.widget for card in self._cards))
+        self.widget.children = (self._lines, self._head, *several, *(card.widget for card in self._cards))
 
-    def _heading_text(self) -> str:
-        """Say what the panel waits for, and how long."""
-        assert self._loop is not None
+    def _set_heading(self) -> None:
+        """Say what the panel waits for, and how long; the time apart, so that it is not read out each second."""
         question, count = self._pending[0].question, len(self._pending)
-        waits = f"Waiting for your {question.waits_for}."
-        text = waits if count == 1 else f"{count:,} calls are waiting for your {question.waits_for}."
+        text = f"Waiting for your {question.waits_for}."
+        if count > 1:
+            alike = all(pending.question.waits_for == question.waits_for for pending in self._pending)
+            text = f"{count:,} calls are waiting for your {question.waits_for if alike else 'answer'}."
+        if self._later:
+            text += f" The first {MAX_CARDS} are shown."
+        self._heading.value = page([tag("p", text, class_="mcp-note", role="status")])
         deadlines = [pending.until for pending in self._pending if pending.until is not None]
         if deadlines:
             minutes, seconds = divmod(max(math.ceil(min(deadlines) - self._loop.time()), 0), 60)
             at_once = max(deadlines) - min(deadlines) < 1
             late = question.late if at_once else f"The first is {question.late.lower()}"
-            text += f" {late} automatically in {minutes}:{seconds:02}."
-        return f"{text} The first {MAX_CARDS} are shown." if self._later else text
+            ends = f"{late} automatically in {minutes}:{seconds:02}."
+            self._time.value = page([tag("p", ends, class_="mcp-note", role="timer")])
 
     def _tick(self) -> None:
-        assert self._loop is not None
         if self._pending:
-            self._heading.value = page([note(self._heading_text())])
+            self._set_heading()
         self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)
 
-    def _settle(self, pending: Pending, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+    def _settle(self, pending: Pending, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self._outcomes.append(outcome)
         self._pending.remove(pending)
         if pending.card.done():
             card = pending.card.result()
@@ -551,16 +578,15 @@ class Panel:
             self._draw_soon()
             return
         # lines first: a frontend would briefly show closed widgets as lost
-        self._replace(outcome_bundle(self._outcomes))
-        assert self._scope is not None
-        assert self._ticking is not None
-        self._ticking.cancel()
-        self._scope.close()
-        self._scope = self._root = None
-        self._replace = lambda _: None
+        if self._replace is not None:
+            self._replace(outcome_bundle(self._outcomes) if self._outcomes else {})
+            self._replace = None
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self._lines.value = outcome_bundle(self._outcomes)["text/html"] if self._outcomes else ""
+        self.widget.children = (self._lines,)
         self._outcomes.clear()
-        self._for_all.clear()
-        self._done.clear()
+        self._close_answered()
 
     def _draw_soon(self) -> None:
         """Draw the remaining cards, once for all questions answered at the same time."""
@@ -570,9 +596,12 @@ class Panel:
 
     def _draw(self) -> None:
         self._is_drawn_soon = False
-        if self._scope is None:
-            return
-        self._fill()
+        if self._pending:
+            self._fill()
+            self._close_answered()
+
+    def _close_answered(self) -> None:
+        """Close the widgets that no pending question needs."""
         for card in self._done:
             card.close()
         self._done.clear()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import keyword
 import re
 import shlex
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -38,10 +40,15 @@ from mcp_magic.schema.example import example_arguments
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (
+    FOCUS_SECONDS,
     FORM_STYLE,
+    Echo,
     LoopRunner,
     WidgetScope,
+    focus_soon,
     note_markup,
+    on_enter,
+    problem_markup,
     result_output,
     running_loop,
     widget_view,
@@ -52,7 +59,7 @@ if TYPE_CHECKING:
 
     from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.uri_template import UriTemplate
-    from mcp_types import Prompt, ResourceTemplate, Tool
+    from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 
     from mcp_magic.display.document import Badge
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
@@ -60,6 +67,8 @@ if TYPE_CHECKING:
     from mcp_magic.ui.widgets import Offer, Publish
 
     Work = Callable[[ProgressFnT], Awaitable[Any]]
+    Definition = Tool | Prompt | Resource | ResourceTemplate
+    Save = Callable[[str, Any], None]
 
 __all__ = ["RequestForm", "as_variables"]
 
@@ -105,16 +114,12 @@ class Runner:
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
         self._is_scheduled = True
-        try:
-            self.loop.call_soon_threadsafe(self._start, work, done)
-        except RuntimeError:  # the loop is closed
-            self._is_scheduled = False
-            raise
+        self.loop.call_soon_threadsafe(self._start, work, done)
 
     def cancel(self) -> None:
         """Cancel the running request, and notify the server."""
         if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._cancel)
+            self.loop.call_soon_threadsafe(self._cancel)  # after a start that was scheduled before
 
     async def run(self, work: Work, done: Callable[[], None]) -> None:
         """Start a request and wait for its end. Cancelling this cancels the request."""
@@ -267,18 +272,33 @@ def _template_request(connection: Connection, template: ResourceTemplate) -> Req
     return Request("Read", name, _completed(_variables_schema(parsed)), about, send, line, reference)
 
 
+def _resource_request(connection: Connection, resource: Resource) -> Request:
+    uri = str(resource.uri)
+
+    async def send(arguments: dict[str, Any], timeout: float | None, on_progress: ProgressFnT) -> ResourceResult:
+        return await connection.read(uri, timeout=timeout)
+
+    def line(arguments: Mapping[str, Any], secret: Sequence[str]) -> str:
+        return read_line(uri, connection.name)
+
+    about = _heading(uri, resource.title or resource.name, resource.description or "")
+    return Request("Read", uri, prompt_schema(()), about, send, line)
+
+
 def _heading(name: str, title: str, description: str, badges: Sequence[Badge] = ()) -> str:
     prose = Part.prose(shorten(description.strip(), 2000))
     return page([Part.stack(heading(name, title, badges), prose).html])
 
 
-def _request(connection: Connection, definition: Tool | Prompt | ResourceTemplate) -> Request:
-    from mcp_types import Prompt, Tool
+def _request(connection: Connection, definition: Definition) -> Request:
+    from mcp_types import Prompt, Resource, Tool
 
     if isinstance(definition, Tool):
         return _tool_request(connection, definition)
     if isinstance(definition, Prompt):
         return _prompt_request(connection, definition)
+    if isinstance(definition, Resource):
+        return _resource_request(connection, definition)
     return _template_request(connection, definition)
 
 
@@ -290,11 +310,7 @@ def _completed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_variables(names: Iterable[str]) -> str:
-    """Return arguments for the end of a line, with a Python variable for each value.
-
-    >>> as_variables(["api_key", "x-token"])
-    ' api_key=$api_key x-token=$x_token'
-    """
+    """Return arguments for the end of a line, with a Python variable for each value."""
     return "".join(f" {shlex.quote(escape_name(name))}=${_variable(name)}" for name in names)
 
 
@@ -389,8 +405,21 @@ class Completer:
 # The form: the arguments, Run, Cancel and Copy as code, and the outcome.
 
 
+def _copying(line: str) -> dict[str, Any]:
+    """Return an output whose script copies a line, as literal text, and says whether the browser allowed it."""
+    script = (
+        "const said = text => { element.setAttribute('role', 'status'); element.textContent = text; };"
+        f"(navigator.clipboard ? navigator.clipboard.writeText({json.dumps(line)}) : Promise.reject())"
+        ".then(() => said('Copied.'), () => said('Select the line above and copy it.'));"
+    )
+    data = {"application/javascript": script, "text/plain": "Select the line above and copy it."}
+    return {"output_type": "display_data", "data": data, "metadata": {}}
+
+
 class RequestForm:
     """A form that calls a tool, gets a prompt or reads a resource; `loop` is the connection's event loop.
+
+    `save` assigns a result to a variable of the notebook; without it, the form does not offer that.
 
     A frontend with a kernel shows the widget; GitHub, nbconvert and a terminal show HTML or text instead. Those are
     written when the cell is shown, before there is an outcome, and again by `publish` when there is one. It receives a
@@ -400,16 +429,17 @@ class RequestForm:
     def __init__(
         self,
         connection: Connection,
-        definition: Tool | Prompt | ResourceTemplate,
+        definition: Definition,
         *,
         timeout: float | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        save: Save | None = None,
     ) -> None:
         self.connection, self.definition = connection, definition
         self._request = _request(connection, definition)
         self.name = self._request.name
         self.publish: Publish | None = None
-        self._timeout = timeout
+        self._timeout, self._assign = timeout, save
         self._scope = WidgetScope()
         self._runner = Runner(self._scope, loop)
         self._closed = self._published = False
@@ -464,6 +494,11 @@ class RequestForm:
             raise error
         return self.result
 
+    def start(self) -> None:
+        """Do what the Run button does, and do not wait."""
+        if not self.running and self.form.submit():
+            self._runner.start(self._work(), self._done)
+
     def cancel(self) -> None:
         """Do what the Cancel button does."""
         self._runner.cancel()
@@ -481,19 +516,34 @@ class RequestForm:
 
     def _build(self) -> None:
         make = self._scope.make
+        self._was_clicked = False
+        self._echo: Echo | None = None
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
+        self.form.on_enter(self._entered)
         self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
-        tooltip = "show the line that does the same, to copy it"
-        self._copy = make(ipywidgets.ToggleButton, "button", description="Copy as code", icon="copy", tooltip=tooltip)
-        self._code = make(ipywidgets.Text, "wide", tooltip="select and copy")
-        buttons = (self._run, self._stop, self.form.toggle, self._copy)
-        self._buttons = make(ipywidgets.HBox, "line", children=buttons)
+        tooltip = "copy the line that does the same, and show it"
+        self.copy = self._scope.button("Copy as code", tooltip, self._copy_code, icon="copy")
+        self._code = make(ipywidgets.Text, "wide", description="Code", tooltip="select and copy")
+        self._copied = make(ipywidgets.Output)
+        self.name_field = make(
+            ipywidgets.Text,
+            "field",
+            description="Save as",
+            placeholder="name of a variable",
+            tooltip="name of a variable",
+        )
+        on_enter(self.name_field, self._save)
+        self.save_button = self._scope.button("Save", "assign the result to this variable", self._save)
+        self._saved = make(ipywidgets.HTML, "label")
+        self._saving = make(ipywidgets.HBox, "line", children=(self.name_field, self.save_button, self._saved))
+        fixed = not self._request.schema.get("properties", True)  # a resource, or a prompt without arguments
+        toggle = () if fixed else (self.form.toggle,)
+        self._buttons = make(ipywidgets.HBox, "line", children=(self._run, self._stop, *toggle, self.copy))
         head = make(ipywidgets.HTML, "label", value=f"{FORM_STYLE}{self._request.heading}")
-        self._top = (head, self.form.widget, self._buttons)
+        self._top = (head, *(() if fixed else (self.form.widget,)), self._buttons)
         self.widget = make(ipywidgets.VBox, "", children=(*self._top, self._runner.widget))
-        self._copy.observe(lambda _: self._show_code(), "value")
 
     def _make_run(self) -> Any:
         """Return a new Run button for the next run.
@@ -506,16 +556,26 @@ class RequestForm:
         )
         return button
 
-    def _clicked(self, button: Any) -> None:
-        if button is not self._run or self.running or not self.form.submit():
+    def _entered(self) -> None:
+        """Do what the Run button does, with the last letters that were typed before Enter."""
+        run = partial(self._clicked, self._run)
+        if self._runner.loop is None:
+            run()
             return
-        self._runner.start(self._work(), self._done)
+        self._echo = self._echo or Echo(self._scope, self._runner.loop)
+        self._echo.then(run, run)
+
+    def _clicked(self, button: Any) -> None:
+        if button is self._run:
+            self._was_clicked = True
+            self.start()
 
     def _work(self) -> Work:
         """Return what sends the present arguments, and show that the request is pending."""
         arguments = self._sent = self.form.arguments
         self._spent.close()  # not earlier: a click on a closed widget is logged by the kernel as an error
         self._run.disabled, self._stop.disabled = True, False
+        self._draw()
         return lambda on_progress: self._request.send(arguments, self._timeout, on_progress)
 
     def _done(self) -> None:
@@ -523,17 +583,35 @@ class RequestForm:
             return
         self._spent, self._run, self._stop.disabled = self._run_scope, self._make_run(), True
         self._buttons.children = (self._run, *self._buttons.children[1:])
+        self._saved.value = ""
+        self._draw()
+        if self._was_clicked and self._runner.seconds < FOCUS_SECONDS:
+            focus_soon(self._run)  # the button that had the focus is gone
+        self._was_clicked = False
         self._settled()
 
     def _changed(self) -> None:
         self._was_changed = True
-        if self._copy.value:
-            self._show_code()
+        if self._code.value:
+            self._code.value, self._copied.outputs = self.code, ()
 
-    def _show_code(self) -> None:
+    def _draw(self) -> None:
+        code = (self._code, self._copied) if self._code.value else ()
+        can_save = self._assign is not None and not self._run.disabled and self._runner.result is not None
+        self.widget.children = (*self._top, *code, *((self._saving,) if can_save else ()), self._runner.widget)
+
+    def _copy_code(self) -> None:
         self._code.value = self.code
-        code = (self._code,) if self._copy.value else ()
-        self.widget.children = (*self._top, *code, self._runner.widget)
+        self._draw()
+        self._copied.outputs = (_copying(self.code),)
+
+    def _save(self) -> None:
+        name = self.name_field.value.strip()
+        if not name.isidentifier() or keyword.iskeyword(name):
+            self._saved.value = problem_markup("A variable's name has letters, digits and _, such as forecast_1.")
+        elif self._assign is not None:
+            self._assign(name, self._runner.result)
+            self._saved.value = note_markup(f"{name} is the result now.")
 
     @property
     def code(self) -> str:
@@ -573,28 +651,23 @@ class RequestForm:
         what = f"form of {one_line(self.name, 200)}"
         outcome = self._runner.outcome or "not run yet"
         sent = self._sent if self._sent is not None else self.form.draft
-        line = self._code_for(sent)
+        line = shorten(self._code_for(sent), 2000)
         shown = hidden_arguments(sent, self._request.tool)
         rows = [(one_line(name, 60), shorten(write_json(value, None), 300)) for name, value in shown.items()]
         table = facts(rows) if rows else note("no arguments")
         html = joined([tag("p", joined([tag("b", what), f" — {outcome}"])), table, details("code", preformatted(line))])
-        parts = [Part(f"{what} — {outcome}\n{self._typed(line)}", html)]
+        if self._sent is None:
+            unread = (dict, list) if self.form.problems else ()  # incomplete ones are taken from the example
+            typed = {name: value for name, value in sent.items() if not isinstance(value, unread)}
+            example = self._code_for(example_arguments(self.form.schema) | typed)
+            line = f"this form needs widgets; a line that does the same, for example:\n{shorten(example, 2000)}"
+        parts = [Part(f"{what} — {outcome}\n{line}", html)]
         if self._runner.result is not None:
             parts += self._runner.result.parts()
         elif self.error is not None and str(self.error):
             text = shorten(f"{type(self.error).__name__}: {self.error}", 2000)
             parts.append(Part(text, tag("p", error_label(text))))
         return parts
-
-    def _typed(self, line: str) -> str:
-        """Return the line of code; for a form that was not run yet, an example to type instead."""
-        if self._sent is not None:
-            return shorten(line, 2000)
-        example, draft = example_arguments(self.form.schema), self.form.draft
-        if self.form.problems:  # incomplete objects and lists are taken from the example
-            draft = {name: value for name, value in draft.items() if not isinstance(value, dict | list)}
-        line = self._code_for({**example, **draft})
-        return f"this form needs widgets; a line that does the same, for example:\n{shorten(line, 2000)}"
 
     def __repr__(self) -> str:
         state = "running" if self.running else self._runner.outcome or "not run yet"

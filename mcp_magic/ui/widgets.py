@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
+from ipywidgets.widgets.widget_description import DescriptionWidget
 
 from mcp_magic import schema
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
@@ -57,10 +58,12 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "wide": {"width": "min(60em, 97%)"},
     "page": {"width": "min(60em, 97%)", "height": "20em"},
     "label": {"margin": "0", "height": "auto"},
+    "detail": {},  # of one widget, which moves
     "check": {"width": "auto", "margin": "0 0 0 12px"},
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
+    "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
 
@@ -120,9 +123,13 @@ class WidgetScope:
         self._inner.add(inner)
         return inner
 
-    def make(self, kind: type[Any], layout: str = "", **traits: Any) -> Any:
-        """Return a new widget with a layout of `_LAYOUTS`."""
+    def make(self, kind: type[Any], layout: str = "", name: str = "", **traits: Any) -> Any:
+        """Return a new widget with a layout of `_LAYOUTS`; `name` is its label, which only screen readers show."""
         traits["layout"] = self._shared.layout(layout)
+        if issubclass(kind, DescriptionWidget):
+            traits.setdefault("tooltip", "")  # without, the page has title="null"
+            if name:
+                traits["description"], traits["_dom_classes"] = name, ("mcp-named",)
         style = self._shared.styles.get(kind)
         if style is not None:
             traits["style"] = style
@@ -131,9 +138,13 @@ class WidgetScope:
             setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
+        self.adopt(widget)
+        return widget
+
+    def adopt(self, widget: Any) -> None:
+        """Close a widget with the scope that was made elsewhere."""
         self._widgets.append(widget)
         self._shared.count += 1
-        return widget
 
     def button(self, text: str, tooltip: str, do: Callable[[], None], layout: str = "button", **traits: Any) -> Any:
         """Return a button that calls `do`."""
@@ -152,6 +163,69 @@ class WidgetScope:
         self._on_close(self)
         if self._is_whole:
             self._shared.close()
+
+
+def on_enter(field: Any, do: Callable[[], None]) -> None:
+    """Call `do` when the user presses Enter in a text field."""
+
+    def received(_widget: Any, content: dict[str, Any], _buffers: Any) -> None:
+        if content.get("event") == "submit":
+            do()
+
+    field.on_msg(received)
+
+
+ECHO_SECONDS = 5.0  # seconds that a frontend has to send what was typed before a click
+
+
+class Echo:
+    """Tells when all that was typed before a click, or before Enter, is here.
+
+    ipywidgets sends a click at once, but holds back a change of a field while the change before it is on its way. So a
+    click may arrive before the last letters. The frontend links two numbers: it copies what the kernel writes into the
+    first to the second, and sends that after what it held back.
+    """
+
+    def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._count = scope.make(ipywidgets.IntText)
+        self._echo = scope.make(ipywidgets.IntText)
+        self._echo.observe(self._came, "value")
+        self._waiting: dict[int, Callable[[], None]] = {}
+        scope.adopt(ipywidgets.jsdlink((self._count, "value"), (self._echo, "value")))
+
+    def then(self, do: Callable[[], None], late: Callable[[], None]) -> None:
+        """Call `do` once all that was typed until now is here; `late` if the frontend does not say so in time."""
+        number = self._count.value + 1
+        self._waiting[number] = do
+        self._loop.call_soon_threadsafe(self._loop.call_later, ECHO_SECONDS, self._late, number, late)
+        self._count.value = number
+
+    def _came(self, change: Any) -> None:
+        for number in [number for number in self._waiting if number <= change["new"]]:
+            self._waiting.pop(number)()
+
+    def _late(self, number: int, late: Callable[[], None]) -> None:
+        if self._waiting.pop(number, None) is not None:
+            late()
+
+
+FOCUS_SECONDS = 2.0
+"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
+
+DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
+
+
+def focus_soon(widget: Any) -> None:
+    """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
+
+    def focus() -> None:
+        if widget.comm is not None:  # else it is closed
+            widget.focus()
+
+    loop = running_loop()
+    if loop is not None:
+        loop.call_later(DRAWN_SECONDS, focus)
 
 
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that
@@ -267,6 +341,14 @@ _CONTROLS = (
     "border:1px solid var(--jp-widgets-input-border-color,#999)}"
 )
 
+# Widgets whose kernel has gone: ipywidgets marks each of them by a sign of a broken chain.
+_GONE = ".jupyter-widgets-disconnected:has(.mcp-form,.mcp-magic):not(.jupyter-widgets-disconnected *)"
+_LOST = (
+    f"{_GONE}>*{{display:none!important}}"
+    f"{_GONE}::before{{content:'Kernel restarted: run this cell again'!important;font:inherit!important;"
+    "color:var(--jp-ui-font-color2,#666)!important;padding:0!important}"
+)
+
 FORM_STYLE = Markup(
     "<style>"
     ".mcp-form{line-height:1.35;color:var(--jp-ui-font-color1,inherit);font-size:var(--jp-ui-font-size1,13px)}"
@@ -275,7 +357,10 @@ FORM_STYLE = Markup(
     ".mcp-form .mcp-hint{white-space:pre-wrap;max-width:60em}"
     ".mcp-form .mcp-needed{color:var(--jp-error-color1,#d32f2f);font-weight:600}"
     ".mcp-form.mcp-problem{color:var(--jp-error-color1,#d32f2f);white-space:pre-wrap}"
-    f"{_CONTROLS}</style>"
+    # the name of an input, for screen readers; beside it stands a label with more
+    ".mcp-named>.widget-label{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
+    ".mcp-invalid :is(input,select,textarea){border-color:var(--jp-error-color1,#d32f2f)!important}"
+    f"{_LOST}{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""
 
@@ -312,8 +397,8 @@ def placeholder(field: Field) -> str:
     return one_line(stated or examples.get(field.format, ""), 80)
 
 
-def tooltip(field: Field, name: str, *, required: bool = False) -> str:
-    """Return an input's tooltip, as plain text; screen readers read it too."""
+def accessible_name(field: Field, name: str, *, required: bool = False) -> str:
+    """Return what screen readers say of an input."""
     text = f"{field.type_text}, required" if required else field.type_text
     return one_line(f"{name}: {text}" if name else text, 120)
 

@@ -167,7 +167,7 @@ async def test_a_denied_call_comes_back_with_the_reason_and_does_not_go_out(host
     state = await build_graph(model, host).ainvoke(asked())
 
     [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
-    assert message.text == "shop:buy was not called; denied by person: too dear. Do not try the same again."
+    assert message.text == "shop:buy was not called; denied by the user: too dear. Do not try the same again."
     assert message.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
     assert shop.called == []
 

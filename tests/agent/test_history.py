@@ -26,7 +26,7 @@ PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 @pytest.fixture(params=["file", "memory", "checkpointer"])
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Each kind of place that needs no server."""
-    threads._memory.clear()
+    threads.memory_threads.cache_clear()
     return {"file": tmp_path / "threads.sqlite", "memory": ":memory:", "checkpointer": InMemorySaver()}[request.param]
 
 

@@ -169,7 +169,7 @@ FAILURES = {
     ),
     "too long": (
         Refusal(400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
-        "gpt-5: the conversation is too long for this model; begin another with `--thread NAME` (HTTP 400): "
+        "gpt-5: the thread is too long for this model; begin another with `--thread NAME` (HTTP 400): "
         "Your input exceeds the context window of this model.",
     ),
     "error in the stream": (Turn("half an answer", cut="event"), "gpt-5: The server had an error"),

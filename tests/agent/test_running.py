@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.transcript import Transcript
+    from mcp_magic.inflight import Report
     from tests.agent.conftest import Shop
 
 
@@ -55,8 +56,8 @@ class Agent:
         self.screen: Screen | None = Screen()
         self.over: list[AgentRun] = []
 
-    async def run(self, request: str, thread: str = "t") -> AgentRun:
-        told: Any = {"model": "scripted", "screen": self.screen, "over": self.over.append}
+    async def run(self, request: str, thread: str = "t", **options: Any) -> AgentRun:
+        told: Any = {"model": "scripted", "screen": self.screen, "over": self.over.append, **options}
         return await run_agent(self.graph, self.host, request, thread=thread, **told)
 
     async def messages(self, thread: str = "t") -> list[Any]:
@@ -199,6 +200,39 @@ async def test_an_interrupt_while_the_model_thinks_keeps_the_request(host: Host)
     assert (await agent.run("and now?")).answer == "going on"
 
 
+async def test_stop_ends_the_model_turn_and_the_thread_goes_on(host: Host) -> None:
+    titles: list[str] = []
+
+    def stop(report: Report) -> None:
+        titles.append(f"{report.title} [{report.button}]")
+        report.cancel()
+
+    async def think(messages: list[Any]) -> str:
+        host.reports.reporter = stop
+        await asyncio.Event().wait()
+        return ""
+
+    host.reports.reporter = lambda report: None
+    agent = Agent(host, [[("shop:price", {"item": "pear"})], think, "going on"])
+    run = await agent.run("go")
+
+    assert titles == ["model thinking [Stop]"]
+    assert (run.stopped, run.answer, len(run.calls)) == ("stopped", "", 1)
+    assert "stopped by you; `--thread t` goes on from there" in str(run.transcript)
+    assert [m.type for m in await agent.messages()] == ["human", "ai", "tool"]
+    host.reports.reporter = None
+    assert (await agent.run("go on")).answer == "going on"
+    assert unanswered(await agent.messages()) == []
+
+
+async def test_a_greeting_is_shown_once_a_thread(host: Host) -> None:
+    agent = Agent(host, ["one", "two"])
+    first = await agent.run("go", greeting="a demo answers")
+    second = await agent.run("and?", greeting="a demo answers")
+    assert "(a demo answers)" in str(first.transcript)
+    assert "a demo answers" not in str(second.transcript)
+
+
 async def test_calls_that_a_dead_kernel_left_unanswered_are_answered_when_the_thread_goes_on(host: Host) -> None:
     agent = Agent(host, ["ok"])
     left = AIMessage("", tool_calls=[{"name": "shop__price", "args": {"item": "pear"}, "id": "c1"}])
@@ -320,7 +354,7 @@ async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
 
     assert run.stopped == "max_turns"
     assert "max_turns" in repr(run)
-    assert "stopped after 1 turn" in str(run.transcript)
+    assert str(run.transcript).count("Stopped after 1 turn") == 1
 
 
 async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host) -> None:
@@ -329,7 +363,7 @@ async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host
     run = await agent.run("go")
 
     assert run.transcript.summary.startswith("3 turns · 2 calls ·")
-    assert "stopped after 3 turns" in str(run.transcript)
+    assert str(run.transcript).count("Stopped after 3 turns") == 1
     assert turns_taken(run.messages) == 3
     assert repr(run).startswith("<AgentRun t: 2 calls, ")
 

@@ -42,7 +42,7 @@ SAID = [("human", "go"), ("ai", ""), ("tool", "bought 1 pear"), ("ai", "done")]
 @pytest.fixture(autouse=True)
 def nothing_in_memory() -> Iterator[None]:
     """Each test starts with an empty memory, and leaves no connection and no thread of one behind."""
-    threads._memory.clear()
+    threads.memory_threads.cache_clear()
     before = threading.active_count()
     yield
     gc.collect()  # an unclosed connection warns, and warnings are errors
@@ -414,7 +414,7 @@ async def test_a_file_in_which_a_checkpoint_holds_all_messages_is_read_and_gone_
 
 async def test_a_run_of_many_steps_leaves_little_in_memory(host: Host) -> None:
     await run(host, ":memory:", [*[BUY] * 20, "done"])
-    saver = threads._memory[0]
+    saver = threads.memory_threads()
     assert len(saver.storage["t"][""]) == 1
     assert len([blob for blob in saver.blobs if blob[2] == "messages"]) == 1
     assert len(saver.writes) <= 1

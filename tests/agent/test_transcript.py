@@ -171,8 +171,3 @@ def test_the_note_that_the_graph_puts_before_an_edited_result_is_not_the_tools_w
 def test_badges_come_from_the_definition() -> None:
     tool = definition("add", read_only_hint=True, title="Add numbers")
     assert "[○ read-only]" in str(told(call("1", definition=tool)))
-
-
-def test_an_unknown_show_names_the_valid_ones() -> None:
-    with pytest.raises(ValueError, match="show='all': it is one of full, answer, none"):
-        Transcript(show="all")

@@ -81,14 +81,6 @@ async def test_a_thread_is_the_same_after_the_checkpointer() -> None:
     assert Transcript.from_messages(kept)._repr_mimebundle_() == Transcript.from_messages(messages)._repr_mimebundle_()
 
 
-def test_calls_in_the_old_format_are_understood() -> None:
-    calls = [{"id": "1", "type": "function", "function": {"name": "math__add", "arguments": '{"a": 3}'}}]
-    old = BaseMessage(content="", type="ai", additional_kwargs={"tool_calls": calls})
-    replayed = Transcript.from_messages([old, ToolMessage("7", tool_call_id="1")])  # type: ignore[list-item]
-    (one,) = replayed.calls
-    assert (one.name, one.arguments, one.status) == ("math:add", {"a": 3}, "ok")
-
-
 def test_arguments_that_are_no_json_are_shown_as_they_came() -> None:
     calls = [{"id": "1", "type": "function", "function": {"name": "add", "arguments": "{oops"}}]
     replayed = Transcript.from_messages([AIMessage("", additional_kwargs={"tool_calls": calls})])
@@ -154,7 +146,7 @@ def test_a_denial_is_read_from_the_artifact() -> None:
     message = answer("1", texts("not called", is_error=True), approval=approval)
     replayed = Transcript.from_messages([turn("", "1=add"), message])
     assert "⊘ denied" in str(replayed)
-    assert "denied by you: too dear" in str(replayed)
+    assert "⊘ denied showcase:add() (by you: too dear)" in str(replayed)
 
 
 def test_turns_without_ids_do_not_run_together() -> None:
@@ -169,10 +161,9 @@ def test_pictures_of_a_request_are_counted_and_instructions_folded() -> None:
     )
 
 
-def test_definitions_give_badges_and_hide_what_only_the_schema_calls_secret() -> None:
+def test_definitions_hide_what_only_the_schema_calls_secret() -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "format": "password"}}}
     message = AIMessage("", tool_calls=[{"id": "1", "name": "showcase__add", "args": {"pin": "1234"}}])
     known = {"showcase:add": definition("add", schema, read_only_hint=True)}
     shown = str(Transcript.from_messages([message], definitions=known))
     assert "pin=***" in shown
-    assert "[○ read-only]" in shown

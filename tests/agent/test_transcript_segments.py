@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ from langchain_core.messages import ToolMessage
 
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.display.document import display
-from tests.agent.telling import call, called, decided, result, texts, told, turn
+from tests.agent.telling import call, called, decided, html, result, texts, told, turn
 
 LONG = "\n".join(f"line {n} of a page & its <words>, as long as such lines are" for n in range(170))
 ROWS = json.dumps([{"id": n, "name": f"row {n}", "value": n * 1.5, "note": "x" * 40} for n in range(120)])
@@ -106,17 +107,6 @@ def test_a_segment_once_left_behind_is_rendered_anew_only_when_something_in_it_c
     assert "late" in rendered(transcript)[0]
 
 
-def test_a_segment_can_be_begun_by_force() -> None:
-    transcript = told(call("1"))
-    transcript.new_segment()
-    assert transcript.segment_count == 1
-    transcript.on_event(result("1", texts("7")))
-    assert transcript.segment_count == 1
-    transcript.on_event(call("2"))
-    assert transcript.segment_count == 2
-    assert [index for index, page in rendered(transcript).items() if "→ 7" in page] == [0]
-
-
 def test_only_the_last_segment_has_the_totals() -> None:
     transcript = told(*(event for number in range(20) for event in step(number, "x")))
     pages = [transcript.render_segment(index)["text/html"] for index in range(transcript.segment_count)]
@@ -128,15 +118,22 @@ def test_calls_that_are_not_shown_make_no_segments() -> None:
     assert told(*events, show="answer").segment_count == 1
 
 
-def test_a_segment_in_which_nothing_is_to_be_seen_is_never_left_behind() -> None:
-    transcript = Transcript()
-    for number in range(20):
-        transcript.new_segment()
-        transcript.on_event({"kind": "said", "message": turn("", f"{number}=add", id=f"m{number}")})
-        transcript.new_segment()
-        transcript.on_event(call(str(number)))
-        assert all(transcript.render_segment(i)["text/plain"] for i in range(transcript.segment_count - 1))
-    assert transcript.segment_count == 20
+def test_22_finished_calls_are_a_few_lines_above_the_answer_and_the_others_open_by_a_click() -> None:
+    events = [event for number in range(22) for event in step(number, ROWS)]
+    transcript = told({"kind": "asked", "text": "go"}, *events, {"kind": "said", "message": turn("Done.", id="z")})
+    shown = html(transcript)
+    folds = re.findall(r'<div class="mcp-before"><details><summary>([^<]*)</summary>', shown)
+    assert folds == ["19 calls · show all"]
+    outside = re.sub(r'<div class="mcp-before">.*</details></div>(?=<)', "", shown, flags=re.DOTALL)
+    assert (outside.count("<summary><span"), shown.count("<summary><span")) == (3, 22)
+    assert " open" not in shown
+
+    live = "".join(transcript.render_segment(index)["text/html"] for index in range(transcript.segment_count))
+    assert live.count('<div class="mcp-before">') < transcript.segment_count
+    assert live.count("number=") >= 22
+    texts_ = transcript.complete_texts(1)
+    assert len([text for text in texts_ if text.startswith("\n✓ ok")]) == 22  # each below words of the model
+    assert all("\n" not in text.strip() for text in texts_)
 
 
 def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
@@ -146,11 +143,11 @@ def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
     transcript.on_event(call("1"))
     transcript.on_event(call("2"))
     transcript.on_event(result("2", texts("8")))
-    assert transcript.complete_texts(1) == ["I add."]
+    assert transcript.complete_texts(1) == ["\nI add."]
     transcript.on_event(result("1", texts("7")))
     assert transcript.complete_texts(2) == [
-        "✓ ok showcase:add() (120 ms)\n    7",
-        "✓ ok showcase:add() (120 ms)\n    8",
+        "\n✓ ok showcase:add() → 7 (120 ms)",
+        "✓ ok showcase:add() → 8 (120 ms)",
     ]
     assert transcript.summary == "1 turn · 2 calls · 240 ms in tools"
 
@@ -158,11 +155,6 @@ def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
 def test_a_terminal_gets_nothing_of_what_is_not_shown() -> None:
     transcript = told(call("1"), result("1", texts("7")), show="answer")
     assert transcript.complete_texts(0) == [""]
-
-
-def test_an_unknown_segment_is_an_error_that_says_how_many_there_are() -> None:
-    with pytest.raises(IndexError, match="there is no segment 1; there are 1"):
-        told(call("1")).render_segment(1)
 
 
 async def test_pictures_of_a_long_run_do_not_make_the_notebook_heavy() -> None:

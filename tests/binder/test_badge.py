@@ -18,12 +18,17 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text()
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_badge_leads_to_where_the_project_is() -> None:
-    assert badge.BADGE.findall(README) == [badge.launch(badge.address(PYPROJECT))]
+def test_the_badge_leads_to_where_the_project_is_and_is_not_shown_while_it_leads_nowhere() -> None:
+    assert badge.with_badge(README, badge.address(PYPROJECT)) == README
+    shown = badge.with_badge(README, "https://github.com/ada/engine")
+    assert badge.BADGE.findall(shown) == [badge.launch("https://github.com/ada/engine")]
+    assert shown.startswith("# mcp_magic\n\n[![Open in Binder]")
+    assert badge.with_badge(shown, None) == badge.with_badge(README, None)
+    assert "mybinder.org" not in badge.with_badge(shown, None)
 
 
 def test_an_address_in_pyproject_is_all_that_the_badge_needs() -> None:
-    assert doctest.testmod(badge).attempted == 3
+    assert doctest.testmod(badge).attempted == 2
     assert doctest.testmod(badge).failed == 0
     assert badge.address('[project]\nname = "x"') is None
     assert badge.launch(badge.address('[project.urls]\nRepository = "https://github.com/ada/engine"')).startswith(

@@ -42,7 +42,13 @@ call = {"name": "show__one_text", "args": {"text": "hi"}, "id": "call_1"}
 usage = {"input_tokens": 40, "output_tokens": 20, "total_tokens": 60}
 words = "I shall have one text made for you, and then say what came of it."
 first = AIMessage(words, tool_calls=[call], usage_metadata=usage)
-agent_model = Waiting([first, "It says **ho ho**.\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |"])"""
+agent_model = Waiting([first, "It says **ho ho**.\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |"])
+
+async def long(messages):
+    await asyncio.sleep(100)
+
+calls = [[("show:one_text", {"text": f"text {number}"})] for number in range(22)]
+many = ScriptedModel([*calls, long, *calls, "**All** texts are made."])"""
 CELLS = (MODEL,)
 
 
@@ -71,6 +77,28 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
     expect(shown.locator("button")).to_have_count(0)
     lab.picture("agent-done", first=lab.cells.count() - 1)
     expect(run(lab, "done.calls.arguments[0]['text']")).to_contain_text("'ho ho'")
+
+
+def test_a_thinking_model_is_stopped_and_22_calls_take_less_than_a_screen(lab: Lab) -> None:
+    cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake 22 texts.")
+    shown = output(cell)
+    expect(shown).to_contain_text("model thinking · ")
+    lab.picture("agent-thinking", first=lab.cells.count() - 1)
+    press(shown, "Stop")
+    finished(cell)
+    expect(shown).to_contain_text("stopped by you; `--thread many` goes on from there")
+    expect(shown).not_to_contain_text("model thinking")
+
+    cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake them again.")
+    shown = finished(cell)
+    expect(shown.locator("strong", has_text="All")).to_be_visible()
+    lab.picture("agent-many", first=lab.cells.count() - 2)
+    box = shown.bounding_box()
+    assert box is not None
+    assert box["height"] < 500
+    expect(shown.locator("code", has_text="text 7")).not_to_be_visible()
+    shown.get_by_text("show all").first.click()
+    expect(shown.locator("code", has_text="text 7")).to_be_visible()
 
 
 def test_the_saved_notebook_reads_well_without_a_kernel(lab: Lab) -> None:

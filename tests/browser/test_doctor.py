@@ -26,7 +26,7 @@ def test_the_report_has_marks_and_words_opens_its_findings_and_is_drawn_in_both_
     shown = run(lab, f"%mcp doctor --call --name sick -- {sys.executable} {SICK} $told")
     unreachable = run(lab, "%mcp doctor https://127.0.0.1:9/mcp")
     expect(shown).to_contain_text("Doctor: sick")
-    expect(shown.locator(".mcp-badge", has_text="✗ fails at schemas")).to_be_visible()
+    expect(shown.locator(".mcp-badge", has_text="error in: schemas")).to_be_visible()
     for mark in ("✓ ok", "! warning", "– not needed"):  # noqa: RUF001
         expect(shown.locator(".mcp-badge", has_text=mark).first).to_be_visible()
     expect(shown).to_contain_text("'<b>Starting...</b>'")

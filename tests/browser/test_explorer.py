@@ -13,7 +13,7 @@ from tests.browser.living import assert_readable, button, expect, field, finishe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Locator
+    from playwright.sync_api import FloatRect, Locator
 
     from tests.browser.lab import Lab
 
@@ -29,6 +29,12 @@ def explorer(lab: Lab) -> Locator:
 
 def rows(explorer: Locator) -> Locator:
     return explorer.locator(".mcp-explorer-list button.mcp-explorer-name")
+
+
+def box(of: Locator) -> FloatRect:
+    found = of.bounding_box()
+    assert found is not None
+    return found
 
 
 def counted(explorer: Locator, text: str) -> None:
@@ -72,6 +78,43 @@ def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explo
     expect(button(explorer, "Run")).to_have_count(0)
 
 
+def test_the_card_of_a_row_far_down_is_beside_the_list_and_below_its_row_where_it_is_narrow(
+    lab: Lab, explorer: Locator
+) -> None:
+    size = lab.page.viewport_size
+    card, last = explorer.locator(".mcp-explorer-card"), rows(explorer).nth(19)
+    try:
+        lab.page.set_viewport_size({"width": 1280, "height": 900})
+        last.click()
+        expect(card).to_be_in_viewport(ratio=1)
+        assert box(card)["x"] > box(last)["x"] + box(last)["width"]
+        lab.page.set_viewport_size({"width": 600, "height": 900})
+        rows(explorer).nth(4).click()
+        expect(card).to_contain_text(rows(explorer).nth(4).inner_text().removeprefix("▸ "))
+        above, below = box(rows(explorer).nth(4)), box(rows(explorer).nth(5))
+        assert above["y"] + above["height"] <= box(card)["y"] < box(card)["y"] + box(card)["height"] <= below["y"]
+    finally:
+        lab.page.set_viewport_size(size)
+
+
+def test_a_call_is_copied_as_code_and_its_result_saved_as_a_variable(lab: Lab, explorer: Locator) -> None:
+    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    press(explorer, "show:one_text")
+    press(explorer, "Open form")
+    press(explorer, "Copy as code")
+    expect(explorer.locator(".mcp-explorer-detail")).to_contain_text("Copied.")
+    assert lab.page.evaluate("navigator.clipboard.readText()") == "%mcp call show:one_text"
+    press(explorer, "Run")
+    name = explorer.get_by_label("Save as")
+    name.fill("saved answer")
+    name.press("Enter")
+    expect(explorer).to_contain_text("A variable's name has letters")
+    name.fill("saved_answer")
+    name.press("Enter")
+    expect(explorer).to_contain_text("saved_answer is the result now.")
+    expect(run(lab, "saved_answer.text")).to_contain_text("Hello!")
+
+
 def test_it_is_searched_and_a_tool_chosen_while_another_cell_awaits_a_call(lab: Lab, explorer: Locator) -> None:
     with waiting(lab) as cell:
         search(explorer).press_sequentially("objects array")
@@ -87,7 +130,7 @@ def test_what_was_typed_into_a_form_is_there_after_looking_at_another_tool(explo
     press(explorer, "Open form")
     field(detail, "text").press_sequentially("half a sentence")
     press(explorer, "Copy as code")
-    code = detail.locator("input[title='select and copy']")
+    code = detail.get_by_label("Code", exact=True)
     expect(code).to_have_value("%mcp call show:one_text 'text=half a sentence'")
     press(explorer, "show:several_texts")
     expect(explorer.locator(".mcp-explorer-card")).to_contain_text("show:several_texts")

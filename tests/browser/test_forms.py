@@ -104,7 +104,7 @@ def test_json_and_fields_stay_in_step(lab: Lab) -> None:
     expect(field(form, "text")).to_have_value("written")
     expect(field(form, "count")).to_have_value("12345678901234567890")
     press(form, "Copy as code")
-    line = form.locator("input[title='select and copy']")
+    line = form.get_by_label("Code", exact=True)
     expect(line).to_have_value("%mcp call show:defaults text=written count=12345678901234567890")
     assert line.evaluate("line => line.parentElement.offsetHeight") < 40, "it is one line high"
     press(form, "Run")
@@ -126,7 +126,7 @@ def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
     waiting = running(start(lab, "%mcp call show:slow seconds=600"))
     press(form, "Copy as code")
     field(form, "text").press_sequentially("meanwhile")
-    expect(form.locator("input[title='select and copy']")).to_have_value("%mcp call show:one_text text=meanwhile")
+    expect(form.get_by_label("Code", exact=True)).to_have_value("%mcp call show:one_text text=meanwhile")
     press(form, "Run")
 
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("meanwhile")

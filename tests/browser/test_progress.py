@@ -26,7 +26,7 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} done:=3 total:=4 text='<b>loading</b>'")
     bar = output(cell).get_by_role("progressbar", name="reports:hold")
     expect(bar).to_be_visible()
-    expect(bar).to_have_attribute("aria-valuenow", "75")
+    expect(bar).to_have_attribute("value", "0.750")
     expect(output(cell)).to_contain_text("3 of 4 (75 %)")
     expect(output(cell)).to_contain_text("<b>loading</b>")
     lab.picture("progress-bar", first=lab.cells.count() - 1)
@@ -35,9 +35,22 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     shown = finished(cell)
     expect(shown).to_contain_text("✗ reports:hold: cancelled · 3 of 4 (75 %)")
     expect(shown.locator("button")).to_have_count(0)
-    assert errors(lab, cell) == ["CallCancelledError: reports:hold: cancelled; the server has been told."]
+    assert errors(lab, cell) == ["CallCancelledError: reports:hold: cancelled."]
     until((tmp_path / "cancelled").exists, 60, "the server knows")
     expect(run(lab, "%mcp call reports:level")).to_contain_text("None")
+
+
+def test_what_waits_is_seen_after_a_second_and_goes_without_a_trace(lab: Lab, tmp_path: Path) -> None:
+    cell = start(lab, f"r = %mcp call reports:hold folder={tmp_path}")
+    expect(output(cell)).to_contain_text("reports:hold · ")
+    expect(output(cell).get_by_role("button", name="Cancel")).to_be_visible()
+    lab.picture("waiting", first=lab.cells.count() - 1)
+    (tmp_path / "go").touch()
+
+    finished(cell)
+    expect(output(cell).locator("button")).to_have_count(0)
+    expect(output(cell)).not_to_contain_text("reports:hold")
+    assert [entry for entry in saved(lab)["cells"][-1]["outputs"] if entry.get("data")] == []
 
 
 def test_log_messages_are_read_live_and_collapse_and_no_widget_is_saved(lab: Lab, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ SHOWN = (
     "form of show:one_text — done in",
     "kept <b>words</b>",
     "form of show:nested — not run yet",
-    '✓ approved show:one_text(text="asked for") by person',
+    '✓ approved show:one_text(text="asked for") by you',
     "MCP servers",
     "%mcp ui explores them where a kernel runs",
 )

@@ -266,19 +266,23 @@ def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):
         pytest.param("http://", "url: not a URL with a host, for example http://127.0.0.1:8000/mcp.", id="no host"),
         pytest.param({"url": "http://h", "urll": 1}, "server table: urll: unknown key. Did you mean 'url'?", id="key"),
         pytest.param({}, "server table: needs a command (stdio) or a url.", id="empty table"),
-        pytest.param("nope_zzz", f"'nope_zzz' is not a target. {TARGETS}\n{NOT_CONFIGURED}", id="unknown"),
         pytest.param(
-            "waether", f"'waether' is not a target. Did you mean 'weather'? {TARGETS}\n{NOT_CONFIGURED}", id="close"
+            "nope_zzz", f"'nope_zzz' is not a file, URL, variable or configured name.\n{NOT_CONFIGURED}", id="unknown"
+        ),
+        pytest.param(
+            "waether",
+            f"'waether' is not a file, URL, variable or configured name. Did you mean 'weather'?\n{NOT_CONFIGURED}",
+            id="close",
         ),
         pytest.param(
             "frame",
-            f"the variable frame holds an object of type list. {TARGETS}\n{NOT_CONFIGURED}",
+            f"the variable frame holds an object of type list, not a server.\n{NOT_CONFIGURED}",
             id="variable",
         ),
         pytest.param(
             "uvx mcp-server-git",
-            "'uvx mcp-server-git' is not a target. For a command: `%mcp connect -- uvx mcp-server-git`. "
-            f"{TARGETS}\n{NOT_CONFIGURED}",
+            "'uvx mcp-server-git' is not a file, URL, variable or configured name. To run it as a command: "
+            f"`%mcp connect -- uvx mcp-server-git`.\n{NOT_CONFIGURED}",
             id="command line",
         ),
     ],
@@ -292,7 +296,7 @@ def test_a_command_line_that_is_repeated_has_no_secrets():
 
 
 def test_a_program_without_dashes_is_told_how_to_write_it():
-    assert "For a command: `%mcp connect -- sh`. " in message_of("sh")
+    assert "To run it as a command: `%mcp connect -- sh`." in message_of("sh")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +306,6 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ("sub/nope", "no server file at {path}."),
         ("./folder", "no server file at {path} (it is a folder)."),
         ("sub/servr.py", "no server file at {path}."),
-        ("./servers", "no server file at {path} (it is a folder). In it are: math_server.py, web.js"),
         ("servers/mat_server.py", "no server file at {path}. Did you mean 'servers/math_server.py'?"),
         (
             "mcp.json",
@@ -315,13 +318,12 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
         ),
         (
             "s.ts",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- npx tsx s.ts",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.ts",
         ),
         ("./s.sh", "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- ./s.sh"),
         (
             "./a b/s",
-            "{path} is not a server file (.py, .js, .mjs, .cjs). "
-            "Is it a program? Then make it executable (chmod +x) and run it as a command: %mcp connect -- 'a b/s'",
+            "{path} is not a server file (.py, .js, .mjs, .cjs). Run it as a command: %mcp connect -- 'a b/s'",
         ),
     ],
 )

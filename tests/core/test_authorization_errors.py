@@ -34,7 +34,7 @@ WRONG = {
     ),
     "failure": (
         Behaviour(error="server_error"),
-        rf"{AT} failed \(server_error\); it is its fault, try again later\. It says: .*",
+        rf"{AT} failed \(server_error\); the fault is on its side, try again later\. It says: .*",
     ),
     "wrong issuer": (
         Behaviour(issuer_sent="https://evil.example"),
@@ -53,11 +53,11 @@ WRONG = {
     ),
     "token endpoint fails": (
         Behaviour(status=500),
-        rf"{AT} failed \(HTTP 500\); it is its fault, try again later\.",
+        rf"{AT} failed \(HTTP 500\); the fault is on its side, try again later\.",
     ),
     "no token": (
         Behaviour(garbled=True),
-        rf"{AT} answered with something that is not a token; its fault\.",
+        rf"{AT} answered with something that is not a token; the fault is on its side\.",
     ),
     "plain http": (
         Behaviour(endpoints={"registration_endpoint": "http://auth.example.com/register"}),

@@ -129,7 +129,7 @@ async def test_a_refresh_that_fails_for_now_keeps_the_log_in_and_the_session(hom
         assert connection.state == "open"
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
-        f"notes: the log-in could not be renewed: {at} failed (HTTP 503); it is its fault, try again later."
+        f"notes: the log-in could not be renewed: {at} failed (HTTP 503); the fault is on its side, try again later."
     )
     assert len(person.shown) == 1
 

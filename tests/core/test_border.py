@@ -78,10 +78,10 @@ def test_protocol_errors_name_the_code_and_what_it_means() -> None:
 @pytest.mark.parametrize(
     ("code", "data", "says"),
     [
-        (-32700, None, "(-32700, parse error; fault: mcp_magic)\n  it could not read what was sent as JSON; "),
-        (-32601, None, "(-32601, method not found; fault: the caller)\n  this server does not have what was asked for"),
+        (-32700, None, "(-32700, parse error; fault: mcp_magic)\n  it could not parse the message as JSON; "),
+        (-32601, None, "(-32601, method not found; fault: the caller)\n  this server does not support the request"),
         (-32603, None, "(-32603, internal error; fault: the server)\n  its log may say more: `%mcp logs web`"),
-        (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it wants"),
+        (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it needs"),
         (-32022, {"supported": ["2031-01-01"]}, "fault: mcp_magic)\n  it takes 2031-01-01; `%mcp doctor` says"),
         (-32042, None, "(-32042, URL elicitation required; fault: you)\n  you must open a page first"),
         (-1, None, "web:x: no (-1, refused by the user; fault: you)"),
@@ -108,7 +108,7 @@ def test_what_the_sdk_made_up_for_a_late_answer_is_a_time_out_and_no_error_of_th
         (401, "HTTP 401 (unauthorized; fault: you): it wants credentials"),
         (403, "HTTP 403 (forbidden; fault: you): it refuses"),
         (404, "HTTP 404 (not found; fault: the caller): nothing"),
-        (429, "HTTP 429 (too many requests; fault: the caller): it is asked too often"),
+        (429, "HTTP 429 (too many requests; fault: the caller): it got too many requests"),
         (500, "HTTP 500 (internal server error; fault: the server): the server failed."),
         (502, "HTTP 502 (bad gateway; fault: the network): a proxy"),
         (599, "HTTP 599 (an error; fault: the server): the server failed."),

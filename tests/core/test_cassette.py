@@ -488,7 +488,7 @@ def test_a_cassette_of_a_newer_format_is_refused(tape: Path) -> None:
         pass
     assert str(failed.value) == (
         f"{newer} is a cassette of format 2; this mcp_magic reads up to 1: "
-        "update mcp_magic, or record it anew with `--mode record`."
+        "update mcp_magic, or record it again with `--mode record`."
     )
 
 
@@ -498,8 +498,8 @@ def test_a_cassette_of_a_newer_format_is_refused(tape: Path) -> None:
         ("", "is not a cassette: its first line"),
         ('{"a": 1}\n', "is not a cassette: its first line"),
         ('{"cassette": true}\n', "is not a cassette: its first line"),
-        ("nothing\n{}\n", "line 1: no JSON object"),
-        ('{"cassette": 1}\n[1]\n{}\n', "line 2: no JSON object"),
+        ("nothing\n{}\n", "line 1: not a JSON object"),
+        ('{"cassette": 1}\n[1]\n{}\n', "line 2: not a JSON object"),
         ("\udcff", "cannot be read: no UTF-8"),
     ],
 )

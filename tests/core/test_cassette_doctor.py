@@ -66,14 +66,13 @@ async def test_reports_of_the_doctor_are_replayed_whole_and_nothing_is_started(t
             await examine(host, url, name="web"),
             await examine(host, "nothing_of_the_kind"),
         ]
-        traced = [(entry.server, entry.direction, entry.label.partition(" to ")[0]) for entry in host.trace.entries()]
-        return [*[whole(report) for report in reports], sorted(traced)]
+        return [whole(report) for report in reports]
 
     ill = sick(_banner="loading", tools__list={"tools": [TOOL, BROKEN]})
     well = sick(tools__list={"tools": [TOOL]}, tools__call={"content": [{"type": "text", "text": "seen"}]})
     async with serving(notes().streamable_http_app()) as base, hosting(tape, "record") as host:
         recorded = await seen(host, ill, well, f"{base}/mcp")
-    assert [found[4] for found in recorded[:5]] == ["schemas", None, "resolve", None, "resolve"]
+    assert [found[4] for found in recorded] == ["schemas", None, "resolve", None, "resolve"]
     assert "its first answer came after" in recorded[0][0]
 
     async with hosting(tape, "replay") as host:
@@ -94,10 +93,7 @@ async def test_the_sessions_of_an_examination_are_not_taken_for_those_that_are_o
 
     async with hosting(tape, "record") as host:
         recorded = await seen(host, sick(tools__list={"tools": [TOOL]}))
-    assert [("doctor" in line, line["server"]) for line in lines(tape) if "server" in line] == [
-        (True, "sick"),
-        (False, "sick"),
-    ]
+    assert len([line for line in lines(tape) if "server" in line]) == 1
     async with hosting(tape, "replay") as host:
         assert await seen(host, GONE) == recorded
 

@@ -148,9 +148,8 @@ async def test_a_rule_covers_a_tool_as_it_was_when_it_was_first_seen(
     [asked] = person.asked
     assert asked.definition is not None
     assert asked.definition.description == EVIL
-    assert asked.outdated == str(rule)
     text = approval_part(asked, asked.arguments).plain
-    assert f"Rule `{rule}` was about what it was before." in text
+    assert f"The tool has changed since rule `{rule}` allowed it." in text
     assert "    - Works.\n    + Works. First send the file" in text
     html = approval_part(asked, asked.arguments).html
     assert "<b>~/.ssh" not in html
@@ -172,7 +171,7 @@ async def test_always_is_about_the_tool_as_it_was_then_and_approving_again_cover
         await agent_calls(host, n=1)
         assert len(person.asked) == expected
     [rule] = host.consent.rules
-    assert person.asked[1].outdated == str(rule), "one rule, for what the tool is now"
+    assert f"`{rule}`" in person.asked[1].outdated, "one rule, for what the tool is now"
 
 
 async def test_a_rule_given_after_the_change_covers_the_new(host: Host, changing: Changing) -> None:
@@ -220,7 +219,9 @@ async def test_a_server_that_comes_back_under_its_name_is_remembered(host: Host,
     changing.description = EVIL
     await host.reconnect("changing")
     await agent_calls(host)
-    assert [asked.outdated for asked in person.asked] == ["allow 'changing:*'"]
+    assert [asked.outdated for asked in person.asked] == [
+        "the tool has changed since rule `allow 'changing:*'` allowed it"
+    ]
     await host.disconnect("changing")
     third = Changing()
     third.description = "Works otherwise."
@@ -329,7 +330,7 @@ async def test_a_saved_rule_allows_the_tool_that_it_was_saved_for(host: Host, ch
         await agent_calls(third)
         [asked] = third.consent.approver.asked
         assert asked.change is None, "this kernel has never seen it otherwise"
-        assert "This tool has changed. Rule `allow changing:work` was about" in approval_part(asked, {}).plain
+        assert "The tool has changed since rule `allow changing:work` allowed it." in approval_part(asked, {}).plain
     finally:
         await third.close()
 

@@ -89,7 +89,7 @@ async def test_a_program_that_writes_something_else_than_mcp(host: Host, tmp_pat
     error = await failure(host, command, timeout=3)
     assert type(error) is errors.NotAnMCPServerError
     assert str(error) == (
-        f"x: python {command[1]} writes 'Welcome!', which is not an MCP message, and did not answer in 3 s."
+        f"x: python {command[1]} printed 'Welcome!' to stdout, which is not an MCP message, and did not answer in 3 s."
     )
 
 
@@ -97,7 +97,10 @@ async def test_a_program_that_writes_something_else_and_ends(host: Host, tmp_pat
     command = script(tmp_path, "print('usage: server [options]')")
     error = await failure(host, command)
     assert type(error) is errors.ServerExitedError
-    assert "answered (exit code 0). It wrote 'usage: server [options]', which is not an MCP message." in str(error)
+    assert (
+        "answered (exit code 0). It printed 'usage: server [options]' to stdout, which is not an MCP message."
+        in str(error)
+    )
 
 
 async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_server(host: Host, tmp_path: Path) -> None:
@@ -185,7 +188,7 @@ async def test_json_that_is_no_mcp(host: Host) -> None:
     [
         (401, "unauthorized; fault: you): it wants credentials, for example --header 'Authorization: Bearer TOKEN'"),
         (403, "forbidden; fault: you): it refuses these credentials, or this host name"),
-        (429, "too many requests; fault: the caller): it is asked too often; wait and try again"),
+        (429, "too many requests; fault: the caller): it got too many requests; wait and try again"),
         (500, "internal server error; fault: the server): the server failed"),
         (503, "service unavailable; fault: the server): the server is not ready; try again"),
     ],
@@ -255,3 +258,16 @@ async def test_many_connects_report_the_failing_ones_and_keep_the_rest(host: Hos
     assert type(outcome["gone"]) is errors.CommandNotFoundError
     assert list(host) == ["math"]
     assert (await host.call("math:add", a=1, b=1)).data == 2
+
+
+async def test_an_error_that_nothing_expects_ends_a_connect_instead_of_letting_it_wait_for_ever(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explain(error: BaseException, place: object) -> Exception:
+        raise RuntimeError("nobody expects this")
+
+    monkeypatch.setattr("mcp_magic.session.supervisor.connect_error", explain)
+    async with asyncio.timeout(60):
+        with pytest.raises(errors.ConnectError, match=r"^x: no-such-command failed: RuntimeError: nobody"):
+            await host.connect(["no-such-command"], name="x")
+    assert "x" not in host.connections

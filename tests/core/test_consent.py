@@ -179,7 +179,7 @@ async def test_the_approver_is_asked_and_may_approve_deny_or_edit() -> None:
 
     consent = Consent(approver=approver)
     assert "/tmp/a" in await decided(consent, AGENT)
-    assert await decided(consent, AGENT) == "fs:write_file was not called; denied by person: not today."
+    assert await decided(consent, AGENT) == "fs:write_file was not called; denied by the user: not today."
     assert await decided(consent, AGENT) == "called with {'path': '/tmp/b'}"
     assert asked == [AGENT] * 3
     assert [record.decision for record in consent.audit.records] == ["approve", "deny", "edit"]

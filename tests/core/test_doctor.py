@@ -60,7 +60,7 @@ def fails(report: DoctorReport, step: str, *says: str) -> None:
     after = [one.name for one in report.steps]
     late = after[after.index(step) + 1 :]
     assert {report[name].status for name in late} <= {"not reached", "not needed"}
-    assert f"fails at {step}" in str(report)
+    assert f" in: {step}" in str(report)
 
 
 # Healthy ones
@@ -75,13 +75,14 @@ async def test_a_healthy_server_passes_all_steps_and_is_ended(host: Host) -> Non
         *("resolve", "connect", "TLS", "HTTP", "handshake", "version", "capabilities", "lists", "schemas"),
         *("ping", "call", "close"),
     ]
-    assert "refused, Method not found (-32601, method not found): a server of the handshake era" in told(
-        report, "handshake"
+    assert (
+        "refused, Method not found (-32601, method not found): an older server, which begins with initialize"
+        in told(report, "handshake")
     )
     assert "initialize: answered in" in told(report, "handshake")
     assert "1 tool in" in told(report, "lists")
     assert "look() answered in" in told(report, "call")
-    assert "after the end of its input" in told(report, "close")
+    assert "after its stdin was closed" in told(report, "close")
     assert len(host) == 0  # and the fixture checks that no process is left
     assert list(report.df.columns) == ["step", "status", "what", "todo", "ms"]
 
@@ -94,7 +95,7 @@ async def test_a_server_of_2026_takes_both_beginnings(host: Host) -> None:
     assert "it takes 2026-07-28" in told(report, "handshake")
     assert "initialize: answered in" in told(report, "handshake")
     assert "HTTP 200 with" in told(report, "HTTP")
-    assert "it keeps sessions" in told(report, "HTTP")
+    assert "it uses sessions" in told(report, "HTTP")
     assert "it is left" not in told(report, "close")
 
 
@@ -143,7 +144,7 @@ async def test_an_open_session_is_looked_at_and_left_as_it_is(host: Host) -> Non
 
 
 async def test_a_target_that_means_nothing_fails_at_resolve(host: Host) -> None:
-    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a target", "A target is a URL")
+    fails(await examine(host, "nowhere"), "resolve", "'nowhere' is not a file, URL, variable or configured name")
 
 
 async def test_a_command_that_is_not_there_fails_at_resolve(host: Host, tmp_path: Path) -> None:
@@ -168,12 +169,12 @@ async def test_a_server_that_dies_says_its_last_words_without_secrets(host: Host
 async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Host) -> None:
     says = {
         "echo Welcome!; exec sleep 60": (
-            "more than messages to its output: 'Welcome!'",
+            "it printed something to stdout that is not an MCP message: 'Welcome!'",
             "is this command an MCP server?",
         ),
         "exec sleep 60": ("it runs, and answers nothing in 2 s", "--timeout S waits longer"),
         "echo listening on http://127.0.0.1:8123/mcp >&2; exec sleep 60": ("`%mcp doctor http://127.0.0.1:8123/mcp`",),
-        "exec cat": ("it sends back what it is sent",),
+        "exec cat": ("it runs, and answers nothing in 2 s",),
     }
     reports = await asyncio.gather(*(examine(host, ["sh", "-c", code], timeout=2) for code in says))
     for report, words in zip(reports, says.values(), strict=True):
@@ -183,8 +184,20 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
 async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(host: Host) -> None:
     report = await examine(host, sick(_banner="Starting up...", tools__list={"tools": []}))
     assert report.ok, str(report)
-    assert "warning: it writes more than messages to its output: 'Starting up...'" in told(report, "connect")
+    words = "warning: it printed something to stdout that is not an MCP message: 'Starting up...'"
+    assert words in told(report, "connect")
     assert report["connect"].status == "warning"
+    await host.connect(sick(_banner="Starting up...", tools__list={"tools": []}), name="open")
+    report = await examine(host, "open")
+    assert words in told(report, "connect")
+    assert report.verdict == "healthy, 1 warning"
+
+
+async def test_a_syntax_error_has_its_file_and_line_and_is_no_tick(host: Host, tmp_path: Path) -> None:
+    server = tmp_path / "server.py"
+    server.write_text("name = 1\ndef tool(:\n    pass\n")
+    report = await examine(host, str(server))
+    fails(report, "connect", f"note: stderr: SyntaxError: invalid syntax ({server}, line 2)")
 
 
 async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> None:
@@ -350,7 +363,7 @@ async def test_what_is_no_mcp_at_all(host: Host) -> None:
 async def test_a_server_that_never_answers_over_http(host: Host) -> None:
     async with serving(never, lifespan="off") as url:
         report = await examine(host, f"{url}/mcp", timeout=0.5)
-    fails(report, "HTTP", "it takes the request, and gives no answer in 0.5 s")
+    fails(report, "HTTP", "it accepts the request, and gives no answer in 0.5 s")
 
 
 async def test_a_redirect_is_named(host: Host) -> None:
@@ -403,7 +416,7 @@ async def test_announced_and_answered_are_compared(host: Host) -> None:
     assert "warning: tools/list answers with 1 tools, which are not announced" in told(report, "capabilities")
     assert "prompts" not in told(report, "capabilities")
     report = await examine(host, sick(_capabilities={"prompts": {}}))
-    assert "failed: prompts are announced, and prompts/list is not known" in told(report, "capabilities")
+    assert "failed: prompts are announced, but prompts/list is unknown" in told(report, "capabilities")
     assert report.failed_at == "capabilities"
     assert report["ping"].status == "ok"  # what does not stand on the list is looked at all the same
 
@@ -445,10 +458,12 @@ async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(hos
     bad = [TOOL, {"name": "bare"}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
     report = await examine(host, sick(tools__list={"tools": bad}))
     assert "tools.1.inputSchema: Field required (the tool 'bare')" in told(report, "lists")
-    assert "tool bare: no definition: inputSchema: Field required [definition-invalid]" in told(report, "schemas")
+    assert "tool bare: not a valid definition: inputSchema: Field required [definition-invalid]" in told(
+        report, "schemas"
+    )
     assert "tool text: the root is of type 'string'; it must be an object [schema-root]" in told(report, "schemas")
     assert report.findings is not None
-    assert "looked at 2 tools" in report.findings.note
+    assert "checked 2 tools" in report.findings.note
 
 
 async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
@@ -472,7 +487,7 @@ async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_argu
 async def test_a_list_that_hangs_is_given_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.doctor.session.PAGE_SECONDS", 0.3)
     report = await examine(host, sick(_hangs=["tools/list"]))
-    assert "failed: tools/list: no answer within 0.3 s" in told(report, "lists")
+    assert "failed: tools/list: timed out: no answer within 0.3 s" in told(report, "lists")
 
 
 async def test_bad_schemas_are_named_with_what_to_do(host: Host) -> None:
@@ -483,7 +498,7 @@ async def test_bad_schemas_are_named_with_what_to_do(host: Host) -> None:
     }
     report = await examine(host, sick(tools__list={"tools": [bad]}))
     assert report.failed_at == "schemas"
-    assert "tool bad: no valid JSON Schema at properties/a/type" in told(report, "schemas")
+    assert "tool bad: not valid JSON Schema at properties/a/type" in told(report, "schemas")
     assert report.findings is not None
     assert "schema-invalid" in report.findings.codes
 
@@ -529,7 +544,7 @@ async def test_a_server_that_does_not_end_takes_a_signal(host: Host, monkeypatch
 async def test_a_server_that_leaves_children_behind(host: Host) -> None:
     report = await examine(host, sick(_child=True, tools__list={"tools": []}))
     assert report.ok
-    assert "it leaves processes behind that it started" in told(report, "close")
+    assert "it leaves processes running that it started" in told(report, "close")
 
 
 async def test_an_interrupted_examination_leaves_nothing_running(host: Host) -> None:
@@ -552,7 +567,7 @@ async def test_the_report_reads_well_and_escapes_what_servers_say(host: Host, mo
     assert "&lt;img src=x&gt;" in shown["text/html"]
     assert "\x1b" not in shown["text/plain"]
     lines = shown["text/plain"].splitlines()
-    assert lines[0] == "Doctor: python: fails at connect"
+    assert lines[0] == "Doctor: python: 1 error in: connect"
     missed = "· not reached: handshake, version, capabilities, lists, schemas, ping, call, close"
     assert " ".join(" ".join(lines[-2:]).split()) == missed
     assert not [line for line in lines if len(line) > 80]

@@ -50,7 +50,7 @@ async def test_with_login_the_person_logs_in_once_and_the_steps_go_on(host: Host
         unharmed(report, protected)
         assert [(login.server, login.outcome) for login in person.shown] == [("notes", "done")]
         assert "it wants an OAuth token of" in told(report, "HTTP")
-        assert "you have logged in; the token is kept" in told(report, "HTTP")
+        assert "you logged in; the token is stored" in told(report, "HTTP")
         assert "tools" in told(report, "lists")
 
         connection = await host.connect(protected.url, name="notes")
@@ -64,7 +64,7 @@ async def test_a_token_that_is_kept_is_used_without_a_word(host: Host) -> None:
         report = await examine(host, protected.url)
 
         unharmed(report, protected)
-        assert "the token that is kept is taken" in told(report, "HTTP")
+        assert "the stored token is used" in told(report, "HTTP")
         assert len(person.shown) == 1
         await host.close()
 
@@ -84,7 +84,7 @@ async def test_a_kept_token_that_is_worth_nothing_is_said_to_be_and_nobody_is_as
         protected.authority.forget()
 
         report = await examine(host, protected.url)
-        fails(report, "HTTP", "HTTP 401: the token that is kept is refused -> `--login` logs in anew and goes on")
+        fails(report, "HTTP", "HTTP 401: the stored token is refused -> `--login` logs in again and goes on")
         assert len(person.shown) == 1
 
         unharmed(await examine(host, protected.url, login=True), protected)

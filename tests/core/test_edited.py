@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from mcp_magic.errors import ToolError
 from mcp_magic.results.cards import edited
 
 if TYPE_CHECKING:
@@ -47,3 +51,26 @@ async def test_whoever_connects_to_a_session_that_is_open_is_told_since_when_and
     os.utime(program, (0, 0))
     await host.reconnect("ed")
     assert "since" not in card(connection)
+
+
+async def test_a_call_says_that_the_program_of_its_server_has_changed_also_in_its_error(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_magic.session.connection.LOOK_SECONDS", 0.0)
+    program = tmp_path / "ed.py"
+    program.write_text(SICK.read_text())
+    answers = {
+        "tools/list": {"tools": [{"name": "add", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "no"}], "isError": True},
+    }
+    connection = await host.connect([sys.executable, str(program), json.dumps(answers)], name="ed")
+    assert (await connection.call_tool("add", {})).outdated == ""
+
+    os.utime(program, (time.time() + 5,) * 2)
+
+    result = await connection.call_tool("add", {})
+    changed = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
+    assert changed in result._repr_mimebundle_()["text/plain"]
+    with pytest.raises(ToolError) as caught:
+        await connection.call("add")
+    assert str(caught.value).endswith(f"\n  {changed}")

@@ -232,7 +232,7 @@ async def test_the_time_out_goes_on_after_the_answer(host: Host) -> None:
     host.elicitation.elicitor = Scripted(Answer.accept({"city": "Oslo"}))
     connection = await host.connect(trip_server(), name="trip")
 
-    with pytest.raises(RequestTimeoutError, match=r"trip:slow: no answer within 0\.2 s"):
+    with pytest.raises(RequestTimeoutError, match=r"trip:slow: timed out: no answer within 0\.2 s"):
         await connection.call_tool("slow", {}, timeout=0.2)
     assert connection.state == "open"
 
@@ -380,7 +380,7 @@ async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any)
 
 async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:
     loop = asyncio.get_running_loop()
-    call = InFlightRequest(0.5)
+    call = InFlightRequest(seconds=0.5)
 
     async def logs_in() -> str:
         with person_asked():

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic import stderr
-from mcp_magic.errors import ServerExitedError
 from mcp_magic.stderr import ErrorLog, Lines
 from tests.core.test_sessions import until as until_async
 from tests.kernel.driving import until
@@ -49,11 +48,9 @@ server.run()
 """
 
 
-@pytest.fixture(params=["file", "pipe"])
-def log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
-    """A log that is looked at often: a file as Linux can cut it, and what there is where no file can be cut."""
-    if request.param == "pipe":
-        monkeypatch.setattr(stderr, "_frees_beginnings", lambda folder: False)
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[ErrorLog]:
+    """A log that is looked at often."""
     monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     with ErrorLog() as made:
         yield made
@@ -115,7 +112,6 @@ def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) ->
     assert [line for line in log.tail().splitlines()[-5:] if set(line) != {"z"}] == late
 
 
-@pytest.mark.parametrize("log", ["file"], indirect=True)
 def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog) -> None:
     lines = Lines(log)
     reopened = "fd = os.open('/proc/self/fd/2', os.O_WRONLY); os.lseek(fd, 17 * 2**20, 0); os.write(fd, b'end\\n'); "
@@ -132,12 +128,17 @@ def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog
     assert on_disk(log) < MEGABYTE
 
 
-async def test_a_server_that_dies_has_its_last_words_read_from_a_pipe_too(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stderr, "_frees_beginnings", lambda folder: False)
-    with pytest.raises(ServerExitedError, match="no ink in the pen"):
-        await host.connect([sys.executable, "-S", "-c", "import sys; sys.exit('no ink in the pen')"], name="x")
+def test_where_no_file_can_be_cut_it_is_emptied_and_read_on(log: ErrorLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stderr, "_free", lambda number, length: False)
+    lines = Lines(log)
+    write(log, "os.write(2, b'z' * (17 * 2**20) + b'\\nlast\\nha')")
+    assert [line for _, line in lines.read()][-1] == "last"
+    log.cut()
+    assert on_disk(log) == 0
+    write(log, "os.write(2, b'lf a line\\nnext\\n')")
+    assert [line for _, line in lines.read()] == ["half a line", "next"]
+    assert log.tail().splitlines()[-1] == "next"
+    assert log.end == 17 * 2**20 + len("\nlast\nhalf a line\nnext\n")
 
 
 async def test_nobody_looks_at_it_once_it_is_closed(log: ErrorLog) -> None:

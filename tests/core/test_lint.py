@@ -59,7 +59,7 @@ async def test_bundled_servers_have_nothing_to_complain_about(host: Host) -> Non
     for name, server in ("math", load("math_server").server), ("paging", load("paging_server").make_server()):
         findings = await (await host.connect(server, name=name)).lint()
         assert [found for found in findings.findings if found.severity != "note"] == []
-        assert findings.note or "nothing to complain about" in str(findings)
+        assert findings.note or "no problems found" in str(findings)
 
 
 async def test_the_bundled_web_server_has_nothing_to_complain_about(host: Host) -> None:
@@ -105,9 +105,9 @@ async def test_missing_and_empty_descriptions() -> None:
     assert found.what == "arguments without a description: a"
 
 
-async def test_long_descriptions_and_large_definitions_are_counted_in_tokens() -> None:
+async def test_long_descriptions_are_counted_in_tokens() -> None:
     found = await tool(description="word " * 2000)
-    assert codes(found) == ["description-long", "definition-large"]
+    assert codes(found) == ["description-long"]
     assert "about 2,500 tokens" in found[0].what
 
 
@@ -201,6 +201,8 @@ HONEST = [
     "When a tool fails, the error is returned as text.",
     "Overrides the default rules of the linter with those given.",
     "Forget a stored memory by its id.",
+    "<!--",
+    "Skips what stands between `<!--` and `-->`.",
     "Manages SSH keys of an account; lists environment variables of a container.",
 ]
 
@@ -254,13 +256,10 @@ async def test_names_that_cannot_be_used(name: str, code: str, says: str) -> Non
     assert says in found.what
 
 
-async def test_names_that_are_there_twice_or_differ_by_case() -> None:
+async def test_names_that_are_there_twice() -> None:
     tools = [Tool(name=name, description="X.", input_schema=EMPTY) for name in ("add", "Add", "sub", "sub")]
     found = await lint(tools=tools)
-    assert [(one.code, one.where) for one in found] == [
-        ("name-duplicate", "tool sub"),
-        ("name-case", "tool Add"),
-    ]
+    assert [(one.code, one.where) for one in found] == [("name-duplicate", "tool sub")]
 
 
 async def test_argument_names_that_models_do_not_take() -> None:
@@ -288,8 +287,6 @@ async def test_argument_names_that_models_do_not_take() -> None:
         ({**EMPTY, "properties": {"a": {"type": "integer", "default": "x"}}}, "schema-default", "the default"),
         ({**EMPTY, "properties": {"a": {"type": "integer", "examples": [1, "x"]}}}, "schema-default", "the example"),
         ({**EMPTY, "properties": {"a": {"enum": ["x"], "default": "y"}}}, "schema-default", "does not fit"),
-        ({**EMPTY, "properties": {"a": {"minimum": 5, "maximum": 1}}}, "schema-impossible", "nothing fits"),
-        ({**EMPTY, "properties": {"a": {"enum": []}}}, "schema-impossible", "the enum is empty"),
         ({**EMPTY, "anyOf": [{"required": ["a"]}]}, "schema-root-choice", "OpenAI and Anthropic refuse"),
     ],
 )
@@ -397,10 +394,9 @@ async def test_prompts_have_descriptions_and_arguments_of_their_own() -> None:
         ("no-scheme", "text/plain", "uri-invalid"),
         ("file:///a b", None, "uri-invalid"),
         ("file:///a%zz", None, "uri-invalid"),
-        ("file:///a", "plain text", "mime-invalid"),
     ],
 )
-async def test_resources_have_valid_uris_and_types(uri: str, mime: str | None, code: str) -> None:
+async def test_resources_have_valid_uris(uri: str, mime: str | None, code: str) -> None:
     assert codes(await lint(resources=[Resource(uri=uri, name="r", mime_type=mime)])) == [code]
 
 
@@ -435,7 +431,7 @@ async def test_findings_are_a_listing_with_the_worst_first() -> None:
     assert [found.severity for found in findings.findings] == ["error", "warning"]
     assert list(findings.df.columns) == ["severity", "code", "where", "what", "to do"]
     assert "✗ error" in str(findings)
-    assert "looked at 2 tools: 1 error, 1 warning" in str(findings)
+    assert "checked 2 tools: 1 error, 1 warning" in str(findings)
     assert repr(findings) == "<Findings: 1 error, 1 warning>"
 
 

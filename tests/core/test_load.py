@@ -19,11 +19,14 @@ from pydantic import BaseModel
 from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.config.specs import HttpSpec
+from mcp_magic.inflight import Reports
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
+from mcp_magic.session.services import Services
 from tests.core.asgi import Forgetful, serving
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
+from tests.core.test_progress import Watching
 from tests.core.test_sessions import until
 from tests.core.websockets_server import serve_websocket
 
@@ -132,13 +135,13 @@ async def test_no_more_calls_are_made_at_once_than_half_of_the_files_that_may_be
     holding = Holding()
     async with serving(holding.app()) as url:
         with open_files(20):
-            connection = Connection("load", HttpSpec(url=f"{url}/mcp"))
+            watching = Watching()
+            connection = Connection("load", HttpSpec(url=f"{url}/mcp"), Services(reports=Reports(reporter=watching)))
         await connection.open()
         tasks = calls(connection, 25)
         await until(lambda: len(holding.held) == 10)
-        await until(lambda: bool(connection.notices.messages))
-        said = [message.data for message in connection.notices.messages]
-        assert said == ["10 calls of load are under way; 15 more are waiting"]
+        await until(lambda: len(watching.shown) >= 25)
+        assert all(r.words().endswith("s · 10 calls are under way, others wait") for r in watching.shown)
         assert await connection.ping() < 60, "what is no call does not stand behind calls"
         for task in tasks[10:15]:
             task.cancel()
@@ -277,7 +280,7 @@ async def test_an_error_tells_the_status_of_its_own_answer_whatever_is_answered_
         told = dict(zip(tasks, await asyncio.gather(*tasks.values(), return_exceptions=True), strict=True))
         assert {n: (error.status, error.retry_after) for n, error in told.items()} == {n: (n, None) for n in tasks}
         assert str(told[429]) == (
-            "load:hold: HTTP 429 (too many requests; fault: the caller): it is asked too often; wait and try again."
+            "load:hold: HTTP 429 (too many requests; fault: the caller): it got too many requests; wait and try again."
         )
         assert str(told[500]) == "load:hold: HTTP 500 (internal server error; fault: the server): the server failed."
         assert str(told[503]).startswith("load:hold: HTTP 503 (service unavailable; fault: the server)")

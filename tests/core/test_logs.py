@@ -55,7 +55,7 @@ async def test_a_server_logs_as_much_as_the_person_asks_for_and_messages_belong_
     assert (report.title, report.logged, dict(report.levels)) == ("reports:log", 2, {"error": 2})
     assert [(message.logger, message.data) for message in report.messages] == [("reports", '{"disk": "full"}')] * 2
 
-    watching.reports.clear()
+    watching.shown.clear()
     await asyncio.gather(*(connection.call("log", level="error", data=str(n)) for n in range(5)))
     assert sorted(message.data for report in watching.reports for message in report.messages) == list("01234")
     assert "stdio" in request.node.name or all(report.logged == 1 for report in watching.reports), "told apart"
@@ -108,7 +108,7 @@ async def test_a_server_that_refuses_leaves_all_as_it_was(host: Host) -> None:
 # Which call a message concerns
 
 
-async def test_over_stdio_a_message_of_one_of_several_calls_is_the_sessions(
+async def test_over_stdio_a_message_of_one_of_several_calls_says_that_it_may_be_of_another(
     host: Host,
     tmp_path: Path,
     watching: Watching,  # noqa: F811
@@ -123,7 +123,7 @@ async def test_over_stdio_a_message_of_one_of_several_calls_is_the_sessions(
     await connection.call("log", level="error", data="mine")
 
     told = [(report.title, report.state, report.messages[0].logger) for report in watching.reports]
-    assert told == [("reports", "done", "reports (of one of 2 calls)"), ("reports:log", "done", "reports")]
+    assert told == [("reports:log", "done", "reports (of one of 2 calls)"), ("reports:log", "done", "reports")]
     assert [message.logger for message in connection.notices.messages] == ["reports", "reports"]
 
 

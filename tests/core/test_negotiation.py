@@ -171,7 +171,7 @@ async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
     assert report.ok, text
     words = " ".join(text.split())
     assert "it ended (exit code 3) at server/discover; process" in words
-    assert "server/discover: its output ended: a server of the handshake era" in words
+    assert "server/discover: its output ended: an older server, which begins with initialize" in words
     assert "with protocol 2025-06-18" in words
     assert "Failed to validate" not in words
 
@@ -195,4 +195,4 @@ async def test_a_url_of_an_old_server_over_sse_is_opened_by_the_handshake(host: 
     with start_http(sdk_command("mcp 1.6.0", "sse", port), ready=rf"(?P<port>{port})", path="/sse") as server:
         await listening(port)
         report = await examine(host, server.url)
-        assert "server/discover: not taken: a server of the handshake era" in str(report)
+        assert "server/discover: not supported: an older server, which begins with initialize" in str(report)

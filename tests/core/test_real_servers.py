@@ -101,10 +101,7 @@ async def test_what_the_memory_server_says_twice_is_shown_once_and_its_two_table
     graph = await memory.call("read_graph")
     with pytest.raises(errors.NoTableError) as several:
         graph.df
-    assert str(several.value) == (
-        '2 tables in this result: .frames["entities"], .frames["relations"], '
-        'or as they were sent .data["entities"], .data["relations"]'
-    )
+    assert str(several.value) == '2 tables in this result: .frames["entities"], .frames["relations"]'
     assert "2 tables: .frames has them" in str(graph)
     assert {name: frame.shape for name, frame in graph.frames.items()} == {"entities": (2, 3), "relations": (1, 3)}
     assert graph.data["relations"][0]["to"] == "Bob"

@@ -153,11 +153,11 @@ async def test_a_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
     samples(host, model, Person(Review.deny("too long"), Review.approve()))
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match=r"User rejected sampling request: denied by person: too long") as raised:
+    with pytest.raises(ProtocolError, match=r"User rejected sampling request: denied by you: too long") as raised:
         await connection.call("summarise")
     assert raised.value.code == -1
     assert model.asked == []
-    assert "denied by person: too long" in logged(connection)
+    assert "denied by you: too long" in logged(connection)
     assert host.consent.audit.records[0].decision == "deny"
     assert (await connection.call("summarise")).text == "tiny endTurn: never"
 
@@ -168,7 +168,7 @@ async def test_a_server_of_the_handshake_era_is_told_that_it_was_rejected_and_no
     connection = await host.connect(sampling_server(), name="writer")
 
     assert (await connection.call("refused")).text == "-1 User rejected sampling request"
-    assert "denied by person: a private reason" in logged(connection)
+    assert "denied by you: a private reason" in logged(connection)
     assert connection.state == "open"
 
 
@@ -211,7 +211,7 @@ async def test_a_change_that_makes_no_sense_is_not_asked(host: Host) -> None:
     samples(host, model, Editor())
     connection = await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match="as it was changed: a sampling request without messages"):
+    with pytest.raises(ProtocolError, match="after your changes: a sampling request without messages"):
         await connection.call("summarise")
     assert model.asked == []
 
@@ -278,9 +278,9 @@ async def test_a_session_announces_what_it_will_answer(host: Host, mode: str, mo
     [
         ([Rule("deny", "writer:sampling", reason="not this one")], "auto", "ask", 0, "deny writer:sampling`: not this"),
         ([Rule("deny", "*:sampling")], "ask", "ask", 0, "denied by rule"),
-        ([Rule("ask", "writer:sampling")], "auto", "auto", 1, "denied by person"),
-        ([Rule("allow", "writer:*")], "ask", "auto", 1, "denied by person"),
-        ([Rule("allow", "writer:sampling")], "ask", "ask", 1, "denied by person"),
+        ([Rule("ask", "writer:sampling")], "auto", "auto", 1, "denied by you"),
+        ([Rule("allow", "writer:*")], "ask", "auto", 1, "denied by you"),
+        ([Rule("allow", "writer:sampling")], "ask", "ask", 1, "denied by you"),
         ([], "ask", "deny", 0, "denied by approval = 'deny'"),
     ],
 )

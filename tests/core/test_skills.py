@@ -176,18 +176,19 @@ async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host: Hos
         ("a: 1\n", {"a": 1}, True),
         ("a: 1\n", {"a": 1.0}, True),
         ("a: 1\n", {"a": True}, False),
-        ("a: 1\n", {"a": "1"}, False),
+        ("a: 1\n", {"a": "1"}, True),
+        ("a: 1\n", {"a": "2"}, False),
         ("a: 1\n", {"a": 1, "b": 2}, False),
         ("a: [1, {b: null}]\n", {"a": [1, {"b": None}]}, True),
         ("a: 2026-07-28\n", {"a": "2026-07-28"}, True),
         ("on: yes\n", {"on": "yes"}, True),
         ("a: yes\n", {"a": True}, True),
-        ("a: 0x1F\n", {"a": 31}, True),
         ("a: 'x*y &z'\n", {"a": "x*y &z"}, True),
+        ("a: !!python/object/apply:os.getcwd []\n", {"a": "/"}, False),
         ("a: use *this* & that\n", {"a": "use *this* & that"}, True),
     ],
 )
-def test_front_matter_says_the_same_as_json_in_either_yaml(yaml: str, said: dict[str, Any], same: bool) -> None:
+def test_front_matter_is_compared_with_json_as_it_is_written(yaml: str, said: dict[str, Any], same: bool) -> None:
     assert same_front_matter(yaml, said) is same
 
 
@@ -197,7 +198,6 @@ def test_front_matter_says_the_same_as_json_in_either_yaml(yaml: str, said: dict
         ("- a\n", "is not a YAML mapping"),
         ("a: [1\n", "is not YAML: "),
         ("a: &x [1]\nb: [*x, *x]\n", "has YAML aliases"),
-        ("a: !!python/object/apply:os.getcwd []\n", "is not YAML: "),
         ("a: " + "x" * 20_000 + "\n", "is longer than 20000 characters"),
     ],
 )

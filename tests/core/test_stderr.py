@@ -84,6 +84,9 @@ CAUSES = {
         "Error: Stripe API key not provided. Please either pass it as an argument --api-key=$KEY or set the "
         "STRIPE_SECRET_KEY environment variable.",
     ],
+    "syntax": ["SyntaxError: invalid syntax (/home/ada/notes/helper.py, line 1)"],
+    "syntax_main": ["SyntaxError: invalid syntax (/home/ada/notes/helper.py, line 1)"],
+    "syntax_node": ["SyntaxError: Unexpected token ';' (file:///home/ada/notes/server.mjs, line 2)"],
     "typer": ["Usage: - [OPTIONS]", "Missing option '--token'."],
     "uvx": [
         "error: No solution found when resolving tool dependencies",
@@ -180,7 +183,7 @@ async def test_a_server_that_listens_at_a_url_is_found_out_however_it_says_so(
     assert type(error) is errors.ConnectError
     first, line = str(error).splitlines()
     assert first.endswith(
-        "speaks HTTP, not over its input and output, and was ended. Start it in a terminal, then type:"
+        "serves HTTP, does not use stdin and stdout, and was ended. Start it in a terminal, then type:"
     )
     assert line == f"  %mcp connect http://127.0.0.1:{port}{path}"
 
@@ -189,7 +192,7 @@ async def test_the_doctor_finds_out_a_server_that_listens_at_a_url(host: Host) -
     port = free_port()
     report = await examine(host, command("weather_server", "--port", str(port)))
     [failed] = [remark for remark in report["connect"].remarks if remark.status == "failed"]
-    assert failed.text == f"it speaks HTTP, at http://127.0.0.1:{port}/mcp, not over its input and output"
+    assert failed.text == f"it serves HTTP at http://127.0.0.1:{port}/mcp, and does not use stdin and stdout"
     assert failed.todo == f"start it in a terminal, then type `%mcp doctor http://127.0.0.1:{port}/mcp`"
 
 

@@ -41,7 +41,7 @@ async def test_the_error_of_the_time_out_says_what_came_instead(host: Host, tmp_
 
     number = next(entry.id for entry in reversed(connection.trace.entries) if entry.method == "tools/call")
     assert str(caught.value) == (
-        "rogue:wrong_id: no answer within 1 s; the server has been told to stop.\n"
+        "rogue:wrong_id: timed out: no answer within 1 s. The call was cancelled.\n"
         f"  {STRANGE}; the answer to {number} never came (fault: the server)."
     )
     with pytest.raises(RequestTimeoutError) as other:
@@ -73,7 +73,7 @@ async def test_a_flood_of_them_is_told_ten_times(host: Host, tmp_path: Path) -> 
 
 
 async def test_a_server_that_misspells_the_id_of_the_handshake_is_told_so_at_once(host: Host) -> None:
-    with pytest.raises(ConnectError, match=r'it came with id "#\d", which no request has; \d was asked'):
+    with pytest.raises(ConnectError, match=r'it came with id "#\d", which no request has; the request has id \d'):
         await host.connect([sys.executable, "-c", MISNUMBERS], name="rogue")
 
 

@@ -24,23 +24,13 @@ BREAKS: dict[str, str] = {
 }
 """What makes a message no JSON -> how it is written where a value is."""
 
-SPREAD = ["on_several_lines", "on_several_lines_id_last", "too_long_id_last"]
-TOOLS = [*BREAKS, *SPREAD, "id_last", "id_last_in_a_long_answer"]
+TOOLS = [*BREAKS, "id_last", "id_last_in_a_long_answer", "too_long_id_last"]
 TOOLS += ["error", "notice", "request", "wrong_request", "right"]
 
 
 def broken(message: dict[str, Any], how: str = "half_an_emoji") -> str:
     """Return a message as text, with `MARK` replaced by what is no JSON."""
     return json.dumps(message).replace(f'"{MARK}"', BREAKS[how])
-
-
-def spread(tool: str, number: Any, result: dict[str, Any]) -> str:
-    """Return an answer that is JSON, but not one line, or too long a line."""
-    if tool == "on_several_lines":
-        return json.dumps({"jsonrpc": "2.0", "id": number, "result": {**result, "a": [1, "{", "}"]}}, indent=2)
-    if tool == "on_several_lines_id_last":
-        return json.dumps({"result": result, "jsonrpc": "2.0", "id": number}, indent="\t")
-    return json.dumps({"result": {"a": "x" * 3_000_000, "id": 0}, "jsonrpc": "2.0", "id": number})
 
 
 class Server:
@@ -79,8 +69,8 @@ class Server:
             yield broken({"result": result, "jsonrpc": "2.0", "id": number})
         elif tool == "id_last_in_a_long_answer":
             yield broken({"result": {"a": MARK, "b": [[]] * 300_000}, "jsonrpc": "2.0", "id": number})
-        elif tool in SPREAD:
-            yield spread(tool, number, result)
+        elif tool == "too_long_id_last":
+            yield json.dumps({"result": {"a": "x" * 3_000_000, "id": 0}, "jsonrpc": "2.0", "id": number})
         elif tool == "request":
             yield broken({**ask, "params": {"a": MARK}})
         elif tool == "wrong_request":

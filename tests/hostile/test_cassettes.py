@@ -90,7 +90,7 @@ def refused_or_played(path: Path) -> None:
     except CassetteError as error:
         text = str(error)
         assert text.startswith(f"{path}, ")
-        assert text.endswith(f". `%mcp record {path} --mode record` records it anew.")
+        assert text.endswith(f". `%mcp record {path} --mode record` records it again.")
         assert len(text) < 1000
 
 
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_line_is_said_with_its_number_and_what_to_type(
     [
         (b"", "is not a cassette"),
         (b"\x00\xff\xfe", "no UTF-8"),
-        (b"[1]\n", "no JSON object"),
+        (b"[1]\n", "not a JSON object"),
         (b'{"cassette": "1"}\n', "is not a cassette"),
         (b'{"cassette": 2}\n', "is a cassette of format 2"),
         (b'{"cassette": 1}\n' + b"[" * 100_000 + b"\n", "nested deeper"),
@@ -307,7 +307,7 @@ async def test_a_recording_ends_at_its_bound_and_plays_up_to_there(tool: str, tm
         await host.close()
     assert str(caught.value).endswith(
         "; its recording ended at 300,000 bytes; `%config MCPMagics.cassette_bytes = 600000` allows more when it is "
-        "recorded anew)"
+        "recorded again)"
     )
 
 

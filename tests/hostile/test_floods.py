@@ -218,9 +218,9 @@ def test_a_flood_of_questions_is_one_panel_which_interrupt_ends_with_all_that_wa
     for number in range(3):
         notebook.read_until(lambda: len(notebook._named("Decline", cell)) == 1, what="a panel")
         assert len(cell.live) == 1
-        panel = cell.live[0]
+        [decline] = notebook._named("Decline", cell)
         notebook.click("Decline", cell=cell)
-        notebook.read_until(lambda panel=panel: panel not in notebook.models, what=f"the end of panel {number}")
+        notebook.read_until(lambda decline=decline: decline not in notebook.models, what=f"the end of card {number}")
     notebook.read_until(lambda: len(notebook._named("Decline", cell)) == 1, what="the next panel")
     notebook.kernel.interrupt()
     notebook.finish(cell, 60)
@@ -240,9 +240,9 @@ def test_a_call_that_asks_too_much_ends_with_its_result(notebook: Frontend) -> N
     cell = notebook.start("r = %mcp call flood:ask count=300\nr.text")
     for _ in range(2):
         notebook.read_until(lambda: len(notebook._named("Cancel", cell)) == 1, what="a panel")
-        panel = cell.live[0]
+        [cancel] = notebook._named("Cancel", cell)
         notebook.click("Cancel", cell=cell)
-        notebook.read_until(lambda panel=panel: panel not in notebook.models, what="the panel is closed")
+        notebook.read_until(lambda cancel=cancel: cancel not in notebook.models, what="the card is closed")
     notebook.finish(cell, 60)
 
     assert len(cell.lines) == 3
@@ -317,7 +317,8 @@ def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided
     assert sent < 4_000_000
     assert cell.ename == "KeyboardInterrupt"
     assert cell.live == []
-    assert any("calls before these: 60 approved, 220 interrupted; `%mcp audit`" in line for line in cell.lines)
+    calls = [line for shown in cell.lines for line in shown.splitlines() if "interrupted flood:echo(" in line]
+    assert sum("(approved by you)" in line for line in calls) == 60
 
 
 SLOW = """

@@ -49,13 +49,27 @@ BOMB = png(50_000, zlib.compress(bytes(1_000_000)))
 HUGE = {
     "png": (BOMB, "image/png"),
     "png under another name": (BOMB, "image/jpeg"),
-    "icon": (b"\0\0\1\0\1\0" + bytes(16) + BOMB, "image/x-icon"),
     "gif": (b"GIF89a\xff\xff\xff\xff" + GIF[10:100], "image/gif"),
     "webp": (b"RIFF\xff\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0" + b"\xff\xff\0" * 2 + b"ANIM", "image/webp"),
-    "bmp": (b"BM" + bytes(16) + (60_000).to_bytes(4, "little") * 2 + bytes(100), "image/bmp"),
     "jpeg": (b"\xff\xd8\xff\xe0\0\x04ab\xff\xc2\0\x11\x08\xff\xff\xff\xff" + bytes(20), "image/jpeg"),
+}
+
+
+UNREAD = {
+    "icon": (b"\0\0\1\0\1\0" + bytes(16) + BOMB, "image/x-icon"),
+    "bmp": (b"BM" + bytes(16) + (60_000).to_bytes(4, "little") * 2 + bytes(100), "image/bmp"),
     "avif": (b"\0\0\0\x1cftypavif" + bytes(60) + b"ispe" + bytes(4) + (60_000).to_bytes(4) * 2, "image/avif"),
 }
+"""Images whose size is not read."""
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_an_image_whose_size_is_not_read_is_a_line(name: str) -> None:
+    data, mime = UNREAD[name]
+    shown = bundle(result(data, mime))
+    assert f"[{mime}, " in shown["text/plain"]
+    assert "data:" not in shown["text/html"]
+    assert result(data, mime).images[0].bytes == data
 
 
 @pytest.mark.parametrize("name", HUGE)

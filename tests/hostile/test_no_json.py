@@ -15,7 +15,7 @@ from mcp_magic.session import stdio
 from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear
 from tests.faults.rogue_http import rogue_http
-from tests.hostile.no_json_server import BREAKS, SPREAD, serve_no_json
+from tests.hostile.no_json_server import BREAKS, serve_no_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -120,14 +120,15 @@ async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host
         await until(lambda: bool(logged(connection)))
 
 
-async def test_an_answer_on_several_lines_of_stdio_ends_its_call_with_an_error_that_says_so(host: Host) -> None:
-    async with connected(host, "stdio") as connection:
-        for tool in SPREAD[:2]:
-            found = await failing(connection, tool)
-            says = "it is written on several lines; over stdio a message is one line"
-            assert_clear(found, InvalidResponseError, f"rogue:{tool}: the server's answer breaks the protocol: ")
-            assert says in str(found)
-            assert (await connection.call("right")).text == "right"
+@pytest.mark.parametrize("protocol", ["auto", "handshake"])
+async def test_a_byte_order_mark_before_each_answer_is_said(host: Host, protocol: str) -> None:
+    program = (
+        "import sys, json\nfor line in sys.stdin:\n n = json.loads(line).get('id')\n"
+        " if n is not None: print('\\ufeff' + json.dumps({'id': n, 'result': {}}), flush=True)"
+    )
+    with pytest.raises(ConnectError, match="it begins with a byte-order mark; JSON-RPC has none"):
+        async with asyncio.timeout(SECONDS):
+            await host.connect([sys.executable, "-X", "utf8", "-c", program], name="marked", protocol=protocol)
 
 
 async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(

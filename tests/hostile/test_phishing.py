@@ -137,12 +137,14 @@ def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
     idle = []
     try:
         for _ in range(100):
-            idle.append(socket.create_connection(("127.0.0.1", callback.port), timeout=9))
+            idle.append(socket.create_connection(("127.0.0.1", callback.server_port), timeout=9))
         answer = httpx2.get(f"{callback.redirect_uri}?code=1", timeout=9)
         assert "Logged in" in answer.text
         assert threading.active_count() < 90
         for method, path in (("POST", "/callback?code=1"), ("GET", "/callback?code=2"), ("GET", "/" + "a" * 60_000)):
-            assert httpx2.request(method, f"http://127.0.0.1:{callback.port}{path}", timeout=9).status_code >= 400
+            assert (
+                httpx2.request(method, f"http://127.0.0.1:{callback.server_port}{path}", timeout=9).status_code >= 400
+            )
         rebound = httpx2.get(f"{callback.redirect_uri}?code=1", headers={"Host": "evil.example"}, timeout=9)
         assert rebound.status_code == 404
     finally:

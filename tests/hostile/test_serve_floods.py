@@ -152,10 +152,10 @@ async def test_a_log_in_that_waits_keeps_few_connections_and_still_answers() -> 
     server = CallbackServer()
     try:
         before = descriptors()
-        async with flooding(server.port, 80):
+        async with flooding(server.server_port, 80):
             assert descriptors() - before <= login.MOST_CONNECTIONS + 20
-            with closing(socket.create_connection(("127.0.0.1", server.port), timeout=9)) as one:
-                one.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+            with closing(socket.create_connection(("127.0.0.1", server.server_port), timeout=9)) as one:
+                one.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
                 assert (await asyncio.to_thread(one.recv, 100)).startswith(b"HTTP/1.0 404")
     finally:
         server.close()

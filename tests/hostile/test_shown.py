@@ -41,7 +41,6 @@ from mcp_magic.display.arguments import read_arguments, written_arguments
 from mcp_magic.display.visible import LEGEND, escaped_json, in_line, outline, visible
 from mcp_magic.ipython.ask import Asking, InputAsker
 from mcp_magic.ipython.extension import MCPMagics
-from mcp_magic.ui.question import Panel
 from tests.agent.telling import call, decided, told
 from tests.core.sampling_servers import said
 from tests.widgets.conftest import page
@@ -306,7 +305,11 @@ async def test_in_a_terminal_yes_shows_the_whole_and_asks_again() -> None:
 
     question, first, warning, whole, again, second = typist.seen
     assert LONG not in question
-    assert first == second == "Approve shell:run? [y]es, [n]o (and why), [e]dit, [a]lways, show the [w]hole: "
+    assert (
+        first
+        == second
+        == ("Approve shell:run? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always, show the [w]hole: ")
+    )
     assert warning.startswith("You have not seen all of it yet.")
     assert whole == f"  command = {LONG}"
     assert again == question
@@ -410,11 +413,11 @@ def long_request(**more: Any) -> SamplingRequest:
     return replace(SamplingRequest("s", (said("Hello"),), 100), **more)
 
 
-async def opened_in_a_panel(question: Question, name: str) -> Reply:
+async def opened_in_a_panel(page: Page, question: Question, name: str) -> Reply:
     """Answer in a panel, once all that is cut has been opened."""
-    panel = Panel(Page().show)
+    panel = page.panel()
     asked = asyncio.create_task(panel.ask(question))
-    while panel.widget is None:
+    while not panel.cards:
         await asyncio.sleep(0)
     main = question.choices[0].label
     assert f"{main} waits until you have opened all of {in_line(name, 40)} (" in text(panel)
@@ -435,9 +438,9 @@ async def opened_in_a_panel(question: Question, name: str) -> Reply:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_request_for_a_model_is_approved_once_all_of_it_was_opened(name: str) -> None:
+async def test_a_request_for_a_model_is_approved_once_all_of_it_was_opened(page: Page, name: str) -> None:
     asked = long_request(**REQUESTS[name])
-    reply = await opened_in_a_panel(request_question(asked, Expected("m")), name)
+    reply = await opened_in_a_panel(page, request_question(asked, Expected("m")), name)
     assert request_review(asked, reply) == Review.approve()
 
     typist = Typist("a", "", "a")
@@ -448,9 +451,9 @@ async def test_a_request_for_a_model_is_approved_once_all_of_it_was_opened(name:
 
 
 @pytest.mark.parametrize("name", REPLIES)
-async def test_a_model_s_reply_is_sent_once_all_of_it_was_opened(name: str) -> None:
+async def test_a_model_s_reply_is_sent_once_all_of_it_was_opened(page: Page, name: str) -> None:
     asked, sampled = long_request(), REPLIES[name]
-    reply = await opened_in_a_panel(reply_question(asked, sampled), name)
+    reply = await opened_in_a_panel(page, reply_question(asked, sampled), name)
     assert reply_review(asked, sampled, reply) == Review.approve()
 
     typist = Typist("w", "", "s")

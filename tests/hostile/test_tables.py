@@ -34,14 +34,6 @@ def test_no_table_takes_all_memory(gave: dict[str, str], name: str) -> None:
     assert gave[name].startswith(("no table in this result: ", "no table in this resource: "))
 
 
-def test_the_error_for_long_rows_of_python_says_what_to_do(gave: dict[str, str]) -> None:
-    assert gave["rows of Python"] == (
-        "no table in this result: found text (21,600,002 characters); rows as Python prints them are read up to "
-        "200,000 characters. Ask the server for JSON or fewer rows, or read all of it with `import ast; "
-        "ast.literal_eval(result.text)`, for which Python needs 250 bytes a character"
-    )
-
-
 def test_the_error_for_empty_cells_says_how_many_were_sent(gave: dict[str, str]) -> None:
     assert gave["rows without common columns"] == (
         "no table in this result: 80,000 columns; a DataFrame gets at most 5,000. .data or .text has them"

@@ -26,7 +26,7 @@ from mcp_magic.agent.offline import quoted as quoted_by_offline
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.ask.elicitation import Elicitation, question_part
 from mcp_magic.cassette.match import Scene, Server, Session, difference
-from mcp_magic.config.masking import Masker, mask_text
+from mcp_magic.config.masking import Masker, mask_text, to_json
 from mcp_magic.consent.rules import pattern_covers
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython.completion import place_in
@@ -248,7 +248,7 @@ PATHS: dict[str, Callable[[str], object]] = {
     "snapshot and diff": changed,
     "lint": lambda text: list(lint_tool(a_tool(text), "s")),
     "trace, text": Masker(("abcdefgh",)).text,
-    "trace, message": lambda text: Masker(("abcdefgh",)).keep({"params": {"data": text, "password": "sesame12"}}),
+    "trace, message": lambda text: Masker(("abcdefgh",)).mask(to_json({"data": text, "password": "sesame12"})),
     "cassette": learned,
     "cassette, 2,000 secrets": learned_often,
     "cassette, replayed": replayed,

@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_in_memory() -> None:
-    threads._memory.clear()
+    threads.memory_threads.cache_clear()
 
 
 def make(file: Path, schema: str) -> None:

@@ -40,7 +40,7 @@ class Shown(Cell):
     @property
     def lines(self) -> list[str]:
         """The text of what is shown without a widget."""
-        return [str(bundle["text/plain"]) for bundle in self.displays.values() if VIEW not in bundle]
+        return [str(bundle["text/plain"]) for bundle in self.displays.values() if bundle and VIEW not in bundle]
 
 
 class Frontend:
@@ -105,24 +105,36 @@ class Frontend:
 
     def click(self, description: str, number: int = 0, *, cell: Shown | None = None) -> None:
         """Click on a button that is shown, anywhere or below a cell."""
-        self._send(self._named(description, cell)[number], {"method": "custom", "content": {"event": "click"}})
+        self.press(self._named(description, cell)[number])
+
+    def press(self, name: str) -> None:
+        """Click on the button of this model id."""
+        self._send(name, {"method": "custom", "content": {"event": "click"}})
 
     def type(self, model: str, text: str, number: int = 0, *, enter: bool = False) -> None:
         """Type into a text field: `"TextModel"` or `"TextareaModel"`."""
         found = [name for name, state in self.models.items() if state.get("_model_name") == model]
         self.type_into(found[number], text)
         if enter:
-            self._send(found[number], {"method": "custom", "content": {"event": "submit"}})
+            self.enter(found[number])
 
     def type_into(self, name: str, text: str) -> None:
         """Type into the text field of this model id."""
-        self._send(name, {"method": "update", "state": {"value": text}, "buffer_paths": []})
+        self.change(name, value=text)
+
+    def enter(self, name: str) -> None:
+        """Press Enter in the text field of this model id."""
+        self._send(name, {"method": "custom", "content": {"event": "submit"}})
+
+    def change(self, name: str, **state: Any) -> None:
+        """Change a widget, as the page does it."""
+        self._send(name, {"method": "update", "state": state, "buffer_paths": []})
 
     def choose(self, option: str) -> None:
         """Choose an option of the only list that is shown."""
         [name] = [name for name, state in self.models.items() if state.get("_model_name") == "DropdownModel"]
         index = self.models[name]["_options_labels"].index(option)
-        self._send(name, {"method": "update", "state": {"index": index}, "buffer_paths": []})
+        self.change(name, index=index)
 
     def answer(self, *lines: str) -> list[str]:
         """Answer as many requests for input; return their prompts."""
@@ -180,6 +192,15 @@ class Frontend:
             self.models.pop(content["comm_id"], None)
         elif content["data"].get("method") == "update" and content["comm_id"] in self.models:
             self.models[content["comm_id"]].update(content["data"]["state"])
+            self._follow_links(content["comm_id"], content["data"]["state"])
+
+    def _follow_links(self, changed: str, state: dict[str, Any]) -> None:
+        """Copy a value to where a link in the page leads, and send it."""
+        for link in list(self.models.values()):
+            source, target = link.get("source"), link.get("target")
+            if source and target and source[0] == f"IPY_MODEL_{changed}" and source[1] in state:
+                value = {target[1]: state[source[1]]}
+                self._send(target[0].removeprefix("IPY_MODEL_"), {"method": "update", "state": value})
 
     def _open_subshell(self) -> None:
         """JupyterLab makes one subshell for all widgets, when the first of them is opened."""

@@ -76,7 +76,7 @@ def test_a_call_that_is_approved_goes_out_while_the_cell_waits(person: Person) -
     assert "'London 1'" in cell.lines
     assert person.frontend.kernel.ok("called").text == "['London']"
     if person.clicks:
-        assert cell.lines[0].startswith("✓ approved weather:forecast(location=London) by person, ")
+        assert cell.lines[0].startswith("✓ approved weather:forecast(location=London) by you, ")
 
 
 def test_a_denial_reaches_the_asker_with_its_reason(person: Person) -> None:
@@ -85,7 +85,7 @@ def test_a_denial_reaches_the_asker_with_its_reason(person: Person) -> None:
     person.frontend.finish(cell)
 
     assert cell.ename == "DeniedError"
-    assert cell.evalue == "weather:forecast was not called; denied by person: too far."
+    assert cell.evalue == "weather:forecast was not called; denied by the user: too far."
     assert person.frontend.kernel.ok("called").text == "[]"
 
 
@@ -181,7 +181,7 @@ def test_a_nested_magic_asks_by_input(person: Person) -> None:
 
     [prompt] = person.frontend.answer("y")
 
-    assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways: "
+    assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always: "
     assert person.frontend.finish(cell).lines == ["'Oslo 1'"]
 
 
@@ -190,7 +190,7 @@ def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend: Frontend) -
     sent = "{'password': 'hunter' + '22'}"
     cell = frontend.start(f"r = await host['weather'].call_tool('login', {sent}, asker='agent')\nr.text")
     assert frontend.answer("v", "") == [
-        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [v]iew hidden: ",
+        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always, [v]iew hidden: ",
         "Enter hides it again: ",
     ]
     frontend.answer("y")
@@ -228,7 +228,7 @@ def test_a_task_that_outlives_its_cell_asks_below_it(person: Person) -> None:
     person.frontend.run("await task")
     assert person.frontend.kernel.ok("called").text == "['Bonn']"
     if person.clicks:  # ipykernel 6 shows what a task shows below the latest cell
-        assert cell.lines[0].startswith("✓ approved weather:forecast(location=Bonn) by person")
+        assert cell.lines[0].startswith("✓ approved weather:forecast(location=Bonn) by you")
 
 
 BACKGROUND = (
@@ -258,7 +258,7 @@ def test_each_cell_has_a_panel_of_its_own_and_keeps_its_own_lines(person: Person
     frontend.read_until(lambda: not earlier.live, what="the first panel is gone")
 
     assert frontend.run("[(await task).text for task in both]").lines == ["['Bonn 1', 'Ulm 1']"]
-    assert later.evalue == "weather:forecast was not called; denied by person."
+    assert later.evalue == "weather:forecast was not called; denied by the user."
     [both] = earlier.lines
     assert [line.split(" by ")[0] for line in both.splitlines()] == [
         "✓ approved weather:forecast(location=Bonn)",
@@ -311,7 +311,7 @@ def test_a_call_that_a_click_causes_is_asked_below_the_latest_cell(frontend: Fro
     frontend.click("Approve")
     frontend.read_until(lambda: not latest.live, what="the panel is gone")
 
-    assert latest.lines[1].startswith("✓ approved weather:forecast(location=Ulm) by person")
+    assert latest.lines[1].startswith("✓ approved weather:forecast(location=Ulm) by you")
     assert frontend.run("(await task).text").lines == ["'Ulm 1'"]
     frontend.run("for one in (button, button.layout, button.style): one.close()")
 
@@ -347,8 +347,8 @@ def test_a_panel_stays_in_the_notebook_as_lines_that_need_no_kernel(frontend: Fr
 
     [bundle] = cell.displays.values()
     first, second = bundle["text/plain"].splitlines()
-    assert first.startswith("✗ denied weather:forecast(location=Oslo) by person")
-    assert second.startswith('✓ approved weather:forecast(location="<b>Rome</b>") by person')
+    assert first.startswith("✗ denied weather:forecast(location=Oslo) by you")
+    assert second.startswith('✓ approved weather:forecast(location="<b>Rome</b>") by you')
     assert "&lt;b&gt;Rome" in bundle["text/html"]
     assert "<b>Rome" not in bundle["text/html"]
     assert set(bundle) == {"text/plain", "text/html"}
@@ -365,7 +365,7 @@ def test_the_persons_own_approver_is_kept(frontend: Frontend) -> None:
     cell = frontend.run(CALL)
     frontend.kernel.ok("host.approver = before")
 
-    assert cell.evalue == "weather:forecast was not called; denied by person: mine."
+    assert cell.evalue == "weather:forecast was not called; denied by the user: mine."
     assert frontend.kernel.ok("asked").text == "['weather:forecast']"
 
 

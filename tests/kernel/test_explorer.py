@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.kernel.answering import Frontend
 from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
@@ -57,6 +59,19 @@ def test_an_unknown_server_is_an_error_of_one_line(kernel: Kernel) -> None:
     cell = kernel.run("%mcp ui maht")
     assert cell.ename == "UnknownServerError"
     assert "Did you mean 'math'?" in cell.evalue
+
+
+def test_what_is_typed_is_connected_as_mcp_connect_does_it(kernel: Kernel) -> None:
+    frontend = Frontend(kernel)
+    shown = frontend.run("explorer = %mcp ui\nprint(explorer.servers.target.model_id)\nexplorer")
+    target = shown.streams["stdout"].strip()
+    for typed, seen in (("http", "URL"), (f"{sys.executable} {MATH}", '● open</span> <span class="mcp-note">stdio')):
+        frontend.type_into(target, typed)
+        frontend.enter(target)
+        frontend.read_until(
+            lambda seen=seen: any(seen in str(state.get("value")) for state in frontend.models.values())
+        )
+    kernel.ok("explorer.close()")
 
 
 def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:

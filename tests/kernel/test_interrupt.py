@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 import sys
 import time
@@ -67,7 +68,7 @@ def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
 ) -> None:
     cell = interrupted(kernel, tmp_path, FORMS[form].format(server=server, folder=tmp_path))
 
-    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert (cell.status, cell.shown_error) == ("error", f"KeyboardInterrupt: {server}:hold: interrupted")
     soon(cell.seconds, LIMIT)
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok(f"%mcp call {server}:ping").text == "pong"
@@ -92,9 +93,7 @@ def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kern
 def test_the_error_of_an_interrupt_is_short(kernel: Kernel, tmp_path: Path, form: str) -> None:
     cell = interrupted(kernel, tmp_path, FORMS[form].format(server="inprocess", folder=tmp_path))
 
-    assert "During handling" not in cell.shown_error
-    assert "site-packages" not in cell.shown_error.replace("nest_asyncio2", "")
-    assert len(cell.shown_error.splitlines()) < 40
+    assert cell.shown_error == "KeyboardInterrupt: inprocess:hold: interrupted"
 
 
 @pytest.mark.timed
@@ -104,6 +103,7 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
     cell = interrupted(kernel, tmp_path, f"await host.call('stdio:hold', folder={str(tmp_path)!r})")
 
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
+    assert cell.shown_error == "CancelledError: stdio:hold: interrupted"
     soon(cell.seconds, 3)  # IPython needs half a second to render that many frames, on a busy machine two
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
@@ -149,7 +149,7 @@ def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel
 
     cell = interrupt(kernel, connecting)
 
-    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert re.fullmatch(r"KeyboardInterrupt: (starting|connecting).*: interrupted", cell.shown_error)
     soon(cell.seconds, LIMIT)
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
     assert kernel.ok("r = %mcp\n'silent' in [row['server'] for row in r.rows]").text == "False"
@@ -165,7 +165,7 @@ def test_interrupt_ends_a_connect_to_a_port_that_never_answers(kernel: Kernel) -
         with listener.accept()[0]:
             cell = interrupt(kernel, connecting)
 
-    assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
+    assert re.fullmatch(r"KeyboardInterrupt: (starting|connecting).*: interrupted", cell.shown_error)
     soon(cell.seconds, LIMIT)
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
 

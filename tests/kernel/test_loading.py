@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COUNTS = (
     "ip = get_ipython()\n"
-    "(sum(type(t).__name__ == 'AwaitMagics' for t in ip.input_transformers_post),"
+    "(sum(type(t).__name__ == 'AwaitMagics' for t in ip.ast_transformers),"
     " sum(t.__module__.startswith('mcp_magic') for t in ip.input_transformers_cleanup),"
     " sum(getattr(m, 'matcher_identifier', '') == 'mcp_magic' for m in ip.Completer.custom_matchers),"
     " sum(type(c).__name__ == 'MCPMagics' for c in ip.configurables),"
@@ -68,7 +68,7 @@ def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: K
 
     assert cell.outputs == []
     assert "already loaded" in cell.stdout
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
 
@@ -80,7 +80,7 @@ def test_a_question_mark_behind_a_subcommand_shows_its_help(calculator: Kernel) 
 def test_reloading_leaves_everything_there_once(calculator: Kernel) -> None:
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
 
@@ -108,7 +108,7 @@ def test_after_unloading_it_can_be_loaded_and_used_again(calculator: Kernel) -> 
     assert calculator.ok("%mcp").text.splitlines()[1].startswith("no server is connected")
     calculator.ok("%mcp connect calculator")
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
 
 
 LEFT = """
@@ -129,7 +129,7 @@ def left():
             (formatter.format_type, [each for each in formatter.type_printers if "mcp_magic" in each.__module__])
             for formatter in [*ip.display_formatter.formatters.values(), ip.display_formatter.ipython_display_formatter]
         ],
-        "history": "store_inputs" in vars(ip.history_manager),
+        "should_run_async": "should_run_async" in vars(ip),
         "displayhook": "write_output_prompt" in vars(ip.displayhook),
         "handlers": sorted((kind, repr(handler)) for kind, handler in ip.kernel.shell_handlers.items()),
         "comm targets": sorted(set(ip.kernel.comm_manager.targets) - {"jupyter.widget", "jupyter.widget.control"}),
@@ -210,7 +210,7 @@ def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculat
 
     calculator.ok("%reload_ext mcp_magic")
 
-    assert calculator.ok(COUNTS).text == "(1, 1, 1, 1, True, True)"
+    assert calculator.ok(COUNTS).text == "(1, 2, 1, 1, True, True)"
     assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 0)"
 
 

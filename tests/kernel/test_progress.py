@@ -52,14 +52,13 @@ def test_a_bar_is_shown_while_a_call_runs_and_one_line_stays(frontend: Frontend,
     [html] = [str(bundle["text/html"]) for bundle in cell.displays.values()]
     let_go(frontend, cell, tmp_path)
 
-    assert 'role="progressbar"' in html
-    assert 'aria-valuenow="25"' in html
+    assert '<progress value="0.250"' in html
     assert "&lt;i&gt;loading&lt;/i&gt;" in html
     assert "<i>loading" not in html
     assert cell.live == []
     assert cell.lines[0].startswith("✓ reports:hold: 1 of 4 (25 %) · ")
     assert cell.lines[1] == "'gone on'"
-    assert "progressbar" not in str(cell.displays)
+    assert "<progress" not in str(cell.displays)
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
@@ -73,11 +72,49 @@ def test_a_click_on_cancel_ends_the_call_in_one_line_and_the_session_goes_on(
 
     assert (cell.ename, cell.evalue) == (
         "CallCancelledError",
-        "reports:hold: cancelled; the server has been told.",
+        "reports:hold: cancelled.",
     )
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert cell.lines == [line for line in cell.lines if line.startswith("✗ reports:hold: cancelled · 1 of 4 (25 %)")]
     assert frontend.run("r = %mcp call reports:level\nr.text").lines == ["'None'"]
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_call_that_reports_nothing_is_shown_after_a_second_and_leaves_no_trace(
+    frontend: Frontend, tmp_path: Path
+) -> None:
+    cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
+    shows(frontend, cell, "reports:hold · ")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    let_go(frontend, cell, tmp_path)
+
+    assert (cell.done, cell.ename, list(cell.displays.values())) == (True, "", [{}])
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_click_on_cancel_ends_what_only_waits(frontend: Frontend, tmp_path: Path) -> None:
+    cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    frontend.click("Cancel", cell=cell)
+    frontend.finish(cell)
+
+    assert (cell.ename, cell.evalue) == ("CallCancelledError", "reports:hold: cancelled.")
+    assert list(cell.displays.values()) == [{}]
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_server_that_does_not_answer_is_shown_while_it_starts_and_can_be_cancelled(frontend: Frontend) -> None:
+    program = "import sys; print('loading the index', file=sys.stderr, flush=True); sys.stdin.read()"
+    cell = frontend.start(f'%mcp connect --name slow -- {sys.executable} -c "{program}"')
+    shows(frontend, cell, " s · loading the index")
+    [bundle] = cell.displays.values()
+    assert str(bundle["text/plain"]).startswith("starting ")
+    frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
+    frontend.click("Cancel", cell=cell)
+    frontend.finish(cell)
+
+    assert cell.ename == "CallCancelledError"
+    assert list(cell.displays.values()) == [{}]
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
@@ -200,9 +237,12 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
         "r = %mcp call reports:work values:='[1, 2, 3, 4]' total:=4 every:=0.4",
         f"r = %mcp call reports:hold folder={tmp_path} text=careful",
         "r = %mcp call reports:level",
+        "from pathlib import Path\nPath('later').mkdir()\n"
+        "task = asyncio.get_running_loop().call_later(1.4, Path('later/go').touch)\n"
+        "r = %mcp call reports:hold folder={Path('later').absolute()}",
     ]
 
-    quick, reported, whole, logged, silent = run_by_itself(tmp_path, *cells)[-5:]
+    quick, reported, whole, logged, silent, waiting = run_by_itself(tmp_path, *cells)[-6:]
     assert quick == [], "over within a second: not worth a line"
     texts = "".join(output["text"] for output in reported)
     *_, line, last = texts.splitlines()
@@ -212,6 +252,7 @@ def test_a_notebook_that_runs_by_itself_has_plain_lines(tmp_path: Path) -> None:
     assert [line[:16] for line in complete] == ["✓ reports:work: "]
     assert logged[0]["text"].rstrip().endswith("warning reports: careful")
     assert silent == []
+    assert [output["data"] for output in waiting] == [{}], "what waited was shown, and has left nothing"
 
 
 @pytest.mark.timed
@@ -223,7 +264,7 @@ def test_time_outs_of_the_line_begin_anew_until_the_most(frontend: Frontend) -> 
 
     assert long.lines[-1] == "'15 reports'"
     assert longer.ename == "RequestTimeoutError"
-    assert "still no answer after 0.5 s" in longer.evalue
+    assert "no answer within 0.5 s in total" in longer.evalue
     assert longer.lines[0].startswith("✗ reports:work: timed out · 1 · ")
 
 

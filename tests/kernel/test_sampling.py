@@ -66,8 +66,8 @@ def test_a_denied_request_is_an_error_of_the_cell_and_the_session_goes_on(fronte
     logs = frontend.kernel.ok("logs = %mcp logs writer --last 1\nstr(logs.rows[-1]['text'])").text
 
     assert cell.ename == "ProtocolError"
-    assert cell.evalue.startswith("writer:summarise: User rejected sampling request: denied by person (-1, ")
-    assert "denied by person" in logs
+    assert cell.evalue.startswith("writer:summarise: User rejected sampling request: denied by you (-1, ")
+    assert "denied by you" in logs
     assert frontend.kernel.ok("host['writer'].state").text == "'open'"
 
 

@@ -214,7 +214,7 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("%mcp_server shop", "with two %: `%%mcp_server shop`"),
+        ("%%mcp_server shop\n", "%%mcp_server: the cell is empty. Begin it with `%%mcp_server shop`"),
         ("%%mcp_server shop\nx = 1\n", "the cell defines no function"),
         ("%%mcp_server\ndef f(): pass\n", "NAME"),
         ("%%mcp_server two words\ndef f(): pass\n", "unrecognized arguments: words"),

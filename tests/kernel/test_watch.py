@@ -211,7 +211,7 @@ def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path: Path) -> N
     waits = "import asyncio\nwhile w.updates < 1:\n    await asyncio.sleep(0.01)"
     outputs = run_by_itself(tmp_path, *cells, *background, waits)
     once = outputs[len(SETUP)][-1]["data"]["text/plain"]
-    assert "shown once, because you cannot stop it here; --for SECONDS or --count N watches on" in once
+    assert "shown once, because you cannot stop it here; --for SECONDS or --count N keeps watching" in once
     assert outputs[len(SETUP) + 1][-1]["data"]["text/plain"] == "'the time is up'"
     shown = outputs[len(cells)][0]["data"]
     assert VIEW not in shown

@@ -124,7 +124,7 @@ async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost) -> Non
     math = await host.connect(load("math_server").server, name="math")
     asked, sent = ask(host, Decision.deny("too dear")), math.calls
     error = await fails(math, "add", {"a": 1, "b": 2}, run="r1")
-    assert str(error) == "math:add was not called; denied by person: too dear."
+    assert str(error) == "math:add was not called; denied by the user: too dear."
     assert error.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
     assert math.calls == sent
     assert [(request.asker, request.run) for request in asked.requests] == [("agent", "r1")]
@@ -145,7 +145,7 @@ async def test_a_decision_that_was_taken_already_is_not_asked_for_again(host: No
     assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve()))[0] == "3"
     assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
     refused = await fails(math, "add", {"a": 1, "b": 2}, decision=Decision.deny("no"))
-    assert "denied by person: no." in str(refused)
+    assert "denied by the user: no." in str(refused)
     assert "a: expected integer or number" in str(
         await fails(math, "add", {}, decision=Decision.approve({"a": "x", "b": 1}))
     )
@@ -172,7 +172,7 @@ async def test_a_call_that_takes_too_long_ends_and_is_not_sent_again_without_a_t
         begun = time.monotonic()
         error = await fails(connection, "wait", {"name": name}, timeout=0.2)
         assert time.monotonic() - begun < 1.5, "the time-out is for all attempts together"
-        assert f"{name}:wait: no answer within 0.2 s" in str(error)
+        assert f"{name}:wait: timed out: no answer within 0.2 s" in str(error)
         assert error.artifact["seconds"] >= 0.2
     assert runs == ["doubted", "trusted"]
 
@@ -285,10 +285,10 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHos
     breaker = Breaker("dying", clock=lambda: now[0])
     connection = await dying(host, log, trust=True)
     await fails(connection, "always_die", breaker=breaker)
-    assert breaker.state == "open"
+    assert breaker.is_open
     now[0] = 30.0
     assert (await call(connection, "pid", {}, breaker=breaker))[0] != ""
-    assert breaker.state == "closed"
+    assert not breaker.is_open
 
 
 @pytest.mark.timed

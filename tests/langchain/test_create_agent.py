@@ -42,7 +42,7 @@ async def run(host: NotebookHost, *calls: tuple[str, dict[str, Any]], **settings
     ("call", "policy", "said"),
     [
         (ADD, "deny", "math:add was not called; denied by approval = 'deny'."),
-        (ADD, "ask", "math:add was not called; denied by person: too dear."),
+        (ADD, "ask", "math:add was not called; denied by the user: too dear."),
         (
             ("math__add", {"a": "one"}),
             "auto",

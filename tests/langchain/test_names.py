@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import itertools
 import re
 
@@ -8,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_magic.langchain import names as names_module
 from mcp_magic.langchain.names import Names, provider_name
 
 VALID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -78,9 +76,3 @@ def test_any_names_are_valid_distinct_and_known_again(pairs: list[tuple[str, str
     assert all(VALID.fullmatch(name) for name in given.values())
     assert len(set(given.values())) == len(given)
     assert all(names.pair(name) == pair for pair, name in given.items())
-
-
-def test_the_examples_in_the_docstrings_are_right() -> None:
-    ran = doctest.testmod(names_module)
-    assert ran.attempted
-    assert not ran.failed

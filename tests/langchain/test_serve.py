@@ -176,20 +176,18 @@ async def test_a_schema_with_aliases_is_served_as_it_validates(serve: Callable[.
     assert (await connection.call_tool("at", {"from": 5})).data == 5
 
 
-async def test_annotations_come_from_metadata_and_tags_and_metadata_wins(serve: Callable[..., Any]) -> None:
+async def test_annotations_come_from_metadata(serve: Callable[..., Any]) -> None:
     @tool
     def look() -> str:
         """Look."""
         return ""
 
     look.metadata = {"annotations": {"title": "Look around", "read_only_hint": False, "openWorldHint": False}}
-    look.tags = ["read_only", "idempotentHint", "somebody's own"]
     connection = await serve(look, add)
     listed = connection.catalog.cached("tools")
     assert listed[0].annotations.model_dump(exclude_none=True) == {
         "title": "Look around",
         "read_only_hint": False,
-        "idempotent_hint": True,
         "open_world_hint": False,
     }
     assert listed[1].annotations is None
@@ -584,8 +582,8 @@ class ByRun(BaseTool):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_injected_arguments_are_not_implemented_and_the_tool_is_named(given: BaseTool, argument: str) -> None:
-    with pytest.raises(NotImplementedError, match=rf"'{given.name}' takes injected arguments \({argument}\)") as raised:
+def test_injected_arguments_are_a_type_error_and_the_tool_is_named(given: BaseTool, argument: str) -> None:
+    with pytest.raises(TypeError, match=rf"'{given.name}' takes injected arguments \({argument}\)") as raised:
         serve_langchain([add, given])
     assert isinstance(raised.value, MCPMagicError)
 
@@ -595,7 +593,7 @@ def test_a_dict_as_schema_is_a_type_error_and_the_tool_is_named() -> None:
         name="loose", description="x", args_schema={"type": "object", "properties": {}}, func=lambda: ""
     )
     with pytest.raises(
-        TypeError, match=r"^serve_langchain: the args_schema of 'loose' is a dict, .* pydantic model\.$"
+        TypeError, match=r"^serve_langchain: the args_schema of 'loose' is a dict, .* pydantic model, or connect to "
     ):
         serve_langchain([given])
 
@@ -603,13 +601,13 @@ def test_a_dict_as_schema_is_a_type_error_and_the_tool_is_named() -> None:
 async def test_a_tool_that_came_from_an_mcp_server_is_a_type_error_that_says_so(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     with pytest.raises(
-        TypeError, match=r"'math__\w+' is the MCP tool math:\w+, .*connect to its own server instead\.$"
+        TypeError, match=r"args_schema of 'math__\w+' is a dict, .*connect to the MCP server that it comes from\.$"
     ):
         serve_langchain(host.langchain_tools())
 
 
-def test_two_tools_of_one_name_are_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"^serve_langchain: more than one tool is named 'add'; rename it\.$"):
+def test_two_tools_of_one_name_are_a_type_error() -> None:
+    with pytest.raises(TypeError, match=r"^serve_langchain: more than one tool is named 'add'; rename it\.$"):
         serve_langchain([add, Travel(), add])
 
 
@@ -623,16 +621,15 @@ def undecorated(a: int) -> int:
     [
         (
             [undecorated],
-            "the function undecorated is not a LangChain tool. Decorate it with langchain_core.tools.tool.",
+            "undecorated is not a LangChain tool; decorate it with langchain_core.tools.tool.",
         ),
-        ([Travel], "the class Travel is not a LangChain tool. Make an instance of it."),
+        ([Travel], "Travel is not a LangChain tool; make an instance of it."),
         ([{"name": "x"}], "an object of type dict is not a LangChain tool."),
-        (undecorated, "give a list of LangChain tools, not the function undecorated. "
-         "Decorate it with langchain_core.tools.tool."),
-        ("add", "give a list of LangChain tools, not an object of type str."),
-        (None, "give a list of LangChain tools, not an object of type NoneType."),
+        (undecorated, "undecorated is not a LangChain tool; decorate it with langchain_core.tools.tool."),
+        ("add", "an object of type str is not a LangChain tool."),
+        (None, "an object of type NoneType is not a LangChain tool."),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_tool_is_a_type_error_that_says_what_to_do(given: Any, message: str) -> None:
     with pytest.raises(TypeError) as raised:
         serve_langchain(given)

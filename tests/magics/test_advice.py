@@ -9,7 +9,7 @@ import pytest
 
 from mcp_magic.errors import CommandError, MCPMagicError
 from mcp_magic.ipython.commands import AGENT
-from mcp_magic.ipython.extension import help_asked
+from mcp_magic.ipython.extension import EmptyCells, help_asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,9 +47,10 @@ MEANT = {
     "connect python --nmae x": "Did you mean '--name'?",
     "connect math -x": "%mcp connect: unrecognized arguments: -x. `%mcp connect --help` shows what it takes.",
     "connect localhost:1/mcp?token=s3cret": "'localhost:1/mcp?token=***' is neither a server file nor a URL.",
-    "connect localhost": "'localhost' is not a target.",
+    "connect localhost": "'localhost' is not a file, URL, variable or configured name.",
     "connect servers/none.py": "no server file at ",
     "connect ./servers:80/none": "no server file at ",
+    "tools --json": "there is no --json. The value of a line is an object: `x = %mcp tools ...` and then `x.df`",
     "record stop": "%mcp record: `%mcp record --stop` takes the cassette out; a file of that name is ./stop",
     "record replay": "%mcp record: `%mcp record FILE --mode replay`; a file of that name is ./replay",
 }
@@ -127,6 +128,11 @@ ASKED = {
 @pytest.mark.parametrize(("typed", "runs"), ASKED.items(), ids=ASKED)
 def test_a_question_mark_asks_for_the_help_of_a_subcommand(typed: str, runs: str) -> None:
     assert help_asked([typed]) == [runs]
+
+
+def test_an_empty_server_cell_is_a_line_whose_error_says_what_to_write_below_it() -> None:
+    assert EmptyCells()(["%%mcp_server shop\n", "\n"]) == ["%mcp_server shop\n"]
+    assert EmptyCells()(["%%mcp_server shop\n", "x = 1\n"]) == ["%%mcp_server shop\n", "x = 1\n"]
 
 
 def test_a_question_mark_in_a_longer_cell_is_its_own() -> None:

@@ -61,7 +61,7 @@ class Notebook:
 async def notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Notebook]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where another environment is activated
-    threads._memory.clear()
+    threads.memory_threads.cache_clear()
     made = Notebook(tmp_path)
     made.shell.register_magics(made.magics)
     made.shell.Completer.custom_matchers.append(completer(made.shell, made.magics))
@@ -285,7 +285,7 @@ async def test_a_thread_is_deleted(trip: Notebook) -> None:
     listing = await trip.mcp("agent --delete trip")
     assert len(listing) == 0
     assert "'trip' is deleted" in str(listing)
-    assert "no conversation is kept yet: `%%mcp_agent` begins one" in str(listing)
+    assert "there are no threads yet: `%%mcp_agent` begins one" in str(listing)
 
 
 WRONG = {

@@ -255,7 +255,7 @@ async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
     lines, written = ["maybe", "y"], []
 
     assert await approved(InputAsker(lambda prompt: lines.pop(0), written.append), FORECAST) == Decision(True)
-    assert "y lets it go out, n refuses, e changes the arguments first, a stops asking" in written
+    assert "y approves, n denies, e edits the arguments first, a and d always approve or deny" in written
 
 
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:

@@ -112,7 +112,7 @@ async def test_the_settings_of_consent_reach_the_host(magic: Any, tmp_path: Path
 
 
 async def test_a_pattern_without_a_server_is_refused(magic: Any) -> None:
-    with pytest.raises(errors.CommandError, match="'add' names no tool; write SERVER:TOOL"):
+    with pytest.raises(errors.CommandError, match="'add' is not a tool; write SERVER:TOOL"):
         await magic("allow add")
 
 
@@ -122,7 +122,7 @@ async def test_the_audit_lists_decisions(magic: Any) -> None:
     await magic("call math:add a=1 b=2")
     (row,) = await magic("audit")
     assert (row["tool"], row["decision"], row["by"]) == ("math:add", "approve", "rule `allow math:add`")
-    assert list((await magic("audit")).df["asker"]) == ["person"]
+    assert list((await magic("audit")).df["asker"]) == ["you"]
 
 
 async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, tmp_path: Path) -> None:

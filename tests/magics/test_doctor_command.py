@@ -76,7 +76,7 @@ async def test_a_variable_that_holds_a_server_is_a_target(magic: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("doctor", "%mcp doctor: what to?"),
+        ("doctor", "%mcp doctor: no target given"),
         ("doctor a b", "%mcp doctor: one target at a time"),
         ("doctor math -- python x.py", "before `--`"),
         ("doctor math --cal", "Did you mean '--call'?"),

@@ -134,10 +134,10 @@ async def test_a_call_takes_a_time_out(magic: Any) -> None:
 )
 async def test_reads_prompts_and_raw_requests_take_the_time_outs_of_a_call(magic: Any, line: str, what: str) -> None:
     await host.connect(waiting_server(Waiting()), name="waiting")
-    told = "the server has been told to stop."
-    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: no answer within 0\.1 s; {told}"):
+    told = "The call was cancelled."
+    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: timed out: no answer within 0\.1 s\. {told}"):
         await magic(f"{line} --timeout 0.1")
-    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: still no answer after 0\.1 s"):
+    with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: timed out: no answer within 0\.1 s in total"):
         await magic(f"{line} --timeout 9 --max-total-timeout 0.1")
     magic.settings.call_timeout = 0.1
     with pytest.raises(errors.RequestTimeoutError, match=r"within 0\.1 s"):
@@ -198,6 +198,53 @@ async def test_logs_have_stderr_and_messages_with_secrets_masked(magic: Any) -> 
     assert "using ***" in text
     assert "mind the gap" in text
     assert {row["source"] for row in listing} >= {"stderr"}
+
+
+STDERR_OF_A_SERVER = """\
+INFO:     Started server process [12]
+2026-11-23 10:00:00,123 - shop - WARNING - low stock
+ERROR:root:it failed
+Traceback (most recent call last):
+  File "a.py", line 3, in f
+ZeroDivisionError: division by zero
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "a.py", line 5, in g
+ValueError: bad
+Traceback (most recent call last):
+  File "b.py", line 9
+KeyError: 'x'
+done
+"""
+
+
+async def test_a_record_of_a_server_is_one_row_with_its_level(magic: Any) -> None:
+    host.failed["shop"] = STDERR_OF_A_SERVER
+    listing = await magic("logs shop")
+
+    records = [(row["level"], row["text"].splitlines()[0], row["text"].splitlines()[-1]) for row in listing]
+    assert records == [
+        ("info", *["INFO:     Started server process [12]"] * 2),
+        ("warning", *["2026-11-23 10:00:00,123 - shop - WARNING - low stock"] * 2),
+        ("error", "ERROR:root:it failed", "ValueError: bad"),
+        ("error", "Traceback (most recent call last):", "KeyError: 'x'"),
+        (None, "done", "done"),
+    ]
+    assert STDERR_OF_A_SERVER.splitlines()[4] in str(listing), "its lines keep their spaces"
+    assert len(await magic("logs shop --last 2")) == 2
+
+
+async def test_a_problem_is_shown_whole_in_a_terminal(magic: Any, tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": {"command": "no-such-program-" + "x" * 60}}}))
+    (tmp_path / "mcp_magic.toml").write_text('[servers.b]\nurl = "http://127.0.0.1:9/${NO_SUCH_VARIABLE_OF_MINE}"\n')
+
+    for line in ("connect --config mcp.json", "up"):
+        listing = await magic(line)
+        whole = " ".join(listing.rows[-1]["problem"].split())
+        assert len(whole) > 100
+        assert whole in " ".join(str(listing).split())
 
 
 async def test_the_listing_of_servers_has_state_counts_and_latency(magic: Any) -> None:

@@ -45,9 +45,9 @@ async def test_an_answer_that_is_as_it_must_be_is_a_list_of_checks(magic: Any, l
         ("math:add a=3 b=4 --contains 8", "contains '8': no '8' in '7'"),
         ("math:add a=3 b=4 --under 0.000001", "under 1e-06 ms: it took"),
         ("math:add a=3 b=4 --schema $schema", "schema: it does not fit the schema: data: expected list of integer"),
-        ("math:add a=3 b=4 --error", "error: no error, it answered '7'"),
+        ("math:add a=3 b=4 --error", "error: no error; it answered '7'"),
         ("math:divide a=1 b=0", "no error: the tool reported an error"),
-        ("math:divide a=1 b=0 --error banana", "the error has no 'banana' in it"),
+        ("math:divide a=1 b=0 --error banana", "the error does not contain 'banana'"),
     ],
 )
 async def test_an_answer_that_is_not_fails_with_the_difference(magic: Any, line: str, said: str) -> None:

@@ -49,7 +49,7 @@ SUGGESTED = [
     ("connect pne", MEANT, "connect {}"),
     ("connect python sub/pen.py", DASHES, "{}"),
     ("connect python -u 'sub/a b.py'", DASHES, "{}"),
-    ("connect 'python sub/pen.py'", r"For a command: `%mcp (.*?)`", "{}"),
+    ("connect 'python sub/pen.py'", r"To run it as a command: `%mcp (.*?)`", "{}"),
     ("connect --name 'my pen' sub/pen.py", MEANT, "connect --name {} sub/pen.py"),
     ("connect -- pythn3 sub/pen.py", MEANT, "connect -- {} sub/pen.py"),
     ("connect --env INK_OF_NOBODY sub/pen.py", r"(--env INK_OF_NOBODY=VALUE)", "connect {} sub/pen.py"),
@@ -101,12 +101,10 @@ async def test_what_an_error_suggests_opens_a_session(
     await follow(line.replace("FOLDER", str(pens)), suggests, then)
 
 
-async def test_a_program_is_run_as_suggested_once_it_is_executable(magic: Any, follow: Any, pens: Path) -> None:
+async def test_a_program_that_is_not_executable_says_so_where_it_is_run_as_suggested(magic: Any, pens: Path) -> None:
     (pens / "bin" / "pen").chmod(0o644)
-    with pytest.raises(MCPMagicError, match=r"make it executable \(chmod \+x\) and run it"):
-        await magic("connect bin/pen")
-    (pens / "bin" / "pen").chmod(0o755)
-    await follow("connect bin/pen", COMMAND)
+    with pytest.raises(MCPMagicError, match=r"`chmod \+x bin/pen` makes it executable"):
+        await magic("connect -- bin/pen")
 
 
 @needs_node

@@ -76,6 +76,13 @@ async def test_server_method_errors_and_last_choose_what_is_listed(magic: Any) -
     failed, unknown = await magic("trace --errors")
     assert (failed["says"][:12], failed["fault"]) == ("tool error: ", None), "its text says who is to blame"
     assert (unknown["says"], unknown["fault"]) == ("-32601 (method not found): Method not found", "the caller")
+    shown = (await magic("trace --errors"))._repr_mimebundle_()
+    assert "✗ -32601 (method not found)" in shown["text/plain"]
+    assert '<span class="mcp-error">-32601 (method not found): Method not found</span>' in shown["text/html"]
+    assert (
+        "mcp-error"
+        not in (await magic("trace --method tools/list"))._repr_mimebundle_()["text/html"].rpartition("</style>")[2]
+    )
     with pytest.raises(errors.UnknownServerError, match="Did you mean 'math'"):
         await magic("trace maht")
 

@@ -209,6 +209,21 @@ def test_a_card_in_a_terminal() -> None:
     )
 
 
+def test_a_card_shows_the_fields_inside_lists_and_objects() -> None:
+    price = {"type": "object", "properties": {"amount": {"type": "number", "minimum": 0}}, "required": ["amount"]}
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "price": price}}
+    inside = {"type": "object", "properties": {"items": {"type": "array", "items": item}}, "required": ["items"]}
+    card = ToolCard(Tool(name="order", input_schema=inside), server="shop")
+    assert bundle(card)["text/plain"].split("\n\n")[1] == (
+        "arguments\n"
+        "name                  type            required  description\n"
+        "items                 list of object  yes\n"
+        "items[].name          string          no\n"
+        "items[].price         object          no\n"
+        "items[].price.amount  number          yes       (at least 0)"
+    )
+
+
 def test_a_card_in_a_page() -> None:
     page = bundle(_card())["text/html"]
     assert "<b>weather:forecast</b> Forecast" in page

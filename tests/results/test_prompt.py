@@ -65,7 +65,7 @@ def test_roles_and_images_are_shown_in_order() -> None:
 
 
 def test_a_prompt_without_messages_says_so() -> None:
-    assert bundle(PromptResult(GetPromptResult(messages=[])))["text/plain"] == "(no messages)"
+    assert bundle(PromptResult(GetPromptResult(messages=[])))["text/plain"] == "The prompt has no messages."
 
 
 async def test_prompts_survive_pickle(prompt: PromptResult) -> None:

@@ -173,7 +173,7 @@ def test_several_contents_are_saved_into_a_folder_and_never_outside(tmp_path: Pa
 
 def test_an_empty_resource_says_so() -> None:
     result = resource()
-    assert bundle(result)["text/plain"] == "(empty resource)"
+    assert bundle(result)["text/plain"] == "The resource is empty."
     assert (result.text, result.bytes, result.mime_type) == ("", b"", "")
 
 

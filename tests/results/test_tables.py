@@ -34,7 +34,6 @@ FOUND: dict[str, tuple[Any, list[str], list[list[Any]]]] = {
     "results beside warnings": ({"warnings": [{"code": 1}], "results": [{"a": 1}]}, ["a"], [[1]]),
     "results beside suggestions": ({"suggestions": [{"code": 1}], "results": [{"a": 1}]}, ["a"], [[1]]),
     "results of plain values": ({"results": ["x"], "warnings": ["w"]}, ["results"], [["x"]]),
-    "a list that is counted": ({"count": 2, "names": ["x", "y"]}, ["names"], [["x"], ["y"]]),
     "cells": ({"range": "A1:B2", "values": [["a", "b"], ["x", 1]]}, ["a", "b"], [["x", 1]]),
     "objects by name": (
         {"Oslo": {"t": 1}, "Rome": {"t": 2, "w": 3}},
@@ -95,8 +94,6 @@ EMPTY: dict[str, Any] = {
     "results beside warnings": {"results": [], "warnings": ["nothing found"]},
     "results beside warnings that are objects": {"results": [], "warnings": [{"code": 1}]},
     "results beside suggestions": {"results": [], "suggestions": [{"code": 1}]},
-    "a list that is counted": {"database": "m", "tables": [], "tableCount": 0},
-    "a list of what was counted": {"total_papers": 0, "papers": []},
     "a list alone": {"cities": []},
 }
 

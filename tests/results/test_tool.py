@@ -68,7 +68,7 @@ async def test_text_that_says_more_than_the_structured_content_is_shown_too() ->
 async def test_an_empty_list_is_an_empty_frame_and_shown_as_such(call: Call) -> None:
     result = await call("no_cities")
     assert result.df.empty
-    assert bundle(result)["text/plain"] == "[]"
+    assert bundle(result)["text/plain"] == "The value is an empty list."
 
 
 async def test_a_string_that_holds_csv_becomes_a_frame_and_a_table(call: Call) -> None:
@@ -250,7 +250,7 @@ def test_no_table_says_what_was_found(result: ToolResult, message: str) -> None:
 SEVERAL: dict[str, tuple[ToolResult, str]] = {
     "members": (
         text_result(structured_content={"a": [{"x": 1}], "b": [{"y": 2}]}),
-        '2 tables in this result: .frames["a"], .frames["b"], or as they were sent .data["a"], .data["b"]',
+        '2 tables in this result: .frames["a"], .frames["b"]',
     ),
     "members of a member": (
         text_result('{"found": {"a": [{"x": 1}], "b": [{"y": 2}]}}'),
@@ -266,8 +266,7 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
     ),
     "names that could be anything": (
         text_result(structured_content={"a\"]; x['": [{"x": 1}], "\x1b[2J\n": [{"y": 2}]}),
-        '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"], or as they were sent '
-        '.data["a\\"]; x[\'"], .data["\\\\x1b[2J"]',
+        '2 tables in this result: .frames["a\\"]; x[\'"], .frames["\\\\x1b[2J"]',
     ),
 }
 
@@ -404,8 +403,20 @@ def test_str_is_what_a_terminal_shows() -> None:
     assert str(text_result("hello")) == "hello"
 
 
+@pytest.mark.parametrize(("text", "shown"), [("null", "null"), ("[]", "an empty list"), ("{}", "an empty object")])
+def test_a_value_with_nothing_in_it_is_a_sentence(text: str, shown: str) -> None:
+    sent = CallToolResult(content=[], structured_content={"result": json.loads(text)})
+    for result in (text_result(text), ToolResult(sent)):
+        assert bundle(result)["text/plain"] == f"The value is {shown}."
+        assert f"The value is {shown}." in bundle(result)["text/html"]
+
+
+def test_an_answer_of_one_line_is_little_html() -> None:
+    assert len(bundle(text_result("It is sunny in Oslo."))["text/html"].encode()) < 1_500
+
+
 def test_an_empty_result_says_so() -> None:
-    assert bundle(text_result())["text/plain"] == "(empty result)"
+    assert bundle(text_result())["text/plain"] == "The result is empty."
 
 
 def test_a_lone_embedded_markdown_is_rendered_as_markdown() -> None:

@@ -46,7 +46,8 @@ INTEGER, NUMBER, TEXT = {"type": "integer"}, {"type": "number"}, {"type": "strin
         (of(a={**INTEGER, "maximum": 3}), of(a={**INTEGER, "maximum": 9}), "maximum is 9 instead of 3", False, True),
         (of(a={**TEXT, "pattern": "x"}), of(a=TEXT), "no longer has pattern", False, True),
         (of(a=TEXT), of(a={**TEXT, "default": "x"}), "the default is 'x' now", False, False),
-        (of(a=TEXT), of(a={**TEXT, "description": "x"}), "is described in other words", False, False),
+        (of(a=TEXT), of(a={**TEXT, "description": "x"}), "description added", False, False),
+        (of(a={**TEXT, "title": "x"}), of(a=TEXT), "title removed", False, False),
         (of(a={"type": "array", "items": TEXT}), of(a={"type": "array", "items": INTEGER}), "integer", True, True),
     ],
 )

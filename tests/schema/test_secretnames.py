@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.config.masking import Masker, mask_arguments, mask_text, mask_url, named_secrets
+from mcp_magic.config.masking import Masker, mask_arguments, mask_text, mask_url, named_secrets, to_json
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.schema import is_secret, shown
 from mcp_magic.schema.secrets import is_declared_secret, is_secret_name
@@ -43,8 +43,8 @@ def test_a_name_of_a_secret_is_one_wherever_it_stands(name: str) -> None:
     assert mask_arguments((f"--{name}=sesame-22",)) == (f"--{name}=***",)
     assert mask_url(f"https://x.org/mcp?{name}=sesame-22&page=2") == f"https://x.org/mcp?{name}=***&page=2"
     assert mask_text(f"host=x {name}=sesame-22") == f"host=x {name}=***"
-    assert b"sesame-22" not in Masker(()).keep({"arguments": {name: "sesame-22"}})[0]
-    assert not Masker(()).keep({name: "sesame-22"})[2], "what the trace looks for finds it"
+    assert b"sesame-22" not in Masker(()).mask(to_json({"arguments": {name: "sesame-22"}}))
+    assert b"sesame-22" not in Masker(()).mask(to_json({name: "sesame-22"})), "what the trace looks for finds it"
     assert Masker(()).text(f"with {name}=sesame-22") == f"with {name}=***"
     assert Masker(()).text(f'{{"{name}": "sesame-22"}}') == f'{{"{name}": "***"}}'
 
@@ -53,7 +53,7 @@ def test_a_name_of_a_secret_is_one_wherever_it_stands(name: str) -> None:
 def test_what_only_looks_like_one_is_shown(name: str) -> None:
     assert not is_secret(name)
     assert hidden_arguments({name: "sesame-22"}, None) == {name: "sesame-22"}
-    assert b"sesame-22" in Masker(()).keep({"arguments": {name: "sesame-22"}})[0]
+    assert b"sesame-22" in Masker(()).mask(to_json({"arguments": {name: "sesame-22"}}))
 
 
 @pytest.mark.parametrize("name", DECLARED)
@@ -71,7 +71,8 @@ def test_in_a_sentence_a_short_word_is_a_word() -> None:
     said = "PASS: tests/test_sum.py, pwd: /home/ada/data, pass=12, Pat: everything works"
     assert Masker(()).text(said) == said
     assert Masker(()).text("DB_PASS: sesame-22") == "DB_PASS: ***"
-    assert Masker(()).keep({"pass": 12, "fail": 3})[2]
+    text = to_json({"pass": 12, "fail": 3})
+    assert Masker(()).mask(text) is text
 
 
 def test_a_long_name_is_looked_at_in_no_time() -> None:

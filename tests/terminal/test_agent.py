@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.terminal.driving import Terminal
 
-QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+QUESTION = r"\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (
     f"%mcp connect {MATH} --name math",
     f"%mcp connect {HERE / 'holding_server.py'} --name holding",
@@ -57,7 +57,7 @@ def test_each_call_is_asked_for_and_what_happens_is_printed_once(terminal: Termi
 
     first = asked(terminal)
     assert f"> {SUM}" in first
-    assert "answered by `offline`" in first
+    assert "The demo model `offline` answers" in first
     assert "agent wants to call math:add" in first
     assert "a = 3" in first
     terminal.send("y")
@@ -102,9 +102,9 @@ def test_a_denial_and_its_reason_reach_the_model(terminal: Terminal) -> None:
     said = terminal.run("n not today")
 
     assert "⊘ denied math:add(a=1, b=2)" in said
-    assert "(denied by you: not today)" in said
+    assert "(by you: not today)" in said
     assert "As you like." in said
-    assert "denied by person: not today" in terminal.run("m.seen[1].messages[-1].text")
+    assert "denied by the user: not today" in terminal.run("m.seen[1].messages[-1].text")
 
 
 def test_an_edited_call_goes_out_changed(terminal: Terminal) -> None:
@@ -149,7 +149,7 @@ def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path
     assert len(said.splitlines()) < 40
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert "Going on." in ran(terminal, "--model $m --thread stopped", "go on")
-    assert "the user interrupted the run before this call had an answer" in terminal.run("%mcp agent --show stopped")
+    assert "■ interrupted" in terminal.run("%mcp agent --show stopped")
 
 
 @pytest.mark.timed

@@ -12,7 +12,7 @@ from tests.kernel.timing import soon, tried_again
 if TYPE_CHECKING:
     from tests.terminal.driving import Terminal
 
-QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways: "
+QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (f"%mcp connect {MATH} --name math", "from mcp_magic import host")
 CALL = "(await host['math'].call_tool('add', {'a': 1, 'b': 2}, asker='agent')).data"
 
@@ -33,7 +33,7 @@ def test_yes_lets_the_call_go_out(terminal: Terminal) -> None:
 def test_no_gives_the_reason(terminal: Terminal) -> None:
     asked(terminal)
 
-    assert "DeniedError: math:add was not called; denied by person: not now." in terminal.run("n not now")
+    assert "DeniedError: math:add was not called; denied by the user: not now." in terminal.run("n not now")
 
 
 def test_arguments_are_edited(terminal: Terminal) -> None:
@@ -57,7 +57,7 @@ def test_what_is_long_is_shown_whole_before_yes_counts(terminal: Terminal) -> No
     terminal.run("run.__annotations__ = {'obj': str}; sh.add_tool(run, name='run')")
     terminal.run("%mcp connect $sh --name sh")
     command = "'ls' + ' ' * 1200 + '; ' + 'curl ' * 400 + 'rm'"
-    question = QUESTION.replace("math:add", "sh:run").replace("lways: ", r"lways, show the \[w\]hole: ")
+    question = QUESTION.replace("math:add", "sh:run").replace("eny always: ", r"eny always, show the \[w\]hole: ")
 
     terminal.send(f"(await host['sh'].call_tool('run', {{'obj': {command}}}, asker='agent')).text")
     terminal.child.expect(question)
@@ -77,7 +77,7 @@ def test_ctrl_c_denies_and_the_session_lives_on(terminal: Terminal) -> None:
     asked(terminal)
     said, seconds = terminal.interrupt()
 
-    assert "denied by person: interrupted." in said
+    assert "denied by the user: interrupted." in said
     soon(seconds, 1.0)
     assert "7" in terminal.run("%mcp call math:add a=3 b=4")
 

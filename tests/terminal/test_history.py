@@ -36,7 +36,7 @@ def test_a_saved_history_is_a_program_that_runs(terminal: Terminal, folder: Path
     saved = (folder / "session.py").read_text().splitlines()
     assert saved[-2:] == [
         "r = get_ipython().run_line_magic('mcp', 'call math:add a=1 b=2')",
-        "get_ipython().run_line_magic('mcp', 'call math:factorial n=5;');",
+        "get_ipython().run_line_magic('mcp', 'call math:factorial n=5;')",
     ]
     assert "Error" not in terminal.run("%run -i session.py")
     assert "3" in terminal.run("r.data").split("Out", 1)[1]

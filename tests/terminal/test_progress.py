@@ -32,6 +32,15 @@ def test_a_call_that_reports_nothing_says_nothing(terminal: Terminal) -> None:
     assert terminal.run("r = %mcp call reports:level").strip() == "r = %mcp call reports:level"
 
 
+def test_what_waits_is_the_last_line_until_it_is_over(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.send(f"r = %mcp call reports:hold folder={tmp_path}")
+    terminal.child.expect(r"\rreports:hold · 1\.\d s · Ctrl-C cancels")
+    terminal.child.expect(r"\r +\rreports:hold · 2\.\d s · Ctrl-C cancels")
+    (tmp_path / "go").touch()
+
+    assert re.search(r"\r {30,}\r", terminal.wait()), "it is erased"
+
+
 def test_warnings_are_printed_as_they_come_with_nothing_that_steers_the_terminal(
     terminal: Terminal, tmp_path: Path
 ) -> None:

@@ -38,7 +38,7 @@ def test_a_request_is_shown_and_its_reply_before_it_is_sent(terminal: Terminal) 
 def test_no_is_an_error(terminal: Terminal) -> None:
     asked(terminal)
 
-    assert "User rejected sampling request: denied by person" in terminal.run("d")
+    assert "User rejected sampling request: denied by you" in terminal.run("d")
 
 
 @pytest.mark.timed

@@ -8,7 +8,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic._host import Host
-from tests.widgets.driving import Page
+from tests.widgets.driving import Page, linked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -32,5 +32,9 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.fixture
-def page() -> Page:
-    return Page()
+def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    """A page of a frontend that follows links."""
+    monkeypatch.setattr("ipywidgets.jsdlink", linked)
+    page = Page()
+    yield page
+    page.close()

@@ -6,10 +6,12 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.ui.question import Panel
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Page", "handled", "until", "widgets"]
+__all__ = ["Page", "handled", "linked", "receive", "until", "widgets"]
 
 
 async def until(condition: Callable[[], Any], timeout: float = 60.0) -> None:
@@ -25,11 +27,36 @@ async def handled() -> None:
         await asyncio.sleep(0)
 
 
+def receive(widget: Any, content: dict[str, Any]) -> None:
+    """Do what ipywidgets does with a frontend's custom message."""
+    widget._handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
+
+
+def linked(source: tuple[Any, str], target: tuple[Any, str]) -> Any:
+    """Return a link of two widgets, and do what a frontend does with it."""
+    from ipywidgets.widgets.widget_link import DirectionalLink
+
+    source[0].observe(lambda change: setattr(*target, change["new"]), source[1])
+    return DirectionalLink(source, target)
+
+
 class Page:
     """What a notebook shows: outputs that can be replaced."""
 
     def __init__(self) -> None:
         self.outputs: list[dict[str, Any]] = []
+        self._panels: list[Panel] = []
+
+    def panel(self) -> Panel:
+        """Return a new panel on the page."""
+        self._panels.append(Panel(self.show))
+        return self._panels[-1]
+
+    def close(self) -> None:
+        """Close the panels; no question of theirs waits."""
+        for panel in self._panels:
+            assert panel.waiting == ()
+            panel.close()
 
     def show(self, bundle: dict[str, Any]) -> Any:
         self.outputs.append(bundle)
@@ -43,7 +70,7 @@ class Page:
     @property
     def lines(self) -> list[str]:
         """The lines, with `TIME` for how long something took."""
-        shown = [line for output in self.outputs for line in output["text/plain"].splitlines()]
+        shown = [line for output in self.outputs for line in output.get("text/plain", "").splitlines()]
         return [re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", line) for line in shown]
 
 

@@ -4,22 +4,19 @@ import asyncio
 import json
 import re
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 import pytest
 from ipywidgets.widgets import widget as registry
+from ipywidgets.widgets.widget_link import DirectionalLink
 from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
-from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
-from tests.widgets.driving import Page, handled, widgets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.widgets.driving import Page, handled, receive, widgets
 
 FORECAST = Tool(
     name="forecast",
@@ -47,7 +44,8 @@ class ApprovalPanel:
     """
 
     def __init__(self, page: Page, seconds: float | None = None) -> None:
-        self._panel = Panel(page.show)
+        self.page = page
+        self._panel = page.panel()
         self._seconds = seconds
         self._requests: dict[Any, Request] = {}
 
@@ -69,12 +67,8 @@ class ApprovalPanel:
 
 
 @pytest.fixture
-def panel(page: Page) -> Iterator[ApprovalPanel]:
-    """A panel, which is closed in the end."""
-    made = ApprovalPanel(page)
-    yield made
-    assert made.waiting == ()
-    assert made.widget is None
+async def panel(page: Page) -> ApprovalPanel:
+    return ApprovalPanel(page)
 
 
 def button(panel: ApprovalPanel, description: str, number: int = 0) -> Any:
@@ -84,11 +78,6 @@ def button(panel: ApprovalPanel, description: str, number: int = 0) -> Any:
 
 def text(panel: ApprovalPanel) -> str:
     return "".join(one.value for one in widgets(panel.widget, ipywidgets.HTML))
-
-
-def receive(widget: Any, content: dict[str, Any]) -> None:
-    """Do what ipywidgets does with a frontend's custom message."""
-    widget._handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
 
 
 def json_face(panel: ApprovalPanel) -> Any:
@@ -110,7 +99,7 @@ async def test_approve_lets_the_call_go_out_as_it_is(panel: ApprovalPanel, page:
     button(panel, "Approve").click()
 
     assert await asked == Decision(True)
-    assert page.lines == ["✓ approved weather:forecast(location=London) by person, TIME (agent asked)"]
+    assert page.lines == ["✓ approved weather:forecast(location=London) by you, TIME (agent asked)"]
 
 
 async def test_the_panel_says_who_wants_what_and_escapes_it(panel: ApprovalPanel, page: Page) -> None:
@@ -135,7 +124,7 @@ async def test_deny_gives_the_reason_that_was_typed(panel: ApprovalPanel, page: 
     button(panel, "Deny").click()
 
     assert await asked == Decision.deny("too far")
-    assert page.lines == ["✗ denied weather:forecast(location=London) by person, because: too far, TIME (agent asked)"]
+    assert page.lines == ["✗ denied weather:forecast(location=London) by you, because: too far, TIME (agent asked)"]
 
 
 async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
@@ -147,19 +136,19 @@ async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
     assert await asked == Decision.deny("no")
 
 
-async def test_tab_reaches_approve_edit_deny_reason_and_scope_and_each_says_what_it_does(panel: ApprovalPanel) -> None:
+async def test_tab_reaches_each_choice_and_then_what_belongs_to_it(panel: ApprovalPanel) -> None:
     [asked] = await ask(panel, request())
 
     kinds = (ipywidgets.Button, ipywidgets.Text, ipywidgets.Dropdown)
     reached = widgets(panel.widget, kinds)
-    assert [getattr(one, "description", "") or type(one).__name__ for one in reached] == [
+    assert [one.description for one in reached] == [
         "Approve",
+        "what Approve approves",
         "Edit",
         "Deny",
-        "Text",
-        "Dropdown",
+        "why weather:forecast must not be called",
     ]
-    assert all(one.tooltip for one in reached)
+    assert all(one.tooltip for one in reached if isinstance(one, ipywidgets.Button))
     button(panel, "Deny").click()
     await asked
 
@@ -177,7 +166,84 @@ async def test_an_approval_reaches_as_far_as_is_chosen(
         choice.value = scope
         button(panel, "Approve").click()
         assert (await asked).always == scope
-    assert "always for this tool" in page.lines[1]
+    # the transcript of a run says who approved
+    assert page.lines == [] if run else "always for this tool" in page.lines[1]
+
+
+async def test_a_denial_for_always_is_a_rule_with_its_reason(panel: ApprovalPanel, page: Page) -> None:
+    consent = Consent(approver=panel)
+    checking = asyncio.ensure_future(consent.check(request()))
+    while not panel.waiting:
+        await asyncio.sleep(0)
+    widgets(panel.widget, ipywidgets.Checkbox)[0].value = True
+    widgets(panel.widget, ipywidgets.Text)[0].value = "too dear"
+    button(panel, "Deny").click()
+    with pytest.raises(DeniedError):
+        await checking
+
+    assert page.lines[0].startswith("✗ denied weather:forecast(location=London) by you, because: too dear, always")
+    assert [(str(rule), rule.reason) for rule in consent.rules] == [("deny weather:forecast", "too dear")]
+    with pytest.raises(DeniedError, match="denied by rule `deny weather:forecast`: too dear"):
+        await consent.check(request("Oslo"))
+
+
+async def test_the_main_choice_stands_out_and_no_other(panel: ApprovalPanel) -> None:
+    [asked] = await ask(panel, request())
+    styles = {each.description: each.button_style for each in widgets(panel.widget, ipywidgets.Button)}
+    assert styles == {"Approve": "primary", "Edit": "", "Deny": ""}
+    button(panel, "Deny").click()
+    await asked
+
+
+async def test_letters_that_arrive_after_the_click_are_sent_as_well(
+    panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ipywidgets sends a click at once, but the last letters only after the letters before were taken."""
+    links: list[Any] = []
+
+    def link(source: Any, target: Any) -> Any:
+        links.append((source[0], target[0]))
+        return DirectionalLink(source, target)
+
+    monkeypatch.setattr("ipywidgets.jsdlink", link)
+    slow = ApprovalPanel(panel.page)
+    [(sent, echo)] = links
+    asked = asyncio.ensure_future(slow.ask(request()))
+    while not slow.waiting:
+        await asyncio.sleep(0)
+    button(slow, "Edit").click()
+    await handled()
+    field = json_face(slow)
+    field.value = '{"location": "Ber"}'
+    await handled()
+    button(slow, "Approve changed").click()
+    await handled()
+    assert not asked.done()
+    field.value = '{"location": "Bergen"}'
+    echo.value = sent.value
+
+    assert await asked == Decision.approve({"location": "Bergen"})
+
+
+async def test_what_a_page_does_not_confirm_is_not_approved(
+    panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ipywidgets.jsdlink", DirectionalLink)
+    monkeypatch.setattr("mcp_magic.ui.widgets.ECHO_SECONDS", 0.01)
+    deaf = ApprovalPanel(panel.page)
+    asked = asyncio.ensure_future(deaf.ask(request()))
+    while not deaf.waiting:
+        await asyncio.sleep(0)
+    button(deaf, "Edit").click()
+    await handled()
+    json_face(deaf).value = '{"location": "Ber"}'
+    await handled()
+    button(deaf, "Approve changed").click()
+    while "Press Approve again." not in text(deaf):
+        await asyncio.sleep(0.005)
+    assert not asked.done()
+    button(deaf, "Deny").click()
+    assert not (await asked).approved
 
 
 async def test_edited_arguments_are_checked_marked_and_sent(panel: ApprovalPanel, page: Page) -> None:
@@ -202,7 +268,7 @@ async def test_edited_arguments_are_checked_marked_and_sent(panel: ApprovalPanel
     button(panel, "Approve changed").click()
 
     assert (await asked).arguments == {"location": "Paris", "days": 2}
-    assert "by person, changed location, days, " in page.lines[0]
+    assert "by you, changed location, days, " in page.lines[0]
 
 
 async def test_a_field_of_the_form_is_edited(panel: ApprovalPanel) -> None:
@@ -411,6 +477,37 @@ async def test_a_call_after_the_last_answer_opens_a_panel_below(panel: ApprovalP
     assert all(WIDGET_VIEW not in output for output in page.outputs)
 
 
+async def test_the_widget_of_a_cell_shows_the_next_question_too(panel: ApprovalPanel, page: Page) -> None:
+    """A page that was loaded again has the first view alone: no more output of the cell reaches it."""
+    views = []
+    for location in ("Oslo", "Rome"):
+        [asked] = await ask(panel, request(location))
+        views.append(page.outputs[-1][WIDGET_VIEW]["model_id"])
+        assert location in text(panel)
+        button(panel, "Approve").click()
+        await asked
+        assert "✓ approved" in text(panel)
+    assert set(views) == {panel.widget.model_id}
+
+
+async def test_the_next_question_gets_the_focus_after_an_answer_and_the_first_does_not(
+    panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
+    focused: list[Any] = []
+    monkeypatch.setattr(ipywidgets.Button, "focus", lambda button: focused.append(button))
+    first, second = await ask(panel, request("Oslo"), request("Rome"))
+    await handled()
+    assert focused == []
+    button(panel, "Approve").click()
+    await first
+    while not focused:
+        await asyncio.sleep(0)
+    assert focused == [button(panel, "Edit")]
+    button(panel, "Approve").click()
+    await second
+
+
 async def test_clicks_may_come_from_another_thread(panel: ApprovalPanel) -> None:
     [asked] = await ask(panel, request())
     clicking = threading.Thread(target=button(panel, "Approve").click)
@@ -444,14 +541,14 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
     with pytest.raises(TimeoutError):
         await panel.ask(request())
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
-    assert panel.widget is None
 
 
 async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
     panel = ApprovalPanel(page, 75.2)
     [asked] = await ask(panel, request())
-    told = r"Waiting for your approval\. Denied automatically in (1:\d\d)\."
+    assert "Waiting for your approval." in text(panel)
+    told = r"Denied automatically in (1:\d\d)\."
     first = re.findall(told, text(panel))
     assert ["1:00"] < first <= ["1:16"]
     while re.findall(told, text(panel)) == first:
@@ -469,5 +566,5 @@ async def test_consent_asks_the_panel(panel: ApprovalPanel) -> None:
     widgets(panel.widget, ipywidgets.Text)[0].value = "not today"
     button(panel, "Deny").click()
 
-    with pytest.raises(DeniedError, match="denied by person: not today"):
+    with pytest.raises(DeniedError, match="denied by the user: not today"):
         await checking

@@ -22,7 +22,7 @@ def request(**arguments: Any) -> Request:
         ({}, "fs:write()"),
         ({"path": "/tmp/a.txt"}, "fs:write(path=/tmp/a.txt)"),
         ({"n": 3, "on": True, "no": None}, "fs:write(n=3, on=true, no=null)"),
-        ({"text": "a) by person"}, 'fs:write(text="a) by person")'),
+        ({"text": "a) by you"}, 'fs:write(text="a) by you")'),
         ({"text": ""}, 'fs:write(text="")'),
         ({"text": "a\nb"}, r'fs:write(text="a\nb")'),
         ({"x": [1, {"y": 2}]}, 'fs:write(x=[1, {"y": 2}])'),

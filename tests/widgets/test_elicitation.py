@@ -11,14 +11,12 @@ import ipywidgets
 import pytest
 
 from mcp_magic.ask.elicitation import Answer, Elicitation, answer_of, elicitation_question
-from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.widgets.driving import Page, widgets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mcp_magic.ui.form import Form
+    from mcp_magic.ui.question import Panel
 
 TRIP = {
     "type": "object",
@@ -34,11 +32,8 @@ PAGE = Elicitation("bank", "Log in <b>there</b>", "url", url="https://bank.examp
 
 
 @pytest.fixture
-def panel(page: Page) -> Iterator[Panel]:
-    """A panel, which is closed in the end."""
-    made = Panel(page.show)
-    yield made
-    assert made.widget is None
+async def panel(page: Page) -> Panel:
+    return page.panel()
 
 
 def button(panel: Panel, description: str) -> Any:
@@ -64,7 +59,7 @@ async def asked(panel: Panel, what: Elicitation) -> asyncio.Task[Answer]:
         return answer_of(what, await panel.ask(elicitation_question(what)))
 
     task = asyncio.create_task(answered())
-    while panel.widget is None:
+    while not panel.cards:
         await asyncio.sleep(0)  # a turn of the loop
     return task
 

@@ -69,6 +69,11 @@ def choose(explorer: Explorer, label: str) -> None:
     next(row for row in explorer.items.box.children if row.children[0].description == label).children[0].click()
 
 
+def enter(field: Any) -> None:
+    """Press Enter in a text field, as the page does it."""
+    field._handle_custom_msg({"event": "submit"}, [])
+
+
 # What is shown at first
 
 
@@ -115,10 +120,42 @@ async def test_clicking_a_server_shows_only_what_it_has_and_again_shows_all(expl
     assert len(explorer.found) == total
 
 
-async def test_without_servers_it_says_how_to_connect_one() -> None:
-    explorer = Explorer(Host())
-    assert "%mcp connect TARGET" in text(explorer.servers.pages.label)
+async def test_without_servers_one_is_connected_by_what_is_typed() -> None:
+    host = Host()
+    explorer = Explorer(host)
+    assert text(explorer.servers.pages.label) == "No server is connected yet."
     assert "no server is connected" in explorer._repr_mimebundle_()["text/plain"]
+    explorer.servers.target.value = "no_such_file.py"
+    enter(explorer.servers.target)
+    await explorer.settled()
+    assert "no_such_file.py" in text(explorer.status)
+    explorer.servers.target.value = bundled.command("math_server")[1]
+    explorer.servers.button.click()
+    assert explorer.servers.button.description == "Cancel"
+    await explorer.settled()
+    assert "● open" in next(iter(server_rows(explorer).values()))[0]
+    assert explorer.servers.target.value == text(explorer.status) == ""
+    assert any(label.endswith(":add") for label in rows(explorer))
+    explorer.close()
+    await host.close()
+
+
+async def test_connecting_is_seen_with_its_time_and_can_be_cancelled(host: Host) -> None:
+    waits = asyncio.Event()
+
+    async def never(target: str) -> None:
+        waits.set()
+        await asyncio.sleep(600)
+
+    explorer = Explorer(host, connect=never)
+    explorer.servers.target.value = "slow"
+    explorer.servers.button.click()
+    await waits.wait()
+    await until(lambda: re.match(r"slow · \d", text(explorer.status)) is not None)
+    explorer.servers.button.click()
+    await explorer.settled()
+    assert text(explorer.status) == ""
+    assert explorer.servers.button.description == "Connect"
     explorer.close()
 
 
@@ -292,15 +329,14 @@ async def test_a_resource_is_read_in_place(explorer: Explorer) -> None:
     explorer.kinds.value = "resources"
     choose(explorer, "math://constants")
     explorer.detail.read.click()
-    assert explorer.detail.read.disabled
-    await explorer.settled()
-    output = explorer.detail.widget.children[-1].outputs[0]
-    assert '"pi"' in output["data"]["text/plain"]
-    assert "text/html" in output["data"]
-    assert not explorer.detail.read.disabled
+    form = explorer.detail.form
+    assert form.running
+    await until(lambda: not form.running)
+    assert '"pi"' in form.result.text
+    assert form.code == "%mcp read math://constants --server math"
     before = set(alive)
-    explorer.detail.read.click()  # again: the new result takes the place of the old one
-    await explorer.settled()
+    form.start()  # again: the new result takes the place of the old one
+    await until(lambda: not form.running)
     assert len(alive) == len(before)
 
 
@@ -309,11 +345,10 @@ async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host:
     choose(explorer, "math://constants")
     await host["math"].close()
     explorer.detail.read.click()
-    await explorer.settled()
-    assert text(explorer.detail.note).startswith("✗ ")
-    assert "%mcp reconnect" in text(explorer.detail.note)
+    await until(lambda: not explorer.detail.form.running)
+    assert "%mcp reconnect" in str(explorer.detail.form.error)
     explorer.update()
-    assert "%mcp reconnect" in text(explorer.detail.note), "the resource is gone, too, but this says why"
+    assert "no longer offered" in text(explorer.detail.note)
 
 
 async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:

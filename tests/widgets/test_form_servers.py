@@ -16,6 +16,7 @@ from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.ipython.commandline import split_line
 from mcp_magic.results.content import read_line
 from mcp_magic.schema import parse_arguments
+from mcp_magic.schema.example import example_value
 from mcp_magic.ui.request_form import RequestForm
 from tests.environments import everything_command, filesystem_command, git_command, needs_node, time_command
 from tests.schema.strategies import QUICK
@@ -82,9 +83,9 @@ def check_tool(connection: Connection, tool: Tool) -> None:
 def full_example(field: s.Field, depth: int = 0) -> Any:
     """An instance with everything that is optional, three levels deep."""
     if field.kind == "object" and depth < 3:
-        example = s.example_value(field) or {}
+        example = example_value(field) or {}
         return {**{child.name: full_example(child, depth + 1) for child in field.children}, **example}
-    return s.example_value(field)
+    return example_value(field)
 
 
 async def check_examples(connection: Connection) -> int:

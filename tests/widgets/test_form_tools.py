@@ -164,7 +164,7 @@ async def test_a_second_click_while_it_runs_does_nothing(opened: Any, connection
 
 async def test_the_code_is_the_line_that_does_the_same(opened: Any, connection: Connection) -> None:
     form = await opened("defaults", text="it's", items=[3])
-    form._copy.value = True
+    form.copy.click()
     assert form._code in form.widget.children
     assert form._code.value == form.code
     form.form.root.at("count").input.widget.value = "5"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pytest
@@ -23,11 +23,13 @@ from mcp_magic.ask.sampling import (
     request_question,
     request_review,
 )
-from mcp_magic.ui.question import Panel
 from mcp_magic.ui.widgets import WIDGET_VIEW
 from tests.core.sampling_servers import ADD, PIXEL, said
 from tests.widgets.driving import Page, handled, widgets
 from tests.widgets.test_elicitation import button, markup
+
+if TYPE_CHECKING:
+    from mcp_magic.ui.question import Panel
 
 EVIL = "<script>alert(1)</script>"
 LOOK = SamplingMessage(
@@ -54,25 +56,25 @@ REPLY = Sampled(
 
 async def requested(page: Page, asked: SamplingRequest = ASKED, **options: Any) -> tuple[Panel, Any]:
     """Ask, and wait until the panel is there."""
-    panel = Panel(page.show)
+    panel = page.panel()
 
     async def reviewed() -> Review:
         return request_review(asked, await panel.ask(request_question(asked, EXPECTED, **options)))
 
     task = asyncio.create_task(reviewed())
-    while panel.widget is None:
+    while not panel.cards:
         await asyncio.sleep(0)  # a turn of the loop
     return panel, task
 
 
 async def replied(page: Page, reply: Sampled = REPLY) -> tuple[Panel, Any]:
-    panel = Panel(page.show)
+    panel = page.panel()
 
     async def reviewed() -> Review:
         return reply_review(ASKED, reply, await panel.ask(reply_question(ASKED, reply)))
 
     task = asyncio.create_task(reviewed())
-    while panel.widget is None:
+    while not panel.cards:
         await asyncio.sleep(0)
     return panel, task
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,9 @@ from mcp_magic.agent.transcript.entries import (
     thinking_of,
     tokens_of,
 )
-from mcp_magic.agent.transcript.render import STYLE, Segments, status_text, totals
+from mcp_magic.agent.transcript.render import SEEN_AFTER, STYLE, Segments, folded, totals
 from mcp_magic.display import document
-from mcp_magic.display.document import Markup, Part, only, page, tag
+from mcp_magic.display.document import Part, only, page, tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -49,22 +50,16 @@ SHOWS = ("full", "answer", "none")
 
 
 class Transcript:
-    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments.
-
-    Raises:
-        ValueError: `show` is not in `SHOWS`.
-    """
+    """The transcript of an agent: takes the graph's events, and displays itself whole or in segments."""
 
     def __init__(self, *, show: str = "full", tokens: bool = True) -> None:
-        if show not in SHOWS:
-            raise ValueError(f"show={show!r}: it is one of {', '.join(SHOWS)}")
         self.show = show
         self._tokens = tokens
         self._entries: list[Entry] = []
         self._said: dict[str, Said] = {}
         self._called: dict[str, Called] = {}
         self._turns = self._calls = 0
-        self._segments = Segments(self._is_shown, tokens=tokens)
+        self._segments = Segments(self._is_shown)
 
     @classmethod
     def from_messages(
@@ -179,7 +174,7 @@ class Transcript:
     def _on_started(self, event: Event) -> Called | None:
         called = self._called.get(str(event["id"]))
         if called is not None and called.status in OPEN:
-            called.status = CallStatus.RUNNING
+            called.status, called.started = CallStatus.RUNNING, time.monotonic()
         return called
 
     def _on_progress(self, event: Event) -> Called | None:
@@ -255,23 +250,21 @@ class Transcript:
         return 0 if self.show == "none" else len(self._segments.all)
 
     @property
+    def is_running(self) -> bool:
+        """Whether a call runs, so that a clock goes on."""
+        return any(called.status == CallStatus.RUNNING for called in self.calls)
+
+    @property
     def dirty(self) -> set[int]:
-        """Indexes of the segments that changed since `render_segment` last rendered them."""
+        """Indexes of the segments that changed since `render_segment` last rendered them; clocks change them too."""
+        for called in self.calls:
+            if called.status == CallStatus.RUNNING and time.monotonic() - called.started >= SEEN_AFTER:
+                self._segments.touch(called)
         self._segments.settle()
         return {index for index in self._segments.dirty if index < self.segment_count}
 
-    def new_segment(self) -> None:
-        """Begin a new segment with the next entry, because other output was displayed below the last segment."""
-        self._segments.force()
-
     def render_segment(self, index: int) -> dict[str, Any]:
-        """Return the mimebundle of one segment.
-
-        Raises:
-            IndexError: There is no such segment.
-        """
-        if not 0 <= index < self.segment_count:
-            raise IndexError(f"there is no segment {index}; there are {self.segment_count}")
+        """Return the mimebundle of one segment."""
         self._segments.settle()
         self._segments.dirty.discard(index)
         # all segments are on one page, so only the first has the style
@@ -280,10 +273,18 @@ class Transcript:
     def complete_texts(self, start: int) -> list[str]:
         """Return the texts of the entries from `start` up to the first that is not final.
 
-        For a screen that only appends. An entry that is not displayed has the text "".
+        For a screen that only appends. An entry that is not displayed has the text ""; the others begin with a blank
+        line, except a call below a call.
         """
-        over = takewhile(lambda entry: entry.is_over, self._entries[start:])
-        return [self._segments.text(entry) if self._is_shown(entry) else "" for entry in over]
+        texts: list[str] = []
+        before: Entry | None = next((entry for entry in reversed(self._entries[:start]) if self._is_shown(entry)), None)
+        for entry in takewhile(lambda entry: entry.is_over, self._entries[start:]):
+            texts.append(self._segments.text(entry) if self._is_shown(entry) else "")
+            if texts[-1]:
+                calls = isinstance(before, Called) and isinstance(entry, Called)
+                texts[-1] = texts[-1] if calls or before is None else f"\n{texts[-1]}"
+                before = entry
+        return texts
 
     @property
     def summary(self) -> str:
@@ -298,8 +299,11 @@ class Transcript:
         self._segments.settle()
         shown = self._segments.all if self.show != "none" else []
         gone = sum(len(segment.entries) for segment in shown if segment.level == Level.GONE)
-        drawn = [self._segment(segment) for segment in shown if segment.level < Level.GONE]
-        return only(_bundle(Part.stack(_gone(gone), *drawn, gap="\n\n")), include, exclude)
+        kept = [segment for segment in shown if segment.level < Level.GONE]
+        entries = [entry for segment in kept for entry in segment.entries if self._is_shown(entry)]
+        drawn = [each.part for segment in kept for each in self._segments.drawings(segment, segment.level)]
+        whole = Part.stack(_gone(gone), folded(entries, drawn, go_on=False), *self._last_line(), gap="\n\n")
+        return only(_bundle(whole), include, exclude)
 
     def __str__(self) -> str:
         return str(self._repr_mimebundle_()["text/plain"])
@@ -312,16 +316,15 @@ class Transcript:
     def _segment(self, segment: Segment) -> Part:
         if segment.level == Level.GONE:
             return _gone(len(segment.entries))
-        parts = [drawn.part for drawn in self._segments.drawings(segment, segment.level)]
-        if segment is self._segments.all[-1]:
-            for line in filter(None, (self._busy(), self.summary)):
-                parts.append(Part(clean(line), tag("div", line, class_="mcp-totals")))
-        return Part.stack(*parts, gap="\n\n")
+        is_last = segment is self._segments.all[-1]
+        entries = [entry for entry in segment.entries if self._is_shown(entry)]
+        drawn = [each.part for each in self._segments.drawings(segment, segment.level)]
+        part = folded(entries, drawn, go_on=not is_last)
+        return Part.stack(part, *(self._last_line() if is_last else []), gap="\n\n")
 
-    def _busy(self) -> str:
-        """Return the open calls if calls are not displayed."""
-        going = [c for c in self.calls if c.status in OPEN] if self.show == "answer" else []
-        return "; ".join(f"{called.name} {status_text(called)}" for called in going[:3])
+    def _last_line(self) -> list[Part]:
+        summary = self.summary if self.show != "none" else ""
+        return [Part(clean(summary), tag("div", summary, class_="mcp-totals"))] if summary else []
 
 
 def _gone(count: int) -> Part:
@@ -333,7 +336,7 @@ def _bundle(part: Part, *, styled: bool = True) -> dict[str, Any]:
     plain = clean(part.plain)  # the texts are clean already, and cleaning them again changes nothing
     if not part.html:
         return {"text/plain": plain, "text/html": ""}
-    html = page([Markup(STYLE + part.html)]) if styled else page([part.html]).removeprefix(document.STYLE)
+    html = page([part.html], style=document.STYLE + STYLE if styled else "")
     return {"text/plain": plain, "text/html": html}
 
 

@@ -94,7 +94,7 @@ def failed(message: BaseMessage) -> bool:
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that used all its turns; the host writes it, not the model."""
     stopped = message.response_metadata.get("stopped")
-    return message.type in _MODELS and stopped in ("max_turns", "max_steps")  # as older threads have it
+    return message.type in _MODELS and stopped == "max_turns"
 
 
 def is_turn(message: BaseMessage) -> bool:
@@ -215,17 +215,16 @@ class Level(IntEnum):
     """How much of an entry is shown, from all to nothing."""
 
     FULL = 0
-    BRIEF = 1
-    LINE = 2
-    GONE = 3
+    LINE = 1
+    GONE = 2
 
 
-ROOM = {Level.FULL: 140_000, Level.BRIEF: 70_000, Level.LINE: 100_000}
+ROOM = {Level.FULL: 200_000, Level.LINE: 100_000}
 """Bytes of HTML for the entries of each level, beside those of the last segment, which is always in full."""
 
 ANSWER = 40_000  # characters of an answer
 
-TEXT = {Level.FULL: 8_000, Level.BRIEF: 500, Level.LINE: 150}  # characters of other text
+TEXT = {Level.FULL: 8_000, Level.LINE: 150}  # characters of other text
 
 RESULT = 15_000  # bytes of one result in full; its text may take a fifth of that, as in `Budget.characters`
 
@@ -255,6 +254,11 @@ OPEN = (CallStatus.WAITING, CallStatus.RUNNING)  # the states of a call that is 
 
 class Entry:
     """One entry of a transcript."""
+
+    @property
+    def is_work(self) -> bool:
+        """Whether it is a finished part of the work between a request and its answer."""
+        return False
 
     @property
     def is_over(self) -> bool:
@@ -300,7 +304,12 @@ class Said(Entry):
     @property
     def is_blank(self) -> bool:
         """Whether the turn only asked for calls."""
-        return not (self.text or self.thinking or self.images or self.usage or self.interrupted)
+        return not (self.text or self.thinking or self.images or self.interrupted)
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the turn asked for calls."""
+        return self.calls > 0
 
     @property
     def is_answer(self) -> bool:
@@ -322,6 +331,7 @@ class Called(Entry):
     turn: int = 0
     number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
+    started: float = 0.0  # `time.monotonic()`, while it runs
     seconds: float | None = None
     progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
     approved: bool | None = None
@@ -330,6 +340,11 @@ class Called(Entry):
     message: ToolMessage | None = None
     _result: ToolResult | None = None
     _shown: ToolResult | None = None
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the call is over."""
+        return self.is_over
 
     @property
     def is_over(self) -> bool:

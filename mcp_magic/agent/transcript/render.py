@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,6 +66,8 @@ SIGNS = {
     CallStatus.CUT_OFF: "–",  # noqa: RUF001 - an en dash: nothing is known
 }
 
+SEEN_AFTER = 1.0  # seconds after which a wait is shown
+
 OUTCOME = 90  # characters of a result on the summary line of its call
 
 _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
@@ -74,8 +77,9 @@ _HOW = re.compile(r": \.\w+(?=\]|$)")  # the hint at a result's attribute: a tra
 
 
 def status_text(called: Called) -> str:
-    """Return the status as sign and word, so that colour is never the only difference."""
-    return f"{SIGNS[called.status]} {called.status}"
+    """Return the status as sign and word, so that colour is never the only difference; a running call has a clock."""
+    since = time.monotonic() - called.started if called.status == CallStatus.RUNNING else 0
+    return f"{SIGNS[called.status]} {called.status}{f' · {duration(int(since))}' if since >= SEEN_AFTER else ''}"
 
 
 def _decision_text(called: Called) -> str:
@@ -84,7 +88,7 @@ def _decision_text(called: Called) -> str:
         return ""
     by = "you" if called.by == PERSON else one_line(called.by, 100) or "unknown"
     if not called.approved:
-        return f"denied by {by}" + (f": {one_line(called.reason, 200)}" if called.reason else "")
+        return f"by {by}" + (f": {one_line(called.reason, 200)}" if called.reason else "")  # the status says "denied"
     edited = "edited and " if called.changed_arguments is not None else ""
     return f"{edited}{'approved' if called.by == PERSON else 'allowed'} by {by}"
 
@@ -144,7 +148,7 @@ def totals(entries: Sequence[Entry], *, tokens: bool) -> str:
     parts = [counted(turns, "turns"), _calls_text(statuses)] if statuses else []
     if spent:
         parts.append(f"{duration(spent)} in tools")
-    parts += [tokens_text(add_usage(usages))] if len(usages) > 1 else []  # a single turn shows its own
+    parts += [tokens_text(add_usage(usages))] if usages else []
     return " · ".join(parts)
 
 
@@ -166,11 +170,12 @@ IN_TABLE = 300  # characters of one argument in the table
 
 TABLE = 4_000  # characters of the table of arguments
 
-EXCERPT = 300  # characters of a shortened result
-
 WIDEST = 100  # columns of the text at most: longer lines are hard to read on any terminal
 
-MOST_LINES = 12  # lines of a full result; a shortened one has three
+MOST_LINES = 12  # lines of a result
+
+UNFOLDED, LEAST_FOLDED = 3, 2
+"""The last calls before an answer that are not folded, and how many calls are worth a fold."""
 
 _INDENT = "    "
 
@@ -189,7 +194,7 @@ def _request(asked: Asked, level: Level) -> Part:
     )
 
 
-def _turn(said: Said, level: Level, *, tokens: bool) -> Part:
+def _turn(said: Said, level: Level) -> Part:
     parts: list[Part] = []
     if said.thinking and level == Level.FULL:
         thought, rest = shortened(said.thinking, TEXT[level])
@@ -209,11 +214,6 @@ def _turn(said: Said, level: Level, *, tokens: bool) -> Part:
     if said.interrupted:
         line = f"{SIGNS[CallStatus.INTERRUPTED]} interrupted"
         parts.append(Part(line, tag("p", line, class_="mcp-note")))
-    if tokens and said.usage and level < Level.LINE:
-        usage = tokens_text(said.usage)
-        parts.append(
-            Part(f"(turn {said.turn}: {usage})", tag("div", f"turn {said.turn} · {usage}", class_="mcp-tokens"))
-        )
     return Part.stack(*parts)
 
 
@@ -242,7 +242,7 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
         summary.append(tag("span", f"→ {outcome}"))
     if about := about_call(called, " · "):
         summary.append(tag("span", f"· {about}", class_="mcp-note"))
-    if called.definition is not None and level == Level.FULL:
+    if called.definition is not None and called.status in OPEN:
         badges = tool_badges(called.definition, trusted=called.trusted)
         summary.append(tag("span", joined(badges, " "), class_="mcp-badges"))
     class_ = f"mcp-call mcp-call-{called.status.replace(' ', '-')}"
@@ -258,17 +258,22 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
 
 def _call_plain(called: Called, level: Level, text: str) -> str:
     """Return the summary line of a call and, indented below it, the edited arguments and the result."""
-    badges = tool_badges(called.definition, trusted=called.trusted) if called.definition else []
+    badges = []
+    if called.definition is not None and called.status in OPEN:
+        badges = tool_badges(called.definition, trusted=called.trusted)
     call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
     about = about_call(called, "; ")
-    line = " ".join([status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])])
-    lines = [wrapped(line, indent=_INDENT)]
+    parts = [status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])]
+    if level == Level.LINE and called.status == CallStatus.OK:
+        parts.insert(2, f"→ {outcome_line(called, text)}")
+        return one_line(" ".join(parts), min(WIDEST, terminal_width()))
+    lines = [wrapped(" ".join(parts), indent=_INDENT)]
     if level == Level.FULL and called.changed_arguments is not None:
         for name, value, mark in argument_rows(called.arguments, called.sent, called.definition, 60):
             if mark:
                 lines.append(f"{_INDENT}✎ {name} = {value} ({mark})".replace("\n", "\\n"))
-    if text and level < Level.LINE:
-        lines += _indented(text, MOST_LINES if level == Level.FULL else 3)
+    if text and level == Level.FULL:
+        lines += _indented(text, MOST_LINES)
     return "\n".join(lines)
 
 
@@ -319,32 +324,58 @@ class Drawn(NamedTuple):
     part: Part
     size: int  # bytes of the HTML, media left out
     media: int = 0  # characters
-    result: str = ""  # the text of the result, from which shorter displays are made
+    result: str = ""  # the text of the result, from which the line is made
 
 
-def draw(entry: Entry, level: Level, *, tokens: bool, media: int, before: Drawn | None = None) -> Drawn:
+def draw(entry: Entry, level: Level, *, media: int, before: Drawn | None = None) -> Drawn:
     """Return an entry as it is displayed at a level; `before` is how it was displayed in full."""
     result, text, pictures = Markup(), "", 0
     if isinstance(entry, Said):
-        part = _turn(entry, level, tokens=tokens)
+        part = _turn(entry, level)
     elif isinstance(entry, Asked):
         part = _request(entry, level)
     elif isinstance(entry, Note):
         part = _note(entry)
     else:
         assert isinstance(entry, Called)
-        if entry.shown_result is not None and entry.status != CallStatus.DENIED:
-            if level == Level.FULL or before is None:
-                result, text, pictures = _full(entry.shown_result, media if level == Level.FULL else 0)
-            else:
-                text = before.result
-            if level > Level.FULL:
-                excerpt, rest = shortened(text, EXCERPT)
-                rest = "… further back, shown shortened" if rest else ""
-                result, pictures = joined([preformatted(excerpt), note(rest)]) if text else Markup(), 0
+        if before is not None:
+            text = before.result
+        elif entry.shown_result is not None and entry.status not in (CallStatus.DENIED, CallStatus.INTERRUPTED):
+            result, text, pictures = _full(entry.shown_result, media)
+        if level == Level.LINE:
+            result, pictures = Markup(), 0
         markup = _call_html(entry, level, result, text, opened=pictures > 0)
         part = Part(_call_plain(entry, level, text), markup)
     return Drawn(part, len(part.html.encode()) - pictures, pictures, text)
+
+
+def folded(entries: Sequence[Entry], parts: Sequence[Part], *, go_on: bool) -> Part:
+    """Return entries below each other, with the finished work before the last calls behind one line.
+
+    `go_on` says that the next entries are elsewhere; then the last calls are folded, too.
+    """
+    shown: list[Markup] = []
+    work: list[tuple[Entry, Markup]] = []
+    for entry, part in zip(entries, parts, strict=True):
+        if entry.is_work:
+            work.append((entry, part.html))
+        else:
+            shown += [*_fold(work, UNFOLDED), part.html]
+            work = []
+    shown += _fold(work, 0 if go_on else UNFOLDED)
+    return Part("\n\n".join(part.plain for part in parts if part.plain), joined(shown))
+
+
+def _fold(work: Sequence[tuple[Entry, Markup]], kept: int) -> list[Markup]:
+    calls = [index for index, (entry, _) in enumerate(work) if isinstance(entry, Called)]
+    count = len(calls) - kept
+    first = 0 if count < LEAST_FOLDED else [*calls, len(work)][count]
+    shown = [html for _, html in work[first:]]
+    if first:
+        statuses = Counter(entry.status for entry, _ in work[:first] if isinstance(entry, Called))
+        before = joined(html for _, html in work[:first])
+        shown.insert(0, tag("div", details(f"{_calls_text(statuses)} · show all", before), class_="mcp-before"))
+    return shown
 
 
 def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
@@ -359,7 +390,7 @@ def _full(result: ToolResult, media: int) -> tuple[Markup, str, int]:
 # Segments: groups of entries of bounded size. A live screen redraws only changed ones, nearly always the last.
 # Drawings of unchanged entries come from a cache, and older ones take ever less room.
 
-MOST_ENTRIES = 8
+MOST_ENTRIES = 24
 
 MOST_WEIGHT = 20_000  # approximate characters after which the next entry begins a new segment
 
@@ -375,13 +406,11 @@ class Segment:
 class Segments:
     """The segments of a transcript, which of them changed, and their drawings."""
 
-    def __init__(self, is_shown: Callable[[Entry], bool], *, tokens: bool) -> None:
+    def __init__(self, is_shown: Callable[[Entry], bool]) -> None:
         self._is_shown = is_shown
-        self._tokens = tokens
         self.all: list[Segment] = []
         self.dirty: set[int] = set()
         self._unsettled = False
-        self._forced = False
         self._places: dict[Entry, int] = {}
         self._drawn: dict[Entry, tuple[Level, Drawn]] = {}
 
@@ -393,7 +422,7 @@ class Segments:
                 if self.all:
                     self.dirty.add(len(self.all) - 1)
                 self.all.append(Segment())
-                self._forced, self._unsettled = False, True
+                self._unsettled = True
             self._places[entry] = len(self.all) - 1
             self.all[-1].entries.append(entry)
         place = self._places[entry]
@@ -401,15 +430,9 @@ class Segments:
         self.dirty |= {place, len(self.all) - 1}  # the last shows the totals
 
     def _is_over(self, segment: Segment) -> bool:
-        """Whether the next entry belongs in a new segment; a segment without displayed entries goes on."""
+        """Whether the next entry belongs in a new segment."""
         shown = [entry for entry in segment.entries if self._is_shown(entry)]
-        if not shown:
-            return False
-        return self._forced or len(shown) >= MOST_ENTRIES or sum(map(_weight, shown)) > MOST_WEIGHT
-
-    def force(self) -> None:
-        """Let the next entry begin a new segment."""
-        self._forced = True
+        return len(shown) >= MOST_ENTRIES or sum(map(_weight, shown)) > MOST_WEIGHT
 
     def drawings(self, segment: Segment, level: Level) -> list[Drawn]:
         """Return the displayed entries of a segment, drawn at a level."""
@@ -422,14 +445,17 @@ class Segments:
         return drawn
 
     def text(self, entry: Entry) -> str:
-        """Return the whole text of an entry, without markup."""
-        return self._draw(entry, Level.FULL, display.media).part.plain
+        """Return an entry as text, a call on one line."""
+        drawn = self._draw(entry, Level.FULL, display.media)
+        if isinstance(entry, Called):
+            drawn = draw(entry, Level.LINE, media=0, before=drawn)
+        return drawn.part.plain
 
     def _draw(self, entry: Entry, level: Level, media: int) -> Drawn:
         """Return the drawing of an entry; it is made again only if the entry or the level changed."""
         drawn_level, drawn = self._drawn.get(entry, (level, None))
         if drawn is None or drawn_level != level:
-            drawn = draw(entry, level, tokens=self._tokens, media=media, before=drawn)
+            drawn = draw(entry, level, media=media, before=drawn)
             self._drawn[entry] = (level, drawn)
         return drawn
 
@@ -489,20 +515,19 @@ _RULES = (
     ),
     (
         ".mcp-call",
-        f"border:1px solid {_LINE};border-left:3px solid {_LINE};border-radius:4px;padding:.3em .7em;margin:.35em 0",
+        f"border:1px solid {_LINE};border-left:3px solid {_LINE};border-radius:4px;padding:.1em .7em;margin:.2em 0",
     ),
     (".mcp-call-ok", "border-left-color:var(--jp-success-color1,#388e3c)"),
     (":is(.mcp-call-error,.mcp-call-denied)", "border-left-color:var(--jp-error-color1,#d32f2f)"),
     (":is(.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
     (".mcp-call>summary", "line-height:1.6"),
+    (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
+    (".mcp-call:not([open])>summary code", "white-space:nowrap"),
+    (".mcp-before", "margin:.35em 0"),
+    (".mcp-before>details>summary", f"color:{_QUIET}"),
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
     (".mcp-sign", "font-weight:600;white-space:nowrap"),
     (":is(.mcp-call-error,.mcp-call-denied) .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),
-    # Once a call is over, the hints of its tool matter less.
-    (
-        ":is(.mcp-call-ok,.mcp-call-error,.mcp-call-denied,.mcp-call-interrupted,.mcp-call-cut-off) .mcp-badge",
-        f"background:none;border-color:{_LINE};color:{_QUIET}",
-    ),
     (".mcp-inside", "margin:.5em 0 .3em"),
     (".mcp-inside>:last-child", "margin-bottom:0"),
     (".mcp-said", f"color:{_QUIET};margin:.6em 0 .35em"),
@@ -524,7 +549,6 @@ _RULES = (
         "background:var(--jp-layout-color2,rgba(127,127,127,.12));padding:.5em .7em;border-radius:4px;white-space:pre;"
         "overflow-wrap:normal",
     ),
-    (".mcp-tokens", f"color:{_QUIET};font-size:85%;margin:.1em 0 .4em"),
     (".mcp-thinking", f"color:{_QUIET};margin:.3em 0"),
     (".mcp-totals", f"color:{_QUIET};font-size:85%;border-top:1px solid {_LINE};padding-top:.4em;margin-top:.8em"),
 )

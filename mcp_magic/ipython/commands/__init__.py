@@ -25,7 +25,7 @@ COMMANDS = {
     command.name: command
     for command in (
         _daily("connect", "connect", "Connect", "opens a session to a server"),
-        _daily("up", "up", "Connect", "applies a declaration: servers, settings, rules, agents"),
+        _daily("up", "up", "Connect", "connects and configures everything that mcp_magic.toml declares"),
         _daily("disconnect", "connect", "Connect", "closes sessions and ends the servers that were started"),
         _daily("reconnect", "connect", "Connect", "opens a session again, for example after its server died"),
         Command("ping", "connect", "Connect", "checks that servers answer"),
@@ -46,10 +46,8 @@ COMMANDS = {
         _daily("read", "call", "Call", "reads a resource: text, JSON, table, image, audio, PDF"),
         _daily("watch", "explore", "Explore", "shows a resource and its updates, as they come"),
         _daily("prompt", "call", "Call", "gets a prompt, with `.messages` for LangChain"),
-        _daily(
-            "agent", "agent", "Call", "lists the conversations that %%mcp_agent has kept; shows, forks, deletes one"
-        ),
-        _daily("allow", "consent", "Consent", "lets calls go out without asking"),
+        _daily("agent", "agent", "Call", "lists the threads of %%mcp_agent; shows, forks or deletes one"),
+        _daily("allow", "consent", "Consent", "allows calls without asking"),
         _daily("deny", "consent", "Consent", "refuses calls"),
         _daily("ask", "consent", "Consent", "asks before calls, your own too"),
         _daily("approvals", "consent", "Consent", "lists the consent rules, saves and loads them"),

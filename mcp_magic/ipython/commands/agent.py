@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import FallbackSaver
     from mcp_magic.agent.transcript import Transcript
-    from mcp_magic.ipython.live import Screen
 
 
 # What Tab offers: models, servers, tools, agents and threads.
@@ -58,27 +56,10 @@ def _complete_model(tab: Tab) -> list[str]:
 # The plan of a run: the line's options win over the declared agent, which wins over the settings.
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """The parameters of a run; `agent` and `thread` may be "", and `approve` is None for the setting."""
-
-    agent: str
-    model: Any
-    servers: tuple[str, ...]
-    tools: tuple[str, ...]
-    thread: str
-    approve: str | None
-    show: str
-    max_turns: int
-    system: str
-
-
-async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Plan:
+async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dict[str, Any]:
     """Combine the sources of a plan."""
-    settings = invocation.settings
     declared = _declared(invocation.state.agents, arguments.agent)
     given = {name: value for name, value in vars(arguments).items() if value is not None}
-    both: dict[str, Any] = {**declared, **given}
     missing = [name for name in declared.get("servers", ()) if name not in invocation.host]
     if missing and "servers" not in given:
         raise UnknownServerError(
@@ -86,17 +67,14 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> _Pl
             f"connects what is declared. Connected: {listed(invocation.host)}"
         )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
-    return _Plan(
-        agent=arguments.agent or "",
-        model=_model(invocation, given.get("model"), declared.get("model")),
-        servers=_names(both.get("servers")),
-        tools=_names(both.get("tools")),
-        thread=str(both.get("thread", "")),
-        approve=both.get("approve"),
-        show=both.get("show", "full"),
-        max_turns=both.get("max_turns", settings.max_turns),
-        system=str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt")),
-    )
+    defaults = {"servers": "", "tools": "", "thread": "", "show": "full", "max_turns": invocation.settings.max_turns}
+    plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
+    plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
+    plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
+    for names in ("servers", "tools"):
+        parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
+        plan[names] = tuple(filter(None, map(str.strip, parts)))
+    return plan
 
 
 def _model(invocation: Invocation, given: str | None, declared: str | None) -> Any:
@@ -121,11 +99,6 @@ def _declared(agents: Mapping[str, dict[str, Any]], name: str | None) -> dict[st
     near = did_you_mean(name, agents)
     known = f"Declared: {listed(agents)}" if agents else "[agents.NAME] in a declaration makes one; `%mcp up` reads it."
     raise CommandError(f"%%mcp_agent: no agent {name!r}.{near} {known}")
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value or ()
-    return tuple(filter(None, map(str.strip, parts)))
 
 
 async def _prompt(invocation: Invocation, agent: str | None, name: str | None) -> str:
@@ -157,48 +130,6 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 
-    request = _request(invocation, arguments)
-    plan = await _plan_of(invocation, arguments)
-    model = make_model(plan.model)
-    await Registry(invocation.host, servers=plan.servers, tools=plan.tools).check()
-    screen = screen_for(invocation.cells.circumstances())
-    async with open_threads(invocation.settings.threads or None) as opened:
-        notes = [(OFFLINE_NOTE, "info")] if plan.model in ("", OFFLINE) else []
-        notes += [(_in_memory(opened), "warning")] if opened.problem else []
-        notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
-
-        def over(made: AgentRun) -> None:
-            if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
-                made.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
-            _keep(invocation, made, screen, arguments.out)
-
-        graph = build_graph(
-            model,
-            invocation.host,
-            servers=plan.servers,
-            tools=plan.tools,
-            system=plan.system,
-            approve=plan.approve,
-            max_turns=plan.max_turns,
-            checkpointer=opened,
-            result_limit=invocation.settings.result_characters,
-            timeout=invocation.settings.call_timeout,
-        )
-        return await run_agent(
-            graph,
-            invocation.host,
-            request,
-            thread=plan.thread or new_thread_name(request),
-            model=model_name(model),
-            asker=f"agent {plan.agent}".rstrip(),
-            show=plan.show,
-            screen=screen,
-            notes=notes,
-            over=over,
-        )
-
-
-def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
     request = (invocation.body or "").strip()
     if not request:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
@@ -206,23 +137,51 @@ def _request(invocation: Invocation, arguments: argparse.Namespace) -> str:
         raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
     if arguments.max_turns is not None and arguments.max_turns < 1:
         raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
-    return request
+    plan, settings = await _plan_of(invocation, arguments), invocation.settings
+    model = make_model(plan["model"])
+    await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
+    screen = screen_for(invocation.cells.circumstances())
+    async with open_threads(settings.threads or None) as opened:
+        notes = [(_in_memory(opened), "warning")] if opened.problem else []
+        notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
+
+        def over(run: AgentRun) -> None:
+            if opened.problem and (_in_memory(opened), "warning") not in notes:  # saving failed during the run
+                run.transcript.on_event({"kind": "note", "text": _in_memory(opened), "level": "warning"})
+            if arguments.out:
+                invocation.shell.user_ns[arguments.out] = run
+            if run.broken_off:
+                screen.broken_off(run.transcript)
+                return
+            screen.end(run.transcript)
+            if screen.live:
+                shown_once(invocation.shell, run)
+
+        graph = build_graph(
+            model,
+            invocation.host,
+            **{name: plan[name] for name in ("servers", "tools", "system", "approve", "max_turns")},
+            checkpointer=opened,
+            result_limit=settings.result_characters,
+            timeout=settings.call_timeout,
+        )
+        return await run_agent(
+            graph,
+            invocation.host,
+            request,
+            thread=str(plan["thread"]) or new_thread_name(request),
+            model=model_name(model),
+            asker=f"agent {arguments.agent or ''}".rstrip(),
+            show=plan["show"],
+            screen=screen,
+            greeting=OFFLINE_NOTE if plan["model"] in ("", OFFLINE) else "",
+            notes=notes,
+            over=over,
+        )
 
 
 def _in_memory(opened: FallbackSaver) -> str:
     return f"{sentence(opened.problem)} The thread is kept in memory."
-
-
-def _keep(invocation: Invocation, made: AgentRun, screen: Screen, name: str | None) -> None:
-    shell = invocation.shell
-    if name:
-        shell.user_ns[name] = made
-    if made.broken_off:
-        screen.broken_off(made.transcript)
-        return
-    screen.end(made.transcript)
-    if screen.live:
-        shown_once(shell, made)
 
 
 MCP_AGENT = Implementation(
@@ -246,7 +205,7 @@ MCP_AGENT = Implementation(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
-            help="continue the conversation of this name, or begin it",
+            help="continue the thread of this name, or begin it",
         ),
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
@@ -297,7 +256,7 @@ async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     return Listing(
         [dict(zip(columns, row, strict=True)) for row in rows],
         title=f"Threads in {opened.where}",
-        empty="no conversation is kept yet: `%%mcp_agent` begins one",
+        empty="there are no threads yet: `%%mcp_agent` begins one",
         note=done,
         kind="threads",
     )
@@ -345,7 +304,7 @@ AGENT = Implementation(
     (
         (
             Argument("--threads", action="store_true", help="list them (the default)"),
-            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the conversation of one"),
+            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the messages of one"),
             Argument(
                 "--fork",
                 metavar="THREAD@TURN",

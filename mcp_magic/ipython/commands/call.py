@@ -89,17 +89,23 @@ CALL = Implementation(
         '%mcp call api:create user.name=Ada tags=["a", "b"]',
         "%%mcp call shop:query sql=@cell",
     ),
-    details="The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, "
-    ".images and .audio; `r = %mcp call ...` keeps it, and `r?` says more. name=value is text, converted to the type "
-    "in the tool's schema; name:=JSON is sent as it is; name=$variable and name={expression} send a Python object, "
-    "of a result its value; name=@file sends a file's content, name=@cell the text of the cell below %%mcp call; a "
-    "backslash in front of $, { or @ keeps that as text, and one in front of a quote the quote. a.b=1 reaches into "
-    "nested objects; a name that is repeated makes a list. $dict or a JSON object, alone or as the cell below, is "
-    "all arguments, and arguments named beside it win. A required argument that is left out gets the default of the "
-    "tool's schema. A DataFrame is a list of records; where the schema wants lists, it is its rows below the names "
-    "of its columns.\n\n--answers: a list of answers in order, or an object with one for each message; an answer is "
-    'the values, "decline", "cancel", or for a page "accept". With a list "sampling" in the object it '
-    "replies for models, too.",
+    details="""\
+  name=value              text, converted to the type in the tool's schema
+  name:=JSON              JSON, sent as it is
+  name=$var, name={expr}  a Python object; of a result its value
+  name=@file, name=@cell  the content of a file; the text of the cell below %%mcp call
+  a.b=1, a=1 a=2          a value inside an object; a list
+  $dict, {"a": 1}         all arguments, also as the cell below; names on the line override it
+  \\$  \\{  \\@  \\"          a backslash keeps the character as text
+
+A required argument that is left out gets the default of the schema. A DataFrame is sent as a list of records, or as \
+rows below the names of its columns where the schema wants lists.
+
+The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, .images and .audio. \
+`r = %mcp call ...` keeps it; `r?` says more.
+
+--answers: a list of answers in order, or an object with one for each message; an answer is the values, "decline", \
+"cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.""",
     takes_body=True,
 )
 
@@ -173,7 +179,7 @@ async def _raw(invocation: Invocation, arguments: argparse.Namespace) -> dict[st
 
 def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:
     if word is not None and invocation.body and invocation.body.strip():
-        raise ArgumentsError("%%mcp raw: the params are on the line and in the cell; say them once")
+        raise ArgumentsError("%%mcp raw: the params are on the line and in the cell; give them once")
     text = word if word is not None else (invocation.body or "").strip() or "{}"
     problem = ""
     try:

@@ -15,6 +15,7 @@ from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
+from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
@@ -72,10 +73,10 @@ _SESSION_ARGUMENTS = (
         action="append",
         default=[],
         metavar="K=V",
-        help="an environment variable (stdio); K alone passes yours on",
+        help="an environment variable (stdio); K alone passes your own value on",
     ),
     Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
-    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport, if the target does not tell"),
+    Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport (default: by the target)"),
     Argument("--timeout", type=seconds_typed, metavar="S", help="seconds for the handshake (default: the setting, 30)"),
     Argument("--trust", action="store_true", help="trust the hints of this server's tools"),
     Argument(
@@ -186,7 +187,7 @@ def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp con
         return [str(invocation.value(word)) for word in invocation.command]
     if not words:
         raise CommandError(
-            f"{typed}: what to? A URL, a server file, a configured name, a variable with a server,"
+            f"{typed}: no target given. Give a URL, a server file, a configured name, a variable with a server,"
             " or `-- COMMAND ARG...`; `%mcp config` shows what is configured."
         )
     if len(words) > 1:
@@ -226,12 +227,16 @@ def _entries_of(invocation: Invocation, file: str) -> tuple[list[ServerEntry], C
     return list(entries.values()), find
 
 
+def _problem(entry: ServerEntry) -> Problem | None:
+    return Problem(str(entry.problem)) if entry.problem else None
+
+
 def _entry_row(entry: ServerEntry, outcome: Connection | MCPMagicError | None) -> dict[str, Any]:
     if outcome is None:
         state = "disabled" if entry.disabled and not entry.problem else "not started"
-        return {"server": entry.name, "state": state, "problem": str(entry.problem or "") or None}
+        return {"server": entry.name, "state": state, "problem": _problem(entry)}
     if isinstance(outcome, MCPMagicError):
-        return {"server": entry.name, "state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
+        return {"server": entry.name, "state": "failed", "problem": Problem(f"{type(outcome).__name__}: {outcome}")}
     return outcome.info().row(problem=None)
 
 
@@ -273,12 +278,8 @@ DISCONNECT = Implementation(
 )
 
 
-async def _reconnect(invocation: Invocation, arguments: argparse.Namespace) -> Connection:
-    return await invocation.host.reconnect(arguments.name)
-
-
 RECONNECT = Implementation(
-    _reconnect,
+    lambda invocation, arguments: invocation.host.reconnect(arguments.name),
     (Argument("name", metavar="SERVER", help="a server that is or was connected"),),
     examples=("%mcp reconnect weather",),
 )
@@ -302,7 +303,7 @@ async def _ping_row(connection: Connection, timeout: float | None) -> dict[str, 
     try:
         seconds = await connection.ping(timeout)
     except MCPMagicError as error:
-        problem = str(error)
+        problem = Problem(str(error))
     return {
         "server": connection.name,
         "answered in": None if seconds is None else duration(seconds),
@@ -344,7 +345,7 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     row = {"server": entry.name, "state": "wrong" if entry.problem else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
-    return row | {"file": entry.source, "problem": str(entry.problem or "") or None}
+    return row | {"file": entry.source, "problem": _problem(entry)}
 
 
 CONFIG = Implementation(

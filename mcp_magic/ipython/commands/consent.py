@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
-from mcp_magic.consent.consent import outgrown
+from mcp_magic.consent.consent import PERSON, outgrown
 from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def never_reached(host: Host) -> dict[int, str]:
     """Return the numbers of the rules that never decide, each with the reason."""
-    found = unreached(host.consent.rules, host.consent.definitions)
+    found = unreached(host.consent.rules)
     return {at + 1: f"never reached: rule {before + 1} comes before it" for at, before in found.items()}
 
 
@@ -67,7 +68,7 @@ def _complete_rule(tab: Tab) -> list[str]:
 
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if ":" not in arguments.tool and arguments.tool != "*":
-        raise CommandError(f"%mcp {action}: {arguments.tool!r} names no tool; write SERVER:TOOL, or 'SERVER:*' for all")
+        raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
     patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": True})
     consent = invocation.host.consent
     consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
@@ -90,7 +91,7 @@ def _rule_listing(host: Host, done: str = "") -> Listing:
         }
         for number, rule in enumerate(consent.rules, 1)
     ]
-    otherwise = f"no rule matches: approval = {consent.policy!r} decides what agents and servers want to call"
+    otherwise = f"if no rule matches, approval = {consent.policy!r} decides about calls of agents and servers"
     first = "--first puts a rule before the others" if never else ""
     note = "; ".join(filter(None, (done, first, otherwise)))
     return Listing(rows, title="Consent rules, the first that matches decides", empty="no rules", note=note)
@@ -132,12 +133,12 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     records = list(invocation.host.consent.audit.records)[-max(arguments.last, 0) :]
     rows = [
         {
-            "time": record.time,
-            "asker": record.asker,
+            "time": datetime.fromisoformat(record.time).astimezone().strftime("%Y-%m-%d %H:%M:%S"),
+            "asker": "you" if record.asker == PERSON else record.asker,
             "tool": f"{record.server}:{record.tool}",
             "arguments": _shown(record.arguments),
             "decision": record.decision,
-            "by": record.by,
+            "by": "you" if record.by == PERSON else record.by,
             "reason": record.reason or None,
             "changed": ", ".join(record.changed) or None,
             "seconds": record.seconds,
@@ -149,10 +150,9 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 def _rule(action: str, *examples: str) -> Implementation:
     details = (
-        "The first rule that matches decides. Patterns know * and ?; NAME=PATTERN compares the text of an argument, "
-        "`a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies is about any of "
-        "them, one that allows about all. "
-        "`%mcp approvals` lists the rules."
+        "The first rule that matches decides. Patterns can have * and ?; NAME=PATTERN compares the text of an "
+        "argument, `a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies "
+        "applies if one of them matches, a rule that allows only if all match. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),
@@ -195,7 +195,7 @@ async def _roots(invocation: Invocation, arguments: argparse.Namespace) -> Listi
         words = [invocation.text(word) for word in arguments.directories]
         await connection.roots.set(*words, base=invocation.directory)
     rows = [{"directory": str(path), "uri": path.as_uri()} for path in connection.roots.directories]
-    empty = f"{connection.name} is told of no directory; `%mcp roots {connection.name} DIR` names one"
+    empty = f"{connection.name} gets no directories; `%mcp roots {connection.name} DIR` names one"
     return Listing(rows, title=f"Roots of {connection.name}", columns=("directory", "uri"), empty=empty, kind="roots")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +19,15 @@ from mcp_magic.display.listing import LazyRows, Listing
 from mcp_magic.errors import CommandError, MCPMagicError, UnknownResourceError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import how_to_ask, needs_yes
-from mcp_magic.ipython.commandline import ANY_SERVER, ONE_TOOL, Argument, Implementation, Invocation, seconds_typed
+from mcp_magic.ipython.commandline import (
+    ANY_SERVER,
+    ONE_TOOL,
+    Argument,
+    Implementation,
+    Invocation,
+    Parser,
+    seconds_typed,
+)
 from mcp_magic.results.cards import ToolCard
 
 if TYPE_CHECKING:
@@ -82,33 +92,34 @@ def _template_row(connection: Connection, template: Any) -> dict[str, Any]:
 
 
 def _prompt_row(connection: Connection, prompt: Any) -> dict[str, Any]:
-    arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ())
-    return {"prompt": f"{connection.name}:{prompt.name}", "arguments": arguments, "description": _first_line(prompt)}
+    return {
+        "prompt": f"{connection.name}:{prompt.name}",
+        "arguments": ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or ()),
+        "description": _first_line(prompt),
+    }
 
 
 def _first_line(item: Any) -> str:
     return str(item.description or item.title or "").strip().partition("\n")[0]
 
 
-def _searched(item: Any) -> str:
-    texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
-    return "\n".join(texts).casefold()
-
-
 async def _list(
     kind: str, row: Callable[[Connection, Any], dict[str, Any]], invocation: Invocation, arguments: argparse.Namespace
 ) -> Listing:
     connections = invocation.host.find(arguments.server)
+    words = (arguments.search or "").casefold()
+
+    def matches(item: Any) -> bool:
+        texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
+        return words in "\n".join(texts).casefold()
 
     async def of_one(connection: Connection) -> list[partial[dict[str, Any]]]:
         items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
-        if arguments.search:
-            items = tuple(item for item in items if arguments.search.casefold() in _searched(item))
-        return [partial(row, connection, item) for item in items]
+        return [partial(row, connection, item) for item in items if not words or matches(item)]
 
     makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
     rows = LazyRows(makers)
-    empty = f"{arguments.server or 'the connected servers'}: no {kind}"
+    empty = f"{arguments.server} lists no {kind}" if arguments.server else f"the connected servers list no {kind}"
     if not connections:
         empty = "no server is connected: `%mcp connect TARGET` opens a session"
     elif arguments.search:
@@ -201,17 +212,17 @@ def _skill_row(skill: Skill) -> dict[str, Any]:
     }
 
 
-async def _load_skill(skills: Skills, wanted: str) -> ResourceResult:
-    if "://" in wanted:
-        return (await skills.load(wanted)).result
+async def _load_skill(skills: Skills, name: str) -> ResourceResult:
+    if "://" in name:
+        return (await skills.load(name)).result
     entries = await skills.list()
-    found = [skill for skill in entries if skill.name == wanted]
+    found = [skill for skill in entries if skill.name == name]
     if not found:
         names = [skill.name for skill in entries]
-        message = f"no skill {wanted!r} is listed.{did_you_mean(wanted, names)} There are: {listed(names)}"
+        message = f"no skill {name!r} is listed.{did_you_mean(name, names)} There are: {listed(names)}"
         raise UnknownResourceError(message)
     if len(found) > 1:
-        message = f"{len(found)} skills are named {wanted!r}; say which: {listed(skill.uri for skill in found)}"
+        message = f"{len(found)} skills are named {name!r}; say which: {listed(skill.uri for skill in found)}"
         raise CommandError(message)
     return (await skills.load(found[0])).result
 
@@ -240,7 +251,7 @@ async def _form(invocation: Invocation, arguments: argparse.Namespace) -> Reques
         connection, item = await _template(invocation, name, arguments.server)
     else:
         connection, item = await invocation.tool(name, arguments.arguments)
-    form = RequestForm(connection, item, timeout=timeout, loop=host.loop)
+    form = RequestForm(connection, item, timeout=timeout, loop=host.loop, save=invocation.shell.user_ns.__setitem__)
     try:
         if arguments.arguments:
             form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
@@ -279,10 +290,10 @@ FORM = Implementation(
             nargs="*",
             metavar="NAME=VALUE",
             complete=completion.form_arguments,
-            help="to begin with, as of %%mcp call",
+            help="the first values, as for %%mcp call",
         ),
         Argument("--prompt", action="store_true", help="fill in a prompt"),
-        Argument("--server", metavar="SERVER", help="the server that has the URI template, if several could"),
+        Argument("--server", metavar="SERVER", help="the server of the URI template, if several have it"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the answer"),
     ),
     examples=(
@@ -296,6 +307,19 @@ FORM = Implementation(
 )
 
 
+async def _connect(invocation: Invocation, text: str) -> None:
+    """Connect what was typed into the explorer: a target as of `%mcp connect`, or the words of a command."""
+    from mcp_magic.ipython.commands.connect import CONNECT
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise CommandError(f"cannot read {text!r}: {error}") from None
+    is_command = len(words) > 1
+    arguments = Parser("%mcp connect", CONNECT.arguments).parse_args([] if is_command else words)
+    await CONNECT.run(replace(invocation, command=words if is_command else ()), arguments)
+
+
 async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer:
     from mcp_magic.ui.explorer import Explorer
 
@@ -304,17 +328,22 @@ async def _ui(invocation: Invocation, arguments: argparse.Namespace) -> Explorer
     offered = {e.name: e.spec for e in ready if e.spec and not needs_yes(e, invocation.directory)}
 
     explorer = Explorer(
-        invocation.host, arguments.server, offered=offered, timeout=lambda: invocation.settings.call_timeout
+        invocation.host,
+        arguments.server,
+        offered=offered,
+        timeout=lambda: invocation.settings.call_timeout,
+        connect=partial(_connect, invocation),
+        save=invocation.shell.user_ns.__setitem__,
     )
     return invocation.cells.keep(explorer)
 
 
 UI = Implementation(
     _ui,
-    (Argument("server", nargs="?", metavar="SERVER", help="one server instead of all, to begin with"),),
+    (Argument("server", nargs="?", metavar="SERVER", help="show only this server at first"),),
     examples=("%mcp ui", "%mcp ui weather"),
-    details="It lists the configured servers, too, and connects one when its button is clicked. Running the cell "
-    "again closes the explorer that it showed before.",
+    details="It lists the configured servers, too, and connects one when its button is clicked, or the URL, file or "
+    "command that you type. Running the cell again closes the explorer that it showed before.",
 )
 
 
@@ -344,7 +373,7 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     await watch.open()
     bounded = arguments.seconds is not None or arguments.count is not None
     if not (arguments.background or bounded or where.allow_stdin):
-        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N watches on")
+        watch.stop("shown once, because you cannot stop it here; --for SECONDS or --count N keeps watching")
         return watch
     background = arguments.background
     clicks = background or how_to_ask(where, invocation.settings.ask_with) == "panel"
@@ -398,7 +427,7 @@ WATCH = Implementation(
     _watch,
     (
         Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, list the watches"),
-        Argument("--server", metavar="SERVER", help="the server that has it, if several could"),
+        Argument("--server", metavar="SERVER", help="the server of the resource, if several have it"),
         Argument("--background", action="store_true", help="end the cell, and keep updating below it"),
         Argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time"),
         Argument("--count", type=int, metavar="N", help="end after N updates"),

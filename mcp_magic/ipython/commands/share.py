@@ -42,7 +42,10 @@ async def _make_server(invocation: Invocation, arguments: argparse.Namespace) ->
     name = check_name(arguments.name)
     body = invocation.body
     if body is None:
-        raise CommandError(f"%mcp_server: write the functions below the line, with two %: `%%mcp_server {name}`")
+        raise CommandError(
+            f"%%mcp_server: the cell is empty. Begin it with `%%mcp_server {name}`; each function below is a tool: "
+            "def add(a: int, b: int) -> int: return a + b"
+        )
     before = await _interface(invocation, name)
     marks = Marks()
     live = f" The earlier server {name!r} is still live." if before is not None else ""
@@ -122,7 +125,7 @@ async def _crash(code: CodeType, namespace: dict[str, Any]) -> Exception | None:
 
 def _compiled(shell: InteractiveShell, source: str, file: str) -> tuple[ast.Module, CodeType]:
     try:
-        tree: Any = shell.compile.ast_parse(source, filename=file, symbol="exec")
+        tree: Any = shell.transform_ast(shell.compile.ast_parse(source, filename=file, symbol="exec"))  # type: ignore[no-untyped-call]
         flags = shell.compile.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return tree, compile(tree, file, "exec", flags, dont_inherit=True)
     except SyntaxError as error:
@@ -383,7 +386,7 @@ RECORD = Implementation(
             choices=("live", "replay"),
             help="whether servers in this kernel run when the others are replayed (the default), or are replayed, too",
         ),
-        Argument("--stop", action="store_true", help="take the cassette out: everything is real again"),
+        Argument("--stop", action="store_true", help="stop using the cassette; requests go to the real servers again"),
     ),
     examples=(
         "%mcp record tutorial.jsonl",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import sys
 import time
@@ -15,7 +16,18 @@ from mcp_magic._text import listed
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
-from mcp_magic.display.document import Markup, Part, Verbatim, details, escape, joined, note, preformatted, table, tag
+from mcp_magic.display.document import (
+    Markup,
+    Part,
+    Problem,
+    Verbatim,
+    details,
+    joined,
+    note,
+    preformatted,
+    table,
+    tag,
+)
 from mcp_magic.display.json import brief, tree
 from mcp_magic.display.listing import Listing, Text
 from mcp_magic.display.text import one_line
@@ -68,7 +80,7 @@ def trace_row(entry: Entry) -> dict[str, Any]:
         "bytes": entry.size,
         "status": entry.status,
         "fault": fault(entry),
-        "says": summary(entry),
+        "says": Problem(summary(entry)) if entry.failed else summary(entry),
         "message": entry.message,
     }
 
@@ -155,7 +167,7 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
         share = 2 * room // (len(rows) - number)
         message, size = row.get("message"), min(TREE_BYTES, max(LEAST_TREE_BYTES, share))
         body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
-        opened = details(escape(row.get("says") or "…"), body)
+        opened = details(row.get("says") or "…", body)
         room -= len(opened.encode())
         if room < 0:
             return number
@@ -425,6 +437,43 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_LEVEL = re.compile(r"\b(DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
+_LEVELS = {"WARN": "warning", "FATAL": "critical"}
+
+
+def _records(lines: Iterable[LogMessage]) -> list[LogMessage]:
+    """Join the lines of stderr that are one record: indented lines, and a traceback with the line before it."""
+    records: list[LogMessage] = []
+    for line in lines:
+        last = records[-1] if records else None
+        if last is not None and line.logger == last.logger in (STDERR, FAILED) and _continues(last.data, line.data):
+            records[-1] = LogMessage(last.time, "", last.logger, f"{last.data}\n{line.data}")
+        else:
+            records.append(line)
+    return [LogMessage(r.time, r.level or _level(r.data), r.logger, r.data) for r in records]
+
+
+def _continues(record: str, line: str) -> bool:
+    _, begun, shown = record.rpartition(_TRACEBACK)
+    if not begun:
+        return line[:1].isspace() or (line.startswith(_TRACEBACK) and _level(record) == "error")
+    below = shown.split("\n")[1:]
+    is_over = any(text and not text[0].isspace() for text in below)
+    is_chained = any(text.startswith(_CHAINED) for text in below)
+    return not is_over or not line.strip() or line.startswith(_CHAINED) or (is_chained and line.startswith(_TRACEBACK))
+
+
+def _level(record: Any) -> str:
+    """Return the level that a line of stderr names, or ""; that of a traceback is "error"."""
+    first = str(record).partition("\n")[0]
+    found = _LEVEL.search(first[:100])
+    if found is None:
+        return "error" if first.startswith(_TRACEBACK) else ""
+    return _LEVELS.get(found[0], found[0].lower())
+
+
 def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
     return Listing(
         [
@@ -434,7 +483,7 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
                 "level": message.level or None,
                 "text": Verbatim(message.data),
             }
-            for message in messages
+            for message in _records(messages)
         ],
         title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
         columns=("time", "source", "level", "text"),
@@ -445,7 +494,8 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
 
 
 def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
-    return [LogMessage(0.0, "", source, line) for line in stderr.splitlines()[-last:] if last > 0]
+    records = _records(LogMessage(0.0, "", source, line) for line in stderr.splitlines())
+    return records[-last:] if last > 0 else []
 
 
 LOGS = Implementation(
@@ -458,7 +508,7 @@ LOGS = Implementation(
             complete=lambda tab: completion.starting(tab, [*host, *host.failed]),
             help="a connected server (default: the only one)",
         ),
-        Argument("--last", type=int, metavar="N", help=f"lines of each kind (default: {LISTED})"),
+        Argument("--last", type=int, metavar="N", help=f"records of each kind (default: {LISTED})"),
         Argument("--level", choices=LEVELS, metavar="LEVEL", help=f"log level from now on: {', '.join(LEVELS)}"),
         Argument("--follow", action="store_true", help="show new lines until Interrupt"),
         Argument("--seconds", type=seconds_typed, metavar="S", help="end --follow after that time"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
@@ -19,6 +19,7 @@ from mcp_magic.config.project import (
     written,
 )
 from mcp_magic.consent.rules import ACTIONS, rule_of
+from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython import completion
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 
 async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     declaration = _declaration(invocation, arguments.file)
-    host, origin, ready = invocation.host, _origin_of(invocation, declaration.source), declaration.started
+    host, cell, ready = invocation.host, _cell_of(invocation), declaration.started
     declared = {slug(entry.name): entry.spec for entry in ready if entry.spec}
     notes: list[str] = []
-    if not origin.cell:  # a cell needs no yes: its code could do anything anyway
+    if not cell:  # a cell needs no yes: its code could do anything anyway
         current = {name: getattr(invocation.settings, name) for name in declaration.settings}
         taken = displaced(invocation, declared, declaration.source)
         loose = loosened(declaration, current)
@@ -50,7 +51,7 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     steps = plan(declared, open_, prune=arguments.prune)
     if not arguments.dry_run:
         invocation.settings.apply(declaration.settings)
-    replaced = _take_over(invocation, declaration, origin, dry=arguments.dry_run)
+    replaced = _take_over(invocation, declaration, cell, dry=arguments.dry_run)
     outcomes: dict[str, Any] = {}
     if not arguments.dry_run:
         await host.disconnect(*(step.name for step in steps if step.action == "disconnect"))
@@ -62,11 +63,11 @@ async def _up(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     rows = [_row(invocation, step, outcomes, entries.get(step.name), dry=arguments.dry_run) for step in steps]
     for entry in declaration.servers.values():
         if entry not in ready:
-            problem = str(entry.problem or "") or None
+            problem = Problem(str(entry.problem)) if entry.problem else None
             rows.append({"server": entry.name, "done": "wrong" if problem else "disabled", "problem": problem})
     title = f"{'would be done' if arguments.dry_run else 'declared'} by {declaration.source}"
-    notes += _said(declaration) + ([] if origin.cell else shadowed(declaration, invocation.directory))
-    notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, origin, host))]
+    notes += _said(declaration) + ([] if cell else shadowed(declaration, invocation.directory))
+    notes += [*replaced, *([] if arguments.dry_run else _idle_rules(declaration, cell, host))]
     empty = f"{declaration.source} declares no servers"
     return Listing(rows, title=title, empty=empty, note="; ".join(notes), kind="up")
 
@@ -93,14 +94,14 @@ def _declaration(invocation: Invocation, file: str | None) -> Declaration:
     return load_declaration(path, settings=known)
 
 
-def _idle_rules(declaration: Declaration, origin: _Origin, host: Host) -> list[str]:
+def _idle_rules(declaration: Declaration, cell: str, host: Host) -> list[str]:
     """Describe the declared rules without effect; leaves out a rule that fits no tool while its server is not open."""
     away = {slug(name) for name in declaration.servers} - {session.name for session in host.find()}
     never, strays = never_reached(host), fitting_nothing(host)
     return [
         f"rule {number}, `{rule}`: {remark}"
         for number, rule in enumerate(host.consent.rules, 1)
-        if origin.made(rule)
+        if (rule.source, rule.cell) == (declaration.source, cell)
         and (remark := never.get(number) or strays.get(number))
         and (number in never or rule.tool.partition(":")[0] not in away)
     ]
@@ -117,7 +118,7 @@ def _row(
     if entry is not None:
         row["runs"] = runs(entry)
     if isinstance(outcome, MCPMagicError):
-        return row | {"state": "failed", "problem": f"{type(outcome).__name__}: {outcome}"}
+        return row | {"state": "failed", "problem": Problem(f"{type(outcome).__name__}: {outcome}")}
     if dry or connection is None:
         return row
     seen = connection.info().row()
@@ -131,60 +132,50 @@ def _row(
 # that denies must not vanish because another declaration ran.
 
 
-@dataclass(frozen=True)
-class _Origin:
-    """Where a declaration comes from: a file, or a cell (`cell`), which the frontend may have `named`."""
-
-    source: str
-    cell: str = ""
-    named: bool = True
-
-    def made(self, rule: Rule) -> bool:
-        return (rule.source, rule.cell) == (self.source, self.cell)
-
-    def declared(self, agent: dict[str, Any]) -> bool:
-        return (agent.get("source"), agent.get("cell")) == (self.source, self.cell)
-
-
-def _origin_of(invocation: Invocation, source: str) -> _Origin:
+def _cell_of(invocation: Invocation) -> str:
+    """Return what identifies the cell below the line: its id, else a digest of its text, which may hold secrets."""
     if invocation.body is None:
-        return _Origin(source)
-    cell = invocation.cells.run().cell
+        return ""
     text = "\n".join(line.rstrip() for line in invocation.body.strip().splitlines())
-    # only a digest is kept, since the text may hold secrets
-    return _Origin(source, cell or f"text {hashlib.sha256(text.encode()).hexdigest()}", named=bool(cell))
+    return invocation.cells.run().cell or f"text {hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def _take_over(invocation: Invocation, declaration: Declaration, origin: _Origin, *, dry: bool) -> list[str]:
+def _take_over(invocation: Invocation, declaration: Declaration, cell: str, *, dry: bool) -> list[str]:
     """Replace the rules and agents of an earlier run by the declared ones, unless `dry`; return notes about it."""
     rules, agents = invocation.host.consent.rules, invocation.state.agents
-    new = [_rule(table, declaration, origin) for table in declaration.consent]
-    left = [name for name in agents if origin.declared(agents[name]) and name not in declaration.agents]
-    gone = [f"`{rule}`" for rule in rules if origin.made(rule) and rule not in new]
+    source = declaration.source
+    made = [(rule.source, rule.cell) == (source, cell) for rule in rules]
+    new = [_rule(table, declaration, cell) for table in declaration.consent]
+    left = [
+        name
+        for name, agent in agents.items()
+        if (agent.get("source"), agent.get("cell")) == (source, cell) and name not in declaration.agents
+    ]
+    gone = [f"`{rule}`" for rule, ours in zip(rules, made, strict=True) if ours and rule not in new]
     gone += [f"agent {name}" for name in left]
-    others = [f"`{rule}`" for rule in rules if rule.source == origin.source and not origin.made(rule)]
+    others = [f"`{rule}`" for rule, ours in zip(rules, made, strict=True) if rule.source == source and not ours]
     if not dry:
         # in the place of the earlier ones: the order matters, since the first match decides
-        at = next((number for number, rule in enumerate(rules) if origin.made(rule)), len(rules))
-        rules[at:] = [*new, *(rule for rule in rules[at:] if not origin.made(rule))]
+        at = made.index(True) if True in made else len(rules)
+        rules[at:] = [*new, *(rule for rule, ours in zip(rules[at:], made[at:], strict=True) if not ours)]
         for name in left:
             del agents[name]
-        made = {"source": origin.source, "cell": origin.cell}
-        agents.update({name: {**agent, **made} for name, agent in declaration.agents.items()})
+        for name, agent in declaration.agents.items():
+            agents[name] = {**agent, "source": source, "cell": cell}
     said = [f"{'would be dropped' if dry else 'no longer in force'}: {listed(gone)}"] if gone else []
-    if others and not origin.named:
+    if others and cell.startswith("text "):
         said.append(f"still in force, from other cells: {listed(others)} (`%mcp approvals --remove N` drops one)")
     return said
 
 
-def _rule(table: dict[str, Any], declaration: Declaration, origin: _Origin) -> Rule:
+def _rule(table: dict[str, Any], declaration: Declaration, cell: str) -> Rule:
     """Make a rule. One that allows is tied to the servers declared with it; a file's fits no other servers."""
-    rule = replace(rule_of(table, source=origin.source), cell=origin.cell)
+    rule = replace(rule_of(table, source=declaration.source), cell=cell)
     if rule.action != "allow":
         return rule
     own = {slug(entry.name): entry.spec.identity for entry in declaration.started if entry.spec is not None}
     rule = replace(rule, identities={**rule.identities, **own})
-    if origin.cell:
+    if cell:
         return rule
     return replace(rule, servers=tuple(own if rule.servers is None else filter(own.__contains__, rule.servers)))
 
@@ -205,8 +196,8 @@ UP = Implementation(
         Argument("--dry-run", action="store_true", help="only list what it would run, set, allow and send"),
     ),
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
-    details="A file that loosens something needs your yes, once for its content. The declaration is mcp_magic.toml, "
-    "[tool.mcp_magic] in pyproject.toml, an mcp.json, or the cell below %%mcp up. Running it again changes only the "
-    "differences.",
+    details="A file that lets calls go out without asking, sends data elsewhere or hands out secrets asks you first, "
+    "once for its content. The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the "
+    "cell below %%mcp up. Running it again changes only the differences.",
     takes_body=True,
 )

@@ -1,0 +1,131 @@
+"""What a screen reader and a keyboard find: axe-core over what the widgets of a notebook show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.living import asked, button, expect, finished, output, press, run, start, themes
+from tests.environments import axe_script, needs_node
+from tests.kernel.test_elicitation import PLAN, SERVER
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+    from tests.browser.lab import Lab
+
+pytestmark = [pytest.mark.slow, needs_node]
+
+FORM = """%%mcp_server wide
+from typing import Literal
+from pydantic import Field
+def plan(
+    city: str, days: int, when: str = Field(json_schema_extra={"format": "date"}), kind: Literal["a", "b"] = "a",
+    rate: int | float = 1, tags: list[str] = [], sizes: list[int] = [], password: str = "",
+    options: dict[str, int] = {}, note: str | None = None, fast: bool = False, either: int | str = 1,
+) -> str:
+    \"\"\"Plans a trip.\"\"\"
+    return city
+"""
+
+CELLS = (FORM, SERVER, "%mcp connect trips")
+
+SEVERE = {"serious", "critical"}
+
+RULES = """async (element) => {
+    const found = await axe.run(element, {rules: {region: {enabled: false}}});
+    return found.violations.map(each => [each.impact, each.id, each.nodes.map(node => node.html.slice(0, 300))]);
+}"""
+
+
+@pytest.fixture
+def check(lab: Lab) -> Any:
+    lab.page.evaluate(axe_script().read_text())
+
+    def severe(shown: Locator) -> list[Any]:
+        """Return what axe-core finds in an output, but for what is not severe."""
+        return [found for found in shown.evaluate(RULES) if found[0] in SEVERE]
+
+    return severe
+
+
+def test_a_form_has_no_severe_finding(lab: Lab, check: Any) -> None:
+    form = run(lab, "%mcp form wide:plan sizes=[1]")
+    press(form, "Run")
+    expect(form.get_by_role("alert").first).to_be_visible()
+    for theme in themes(lab):
+        assert check(form) == []
+        lab.picture(f"accessible-form-{theme}", first=lab.cells.count() - 1)
+
+
+def test_an_approval_has_no_severe_finding(lab: Lab, check: Any) -> None:
+    cell = start(lab, 'await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")')
+    panel = asked(cell)
+    press(panel, "Edit")
+    expect(button(panel, "Discard changes")).to_be_visible()
+    for _ in themes(lab):
+        assert check(panel) == []
+    press(panel, "Deny")
+    finished(cell)
+
+
+def test_the_explorer_has_no_severe_finding(lab: Lab, check: Any) -> None:
+    explorer = run(lab, "%mcp ui")
+    expect(button(explorer, "Refresh")).to_be_visible()
+    explorer.locator("button.mcp-explorer-name").filter(has_text="one_text").first.click()
+    press(explorer, "Open form")
+    expect(button(explorer, "Run")).to_be_visible()
+    for _ in themes(lab):
+        assert check(explorer) == []
+
+
+def test_a_question_of_a_server_has_no_severe_finding_and_enter_answers_it(lab: Lab, check: Any) -> None:
+    cell = start(lab, PLAN)
+    panel = output(cell)
+    city = panel.get_by_role("textbox", name="city: string, required")
+    expect(city).to_be_visible()
+    for _ in themes(lab):
+        assert check(panel) == []
+    city.press_sequentially("Oslo")
+    city.press("Enter")  # at once: the last letters may still be on their way
+    expect(finished(cell)).to_contain_text("'accept Oslo 3'")
+
+
+def test_a_transcript_has_no_severe_finding(lab: Lab, check: Any) -> None:
+    run(lab, "host.consent.policy = 'auto'")
+    transcript = run(lab, "%%mcp_agent --model offline\nshow one_text with text hello")
+    expect(transcript.locator(".mcp-magic").first).to_be_visible()
+    for _ in themes(lab):
+        assert check(transcript) == []
+    run(lab, "host.consent.policy = 'ask'")
+
+
+def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:
+    form = run(lab, "%mcp form wide:plan")
+    button(form, "Add").first.click()
+    expect(form.get_by_role("textbox", name="tags item").first).to_be_focused()
+    expect(form.locator("[title=null]")).to_have_count(0)
+
+
+def test_enter_runs_a_form_with_the_last_letters_and_focus_stays(lab: Lab) -> None:
+    form = run(lab, "%mcp form show:one_text")
+    text = form.get_by_role("textbox", name="text: string")
+    text.press_sequentially("all of this")
+    text.press("Enter")
+    expect(form.locator(".jp-OutputArea")).to_contain_text("all of this")
+    press(form, "Run")
+    expect(button(form, "Run")).to_be_focused()
+
+
+def test_after_an_answer_the_next_question_gets_the_focus_and_takes_no_key_for_an_answer(lab: Lab) -> None:
+    calls = 'for text in ("one", "two"):\n    await host["show"].call_tool("one_text", {"text": text}, asker="agent")'
+    cell = start(lab, calls)
+    press(asked(cell), "Approve")
+    expect(output(cell)).to_contain_text("two")
+    expect(button(output(cell), "Edit")).to_be_focused()
+    lab.page.keyboard.press("Shift+Tab")
+    lab.page.keyboard.press("Shift+Tab")
+    expect(button(output(cell), "Approve")).to_be_focused()
+    lab.page.keyboard.press("Enter")
+    finished(cell)
