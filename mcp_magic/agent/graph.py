@@ -184,7 +184,7 @@ class _Nodes:
                 conversation.append(message)
         return conversation
 
-    def after_thinking(self, state: AgentState) -> str:
+    async def after_thinking(self, state: AgentState) -> str:  # LangGraph runs what is not a coroutine on a thread
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
