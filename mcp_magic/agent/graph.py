@@ -23,8 +23,9 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
+from mcp_magic.agent.builtin import result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
-from mcp_magic.agent.models import agent_span, bind_tools, in_turn
+from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
     CODE_SYSTEM,
@@ -40,7 +41,7 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.run import AgentRun
-from mcp_magic.agent.tools import WITHOUT_TOOLS, Registry
+from mcp_magic.agent.tools import Registry
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_stop, is_turn
 from mcp_magic.consent.consent import PERSON, Decision
@@ -52,18 +53,20 @@ from mcp_magic.errors import CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
+from mcp_magic.langchain.large_results import Spill
+from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.runnables import Runnable
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
 
     from mcp_magic._host import Host
+    from mcp_magic.agent.builtin import BuiltinTool
     from mcp_magic.agent.modules import Function, Module
     from mcp_magic.agent.program import Programs, State
     from mcp_magic.agent.tools import Offer
@@ -72,6 +75,8 @@ if TYPE_CHECKING:
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
+
+SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
 
 # The state that flows through the graph, and the context of a run.
@@ -99,10 +104,16 @@ class RunContext:
     programs: list[Program] = field(default_factory=list)
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
-    def plan(self, turn: Any, offers: Mapping[str, Offer], programs: Programs | None = None) -> list[PlannedCall]:
+    def plan(
+        self,
+        turn: Any,
+        offers: Mapping[str, Offer],
+        builtin: Mapping[str, BuiltinTool],
+        programs: Programs | None,
+    ) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
         if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
-            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, programs))
+            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, builtin, programs))
         return self._plan[2]
 
 
@@ -152,7 +163,9 @@ class _Nodes:
     max_turns: int
     limit: int
     timeout: float | None
+    spill: int | None
     programs: Programs | None = None
+    builtin: dict[str, BuiltinTool] = field(default_factory=dict)
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -164,16 +177,18 @@ class _Nodes:
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
-            answer = await in_turn(self.model, lambda: take_turn(self._bound(), conversation))
+            tools = self._tools(state["messages"])
+            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
 
-    def _bound(self) -> Runnable[Any, Any]:
-        """Return the model with its tools."""
-        if self.programs is None or not self.registry.offers:
-            return self.registry.bind(self.model)
-        return bind_tools(self.model, [self.programs.function], instead=WITHOUT_TOOLS)
+    def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
+        """Return the tools for a turn, in the form that the model gets."""
+        if self.programs is not None:
+            return [self.programs.function] if self.registry.offers else []
+        tools = [offer.bound for offer in self.registry.offers.values()]
+        return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
@@ -199,13 +214,13 @@ class _Nodes:
                 conversation.append(message)
         return conversation
 
-    def after_thinking(self, state: AgentState) -> str:
+    async def after_thinking(self, state: AgentState) -> str:  # LangGraph runs what is not a coroutine on a thread
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
         if turns_taken(messages) >= self.max_turns:
             return "stop"
-        calls = _context().plan(messages[-1], self.registry.offers, self.programs)
+        calls = _context().plan(messages[-1], self.registry.offers, self.builtin, self.programs)
         return "approve" if any(map(self.is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
@@ -219,7 +234,7 @@ class _Nodes:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
-        calls = run.plan(turn, offers, self.programs)
+        calls = run.plan(turn, offers, self.builtin, self.programs)
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
@@ -302,26 +317,37 @@ class _Nodes:
         offers = self.registry.offers or await self.registry.refresh()
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
-        calls = run.plan(turn, offers, self.programs)
+        calls = run.plan(turn, offers, self.builtin, self.programs)
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
+        messages = state["messages"]
+        results = sum(message.type == "tool" for message in messages)
 
-        async def make(planned: PlannedCall) -> ToolMessage:
+        async def make(number: int, planned: PlannedCall) -> ToolMessage:
+            approval = approvals[planned.id]
             if planned.program is not None:
-                message = await self._run_program(planned, approvals[planned.id], run, state["messages"])
+                message = await self._run_program(planned, approval, run, messages)
+            elif planned.builtin is not None and not approval.get("problem"):
+                message = await _answer_builtin(planned, planned.builtin, messages, write)
             else:
-                message = await self.answer(planned, approvals[planned.id], run, write)
+                message = await self.answer(planned, approval, run, write, f"result_{results + number}")
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
-        return {"messages": await _together([make(planned) for planned in calls]), "approvals": {}}
+        made = [make(number, planned) for number, planned in enumerate(calls, 1)]
+        return {"messages": await _together(made), "approvals": {}}
 
     async def answer(
-        self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, write: Callable[[Any], None]
+        self,
+        planned: PlannedCall,
+        approval: dict[str, Any],
+        run: RunContext,
+        write: Callable[[Any], None],
+        handle: str,
     ) -> ToolMessage:
-        """Return the message that answers a call, whatever its outcome."""
+        """Return the message that answers a call, whatever its outcome; `handle` names its result if it is large."""
         offer = planned.offer
         problem = approval.get("problem", "")
         if not problem and offer is None:
@@ -354,6 +380,7 @@ class _Nodes:
                 on_progress=on_progress,
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
+                spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
                 timeout=self.timeout,
             )
         except MCPToolException as error:
@@ -449,12 +476,12 @@ class _InnerCalls:
         self._count += 1
         offers = {offer.person_name: offer for offer in nodes.registry.offers.values()}
         call = {"id": f"{self._program.id}.{self._count}", "name": function.name, "args": arguments}
-        planned = plan_call(offers, call, self._program.of["turn"], run.asker, run.run)
+        planned = plan_call(offers, {}, call, self._program.of["turn"], run.asker, run.run)
         self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
         if run.before_asking is not None and nodes.is_asked(planned):
             await run.before_asking({planned.id})
         await nodes.decide(planned, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
-        message = await nodes.answer(planned, planned.approval, run, self._write)
+        message = await nodes.answer(planned, planned.approval, run, self._write, "")
         self._write({"kind": "result", "id": planned.id, "message": message})
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
         self.done.append(stored | {"content": message.content, "artifact": message.artifact, "status": message.status})
@@ -492,6 +519,18 @@ def cell_of(messages: Sequence[BaseMessage]) -> str:
             codes.append(str(message.artifact["arguments"]["code"]).strip())
             servers.update(message.artifact["modules"])
     return as_cell(codes, servers) if codes else ""
+
+
+async def _answer_builtin(
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], write: Callable[[Any], None]
+) -> ToolMessage:
+    """Return the answer of one of the agent's own tools."""
+    write({"kind": "started", "id": planned.id})
+    try:
+        content, artifact = await tool.answer(planned.arguments, messages)
+    except MCPMagicError as error:
+        return _message(planned, str(error), None)
+    return _message(planned, content, artifact, failed=False)
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -591,6 +630,7 @@ def build_graph(
     store: BaseStore | None = None,
     result_limit: int = 20_000,
     timeout: float | None = None,
+    spill: int | None = SPILL,
     programs: Programs | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
@@ -614,11 +654,14 @@ def build_graph(
         store: LangGraph's store, passed through.
         result_limit: Characters of one result that the model gets.
         timeout: Seconds for a call, or None for no limit.
+        spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
+            results are cut at `result_limit`.
         programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
             functions of modules. None: it gets the tools themselves.
     """
     if programs is not None and programs.namespace is None:
         require_monty()
+    builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
     nodes = _Nodes(
         model,
         Registry(host, servers=servers, tools=tools),
@@ -628,7 +671,9 @@ def build_graph(
         max_turns=max_turns,
         limit=result_limit,
         timeout=timeout,
+        spill=spill,
         programs=programs,
+        builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("think", nodes.think)

@@ -63,6 +63,7 @@ REFUSED_PROGRAM = "you cannot be asked here, and only you can approve a program 
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
     name = one_line(_name(request), 80)
+    is_one = request.calls == 1
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
     by_hand = request.program == "kernel"
@@ -81,9 +82,15 @@ def approval_question(request: Request) -> Question:
                 for_all="approve all of them as shown",
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
-            Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
-            *([] if by_hand else [Choice("approve", typed="[a]lways", sends=True, asks="scope")]),
-            Choice("deny", typed="[d]eny always", extra={"never": True}),
+            *(
+                (
+                    Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
+                    *(() if by_hand else (Choice("approve", typed="[a]lways", sends=True, asks="scope"),)),
+                    Choice("deny", typed="[d]eny always", extra={"never": True}),
+                )
+                if is_one
+                else ()
+            ),
         ),
         extra=(
             Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", beside="deny"),
@@ -95,11 +102,11 @@ def approval_question(request: Request) -> Question:
                 options=(("only this time", ""), *([] if by_hand else scopes)),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
-        ),
+        )[: 3 if is_one else 1],
         # a form field would take the mask of a secret for its value, so arguments with secrets are edited as JSON
         form=Form(
             request.arguments,
-            request.definition.input_schema if request.definition is not None and not secret else None,
+            request.definition.input_schema if request.definition is not None and not secret and is_one else None,
             write=lambda arguments, indent: written_arguments(arguments, request.definition, indent=indent),
             read=lambda text, arguments: read_arguments(text, arguments, request.definition),
         ),
@@ -113,7 +120,9 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval of a program" if by_hand else "approval",
         prompt=f"Approve {in_line(_name(request), 80)}? ",
-        help="y approves, n denies, e edits the arguments first, a and d always approve or deny",
+        help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
+        if is_one
+        else "y approves all of them, n denies all of them",
     )
 
 
@@ -169,6 +178,13 @@ def _wants(request: Request) -> str:
     return "You are about to call" if request.asker == PERSON else f"{_asker(request)} wants to call"
 
 
+def _times(request: Request) -> str:
+    """Say how many calls a request stands for."""
+    if request.calls == 1:
+        return ""
+    return f" {request.calls:,} times" if request.calls else " for each row"
+
+
 def _badges(request: Request) -> list[Badge]:
     marks = [request.change.badge] if request.change is not None else []
     return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
@@ -216,8 +232,8 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
     name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
-    plain = [f"{_wants(request)} {name} {' '.join(map(str, badges))}"]
-    html = [tag("p", joined([_wants(request), " ", tag("b", name), " ", joined(badges, " ")]))]
+    plain = [f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"]
+    html = [tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))]
     if request.change is not None or request.outdated:
         lines = request.change.lines if request.change is not None else []
         plain += [f"  {_changed(request)}", *([diff_text(lines, "    ")] if lines else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import shlex
@@ -24,7 +25,7 @@ from mcp_magic.inflight import Unanswered, in_time
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from mcp_types import Tool
@@ -51,6 +52,8 @@ class Request:
         run: The agent run that requests it, or None.
         program: Where a model's program runs, which is the argument `code`: `"sandbox"` or `"kernel"`; "" for a call.
             Only the user, each time, approves a program in the kernel.
+        calls: How many calls it stands for, 0 if that is not known; unless it is 1, the arguments summarise theirs.
+        each: The arguments of each of these calls, if they are known.
         change: How the definition differs from the one the user knew, or None.
         outdated: Why a rule that allows the call no longer covers it, or "".
     """
@@ -63,6 +66,8 @@ class Request:
     trusted: bool = False
     run: str | None = None
     program: str = ""
+    calls: int = 1
+    each: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
 
@@ -298,20 +303,46 @@ class Consent:
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def review(
-        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+        self,
+        request: Request,
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision:
-        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails."""
+        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails.
+
+        If the request is one of many, `summary` stands for all of them: the user is asked about it.
+        """
         started = time.perf_counter()
         request, since = as_it_is(request, self.definitions), self.definitions.count
-        decision = await self.decide(request, policy=policy, approver=approver)
+        decision = await self.decide(request, policy=policy, approver=approver, summary=summary)
         if decision is None:
             return Decision(True)
-        self.audit.add(record_of(request, decision, time.perf_counter() - started))
-        self._remember(request, decision, since)
+        self.audit.add(record_of(summary or request, decision, time.perf_counter() - started))
+        if summary is None or summary.calls == 1:
+            self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
+    async def review_set(
+        self, requests: Sequence[Request], *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision:
+        """Decide once about calls of one tool that are made together, and record it once.
+
+        The user is asked about all of them if rules and policy ask about any. Calls that a rule `denies` do not belong
+        among them.
+        """
+        strictness = {"ask": 0, "deny": 1, "allow": 2}
+        decisive = min(requests, key=lambda request: strictness[self.verdict(request, policy)])
+        return await self.review(decisive, policy=policy, approver=approver, summary=summary_of(requests))
+
     async def decide(
-        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+        self,
+        request: Request,
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision | None:
         """Return the decision about a request; None if it needs none."""
         rule, action = ruling(self.rules, self.definitions, request)
@@ -326,6 +357,8 @@ class Consent:
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
+        if summary is not None:
+            request = replace(summary, change=request.change, outdated=request.outdated)
         return because_outdated(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
@@ -335,6 +368,10 @@ class Consent:
         if not action:
             action = "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
         return "ask" if action == "allow" and request.program == "kernel" else action
+
+    def denies(self, request: Request) -> bool:
+        """Whether a rule denies a call."""
+        return ruling(self.rules, self.definitions, as_it_is(request, self.definitions))[1] == "deny"
 
     def rule_for(self, request: Request) -> Rule | None:
         """Return the rule that decides about a request, or None; see `ruling` for one about an earlier definition."""
@@ -407,6 +444,8 @@ class Consent:
             return decision
         if self.definitions.seal(request.name) != definition:
             return Decision.deny("the tool, or its server, changed while it waited", by="check")
+        if request.calls != 1 and decision.arguments is not None:
+            return Decision.deny("calls that are made together cannot be edited", by="check")
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
@@ -434,6 +473,30 @@ class Consent:
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
+
+
+SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows
+
+
+def summary_of(requests: Sequence[Request]) -> Request:
+    """Return one request that stands for calls of a tool: the distinct values of each argument, and the first calls."""
+    first = requests[0]
+    if len(requests) == 1:
+        return first
+    values: dict[str, dict[str, Any]] = {}
+    digest = hashlib.sha256()
+    for request in requests:
+        digest.update(json.dumps(request.arguments, sort_keys=True, default=str).encode() + b"\n")
+        for name, value in hidden_arguments(request.arguments, request.definition).items():
+            values.setdefault(name, {}).setdefault(json.dumps(value, sort_keys=True, default=str), value)
+    summary: dict[str, Any] = {}
+    for name, distinct in values.items():
+        shown = list(distinct.values())[:SUMMARISED]
+        more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
+        summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
+    summary["first calls"] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+    summary |= {"number of calls": len(requests), "digest of all calls": digest.hexdigest()[:16]}
+    return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
 
 def _by_policy(policy: str, request: Request) -> str:

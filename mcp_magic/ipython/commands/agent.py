@@ -167,6 +167,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             checkpointer=opened,
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
+            spill=settings.spill,
             programs=_programs(invocation, arguments.where) if plan["code"] else None,
         )
         return await run_agent(
