@@ -49,12 +49,13 @@ from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, MCPMagicError
+from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
+from mcp_magic.schema import json_arguments
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -475,6 +476,10 @@ class _InnerCalls:
         nodes, run = self._nodes, self._run
         self._count += 1
         offers = {offer.person_name: offer for offer in nodes.registry.offers.values()}
+        try:
+            arguments = json_arguments(arguments)
+        except ArgumentsError as error:
+            raise CallFailedError(str(error)) from None
         call = {"id": f"{self._program.id}.{self._count}", "name": function.name, "args": arguments}
         planned = plan_call(offers, {}, call, self._program.of["turn"], run.asker, run.run)
         self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
@@ -486,7 +491,7 @@ class _InnerCalls:
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
         self.done.append(stored | {"content": message.content, "artifact": message.artifact, "status": message.status})
         if message.status == "error":
-            raise CallFailedError(message.text, denied=planned.approval.get("decision") == "deny")
+            raise CallFailedError(message.text)
         result = result_of(message)
         return result.text if result.data is None else result.data
 
@@ -505,9 +510,8 @@ def _state(host: Host, messages: Sequence[BaseMessage]) -> State:
 
 def _ran_before(messages: Sequence[BaseMessage]) -> bool:
     """Whether a program ran earlier in the thread."""
-    return any(
-        isinstance(each, ToolMessage) and each.name == RUN_PROGRAM and "calls" in each.artifact for each in messages
-    )
+    answers = (each for each in messages if isinstance(each, ToolMessage) and each.name == RUN_PROGRAM)
+    return any("calls" in (answer.artifact or {}) for answer in answers)
 
 
 def cell_of(messages: Sequence[BaseMessage]) -> str:

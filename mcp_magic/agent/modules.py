@@ -98,8 +98,7 @@ def modules_of(tools: Iterable[tuple[Connection, Tool]], before: Mapping[str, st
 
 def _module_name(server: str) -> str:
     name = re.sub(r"\W", "_", server, flags=re.ASCII)
-    if not name.isidentifier() or name.startswith("_"):
-        name = f"server{name if name.startswith('_') else f'_{name}'}"
+    name = f"server{name}" if name.startswith("_") else name
     return f"{name}_server" if name in _RESERVED or keyword.iskeyword(name) else name
 
 
@@ -127,7 +126,7 @@ def interface(modules: Mapping[str, Module], request: str) -> str:
             lines.append(one_line(f"# also: {', '.join(names)}", max(NAMES // len(modules), 100)))
         parts.append("\n".join(lines))
     if chosen:
-        parts.append('# `import tools; print(tools.find("words"))` prints more functions, with their modules')
+        parts.append('# more functions: `import tools`; `tools.find("words")` returns those that fit, as text')
     return "\n\n".join(parts)
 
 

@@ -16,11 +16,10 @@ import traceback
 from collections import OrderedDict
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
-
-from mcp_types import Tool
 
 from mcp_magic._text import counted, listed
 from mcp_magic.agent.modules import Names, find, imported_modules, parse, without_imports
@@ -31,6 +30,7 @@ from mcp_magic.errors import ArgumentsError, MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
+    from mcp_types import Tool
     from pydantic_monty import AsyncMonty, AsyncMontySession
 
     from mcp_magic._host import Host
@@ -67,7 +67,7 @@ class Programs:
     @property
     def tool(self) -> Tool:
         """The tool as the user sees it."""
-        return _TOOLS[self.where]
+        return _tool(self.where)
 
     @property
     def function(self) -> dict[str, Any]:
@@ -84,19 +84,19 @@ _PARAMETERS = {"type": "object", "properties": {"code": {"type": "string"}}, "re
 
 _SHOWN = {"type": "object", "properties": {"code": {"type": "string", "format": "code"}}, "required": ["code"]}
 
-_TOOLS = {
-    "sandbox": Tool(
-        name=RUN_PROGRAM,
-        description="It runs in a sandbox, without files, network and your kernel. Each of its calls is asked about.",
-        input_schema=_SHOWN,
-    ),
-    "kernel": Tool(
-        name=RUN_PROGRAM,
-        description="It runs in your kernel, with your variables, files and network: it can do all that you can. "
-        "Neither rules nor settings approve it.",
-        input_schema=_SHOWN,
-    ),
+_DESCRIPTIONS = {
+    "sandbox": "It runs in a sandbox, without files, network and your kernel. Each of its calls is decided by itself.",
+    "kernel": "It runs in your kernel, with your variables, files and network: it can do all that you can. "
+    "Neither rules nor settings approve it.",
 }
+
+
+@cache
+def _tool(where: str) -> Tool:
+    from mcp_types import Tool
+
+    return Tool(name=RUN_PROGRAM, description=_DESCRIPTIONS[where], input_schema=_SHOWN)
+
 
 CODE_SYSTEM = (
     "You help a person who works in a Jupyter notebook. To use the tools of the connected MCP servers, write a Python "
@@ -156,6 +156,7 @@ class State:
     heap: bytes | None = None
     names: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # programs of a thread run one after the other
 
 
 _states: WeakKeyDictionary[Host, OrderedDict[str, State]] = WeakKeyDictionary()
@@ -172,11 +173,11 @@ def state_of(host: Host, thread: str) -> State:
 
 # Running in Monty.
 
-CHECK_SECONDS = 10.0  # seconds to check types
+CHECK_SECONDS = 5.0  # seconds to check types
+
+MAX_PROCESSES = 16  # programs at the same time; each process takes some 12 MB
 
 MAX_PRINTED = 100_000  # characters kept of what a program prints
-
-SLEEP_SECONDS = 10.0  # seconds that a program can sleep in all
 
 MAX_DIAGNOSTICS = 5  # type errors that the model reads
 
@@ -206,18 +207,14 @@ async def _pool() -> AsyncMonty:
 
     loop = asyncio.get_running_loop()
     if loop not in _pools:
-        pool = AsyncMonty()
+        pool = AsyncMonty(max_processes=MAX_PROCESSES)
         await pool.__aenter__()
         _pools.setdefault(loop, pool)
     return _pools[loop]
 
 
 class CallFailedError(Exception):
-    """A call of a program failed, or was denied; the program gets it as an exception."""
-
-    def __init__(self, text: str, *, denied: bool = False) -> None:
-        super().__init__(text)
-        self.denied = denied
+    """A call of a program failed, or was denied; the program gets a RuntimeError."""
 
 
 class Calls:
@@ -246,7 +243,7 @@ class Calls:
             try:
                 return await task
             except CallFailedError as error:
-                raise (PermissionError if error.denied else RuntimeError)(str(error)) from None
+                raise RuntimeError(str(error)) from None
             except Exception as error:
                 self.fatal = self.fatal or error
                 raise RuntimeError("the call failed") from None
@@ -369,7 +366,8 @@ async def run_program(code: str, modules: Mapping[str, Module], state: State, pr
     program, calls, started = Program(code), Calls(call, programs.calls), time.perf_counter()
     try:
         if programs.namespace is None:
-            await _in_monty(program, modules, state, programs, calls)
+            async with state.lock:
+                await _in_monty(program, modules, state, programs, calls)
         else:
             await _in_kernel(program, modules, programs.namespace, calls)
     finally:
@@ -390,8 +388,8 @@ async def _in_monty(
     limits: Any = {
         "max_feed_duration_secs": programs.seconds,
         "max_memory": programs.memory,
-        "max_suspensions": 10 * programs.calls + 1_000,
-        "max_total_sleep_secs": SLEEP_SECONDS,
+        "max_suspensions": 4 * programs.calls + 200,  # a call takes one to three
+        "max_total_sleep_secs": programs.seconds,
     }
     pool = await _pool()
     try:
@@ -421,9 +419,7 @@ async def _keep(program: Program, names: Names, session: AsyncMontySession, stat
 
     for name in names.assigned:
         with suppress(MontyError):
-            value = plain(await session.feed_run(name, print_callback=lambda stream, text: None))
-            if value is not OPAQUE:
-                program.variables[name] = value
+            program.variables[name] = plain(await session.feed_run(name, print_callback=lambda stream, text: None))
     bound = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
     for name, text in bound.items():
         if whole or name in program.variables or text:
@@ -431,19 +427,15 @@ async def _keep(program: Program, names: Names, session: AsyncMontySession, stat
     state.heap = await session.dump()
 
 
-OPAQUE: Any = object()
-"""In place of a value that exists only in the sandbox: a function, a class, a module."""
-
-
 def plain(value: Any) -> Any:
-    """Return a value of the sandbox as plain Python; `OPAQUE` for what exists only there."""
-    if isinstance(value, str) and re.fullmatch(
-        r"<(?:function|module|class|built-in|bound method|coroutine)\b.*>", value
-    ):
-        return OPAQUE
-    if type(value).__module__.startswith("pydantic_monty"):
-        attributes = getattr(value, "attributes", None)
-        return {str(k): plain(v) for k, v in attributes.items()} if isinstance(attributes, dict) else OPAQUE
+    """Return a value of the sandbox as plain Python: of an object of a program's own class its attributes."""
+    if isinstance(value, dict):
+        return {plain(key) if isinstance(key, str) else key: plain(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    attributes = getattr(value, "attributes", None) if type(value).__module__.startswith("pydantic_monty") else None
+    if isinstance(attributes, dict):
+        return {str(name): plain(inner) for name, inner in attributes.items()}
     return value
 
 
@@ -560,7 +552,7 @@ def told(program: Program, limit: int) -> str:
             else _cut(program.printed.rstrip(), limit)
         )
     room = max(limit - sum(map(len, parts)), limit // 4)
-    if program.value is not None and program.value is not OPAQUE:
+    if program.value is not None:
         parts.append(f"value: {_value(program.value, room)}")
     names = [f"{name} ({outline(value)})" for name, value in program.variables.items()]
     if names and not program.problem:
