@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,8 @@ async def test_an_exception_goes_back_with_its_line_and_what_was_printed(host: H
     run = await coder.run()
 
     assert answers(run)[0] == (
-        "line 6, line 5 in go: await fail('no more')\nRuntimeError: Error executing tool fail: no more\nIt printed:\nso far"
+        "line 6, line 5 in go: await fail('no more')\n"
+        "RuntimeError: Error executing tool fail: no more\nIt printed:\nso far"
     )
     assert run.value == 7  # what it had assigned is kept
 
@@ -163,7 +165,9 @@ async def test_an_exception_goes_back_with_its_line_and_what_was_printed(host: H
 async def test_a_program_and_its_calls_are_each_decided(host: Host, shop: Shop) -> None:
     host.consent.policy, log = "ask", []
     host.consent.approver = approve(log, but="buy")
-    code = "from shop import price, buy\nawait price('apple')\ntry:\n    await buy('apple')\nexcept RuntimeError as e:\n    print(e)"
+    code = (
+        "from shop import price, buy\nawait price('apple')\ntry: await buy('apple')\nexcept RuntimeError as e: print(e)"
+    )
 
     run = await Coder(host, code).run()
 
@@ -276,8 +280,6 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
     assert "price = shop.price" in code
     shop.called.clear()
     namespace: dict[str, Any] = {}
-    import ast
-
     lines = code.replace("from mcp_magic import host\n", "")  # the test has a host of its own
     namespace["host"] = host
     await eval(compile(lines, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), namespace)
@@ -334,7 +336,7 @@ async def test_of_many_tools_the_model_reads_those_that_fit_and_finds_the_others
 async def test_a_program_in_the_kernel_uses_its_variables_and_the_tools(host: Host, shop: Shop) -> None:
     host.consent.approver = approve([])
     namespace: dict[str, Any] = {"items": ["apple", "pear"]}
-    code = "from shop import price\nprint('hello')\nprices = {item: await price(item) for item in items}\nsum(prices.values())"
+    code = "from shop import price\nprint('hello')\nprices = {i: await price(i) for i in items}\nsum(prices.values())"
 
     run = await Coder(host, code, programs=Programs(namespace=namespace)).run()
 
