@@ -233,7 +233,7 @@ class Calls:
         async def called(*args: Any, **kwargs: Any) -> Any:
             self._made += 1
             if self._made > self._most:
-                raise RuntimeError(f"a program can make {self._most:,} calls (setting program_calls)")
+                raise RuntimeError(f"a program can make {counted(self._most, 'calls')} (setting program_calls)")
             try:
                 arguments = function.arguments(args, kwargs)
             except ArgumentsError as error:
