@@ -70,6 +70,7 @@ REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROV
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
     name = one_line(request.name, 80)
+    is_one = request.calls == 1
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
     of_the_run = ", this [r]un" if runs else ""
@@ -86,9 +87,15 @@ def approval_question(request: Request) -> Question:
                 for_all="approve all of them as shown",
             ),
             Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
-            Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
-            Choice("approve", typed="[a]lways", sends=True, asks="scope"),
-            Choice("deny", typed="[d]eny always", extra={"never": True}),
+            *(
+                (
+                    Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
+                    Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+                    Choice("deny", typed="[d]eny always", extra={"never": True}),
+                )
+                if is_one
+                else ()
+            ),
         ),
         extra=(
             Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", beside="deny"),
@@ -100,8 +107,8 @@ def approval_question(request: Request) -> Question:
                 options=(("only this time", ""), *scopes),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
-        ),
-        form=_arguments_form(request),
+        )[: 3 if is_one else 1],
+        form=_arguments_form(request, fields=is_one),
         reveal=Reveal(
             lambda arguments: list(long_arguments(arguments, request.definition).items()),
             lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
@@ -112,17 +119,19 @@ def approval_question(request: Request) -> Question:
         late="Denied",
         waits_for="approval",
         prompt=f"Approve {in_line(request.name, 80)}? ",
-        help="y approves, n denies, e edits the arguments first, a and d always approve or deny",
+        help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
+        if is_one
+        else "y approves all of them, n denies all of them",
     )
 
 
-def _arguments_form(request: Request) -> Form:
+def _arguments_form(request: Request, *, fields: bool = True) -> Form:
     """Return a form with the arguments of a call, which are JSON if one is a secret: a field would send its mask."""
     definition = request.definition
     secret = hidden_arguments(request.arguments, definition) != request.arguments
     return Form(
         request.arguments,
-        definition.input_schema if definition is not None and not secret else None,
+        definition.input_schema if definition is not None and fields and not secret else None,
         write=lambda arguments, indent: written_arguments(arguments, definition, indent=indent),
         read=lambda text, arguments: read_arguments(text, arguments, definition),
     )
@@ -174,6 +183,13 @@ def _wants(request: Request) -> str:
     return "You are about to call" if request.asker == PERSON else f"{_asker(request)} wants to call"
 
 
+def _times(request: Request) -> str:
+    """Say how many calls a request stands for."""
+    if request.calls == 1:
+        return ""
+    return f" {request.calls:,} times" if request.calls else " for each row"
+
+
 def _badges(request: Request) -> list[Badge]:
     marks = [request.change.badge] if request.change is not None else []
     return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
@@ -221,8 +237,8 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
     name, badges = in_line(request.name, MAX_NAME), _badges(request)
-    line = f"{_wants(request)} {name} {' '.join(map(str, badges))}"
-    html = tag("p", joined([_wants(request), " ", tag("b", name), " ", joined(badges, " ")]))
+    line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
+    html = tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))
     text = Part("", Markup())
     if description := _description(request):
         plain = "\n".join(f"  {line}" for line in description.splitlines())

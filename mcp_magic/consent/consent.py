@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 import json
 import os
 import shlex
@@ -50,6 +51,8 @@ class Request:
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
+        calls: How many calls it stands for, 0 if that is not known; unless it is 1, the arguments summarise theirs.
+        each: The arguments of each of these calls, if they are known.
         change: How the definition differs from the one the user knew, or None.
         outdated: Why a rule that allows the call no longer covers it, or "".
     """
@@ -61,6 +64,8 @@ class Request:
     definition: Tool | None = None
     trusted: bool = False
     run: str | None = None
+    calls: int = 1
+    each: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
 
@@ -322,14 +327,37 @@ class Consent:
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def review(
-        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+        self,
+        request: Request,
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision:
-        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails."""
+        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails.
+
+        If the request is one of many, `summary` stands for all of them: the user is asked about it.
+        """
         started, since = time.perf_counter(), self.definitions.count
         request, decision = self._ruled(request, policy)
         if decision is None:
-            decision = await self._ask(request, approver or self.approver)
-        return self._recorded(request, decision, since, started)
+            asked = request
+            if summary is not None:
+                asked = replace(summary, change=request.change, outdated=request.outdated)
+            decision = await self._ask(asked, approver or self.approver)
+        return self._recorded(request, decision, since, started, summary)
+
+    async def review_set(
+        self, requests: Sequence[Request], *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision:
+        """Decide once about calls of one tool that are made together, and record it once.
+
+        The user is asked about all of them if rules and policy ask about any. Calls that a rule `denies` do not belong
+        among them.
+        """
+        strictness = {"ask": 0, "deny": 1, "allow": 2}
+        decisive = min(requests, key=lambda request: strictness[self.verdict(request, policy)])
+        return await self.review(decisive, policy=policy, approver=approver, summary=summary_of(requests))
 
     async def review_plan(self, requests: Sequence[Request], *, policy: str | None = None) -> list[Decision]:
         """Decide about several calls: one question shows all of them, and is asked again until each is decided.
@@ -365,11 +393,14 @@ class Consent:
             return request, Decision(False, reason=rule.reason if rule else "", by=by)
         return request, None
 
-    def _recorded(self, request: Request, decision: Decision, since: int, started: float) -> Decision:
+    def _recorded(
+        self, request: Request, decision: Decision, since: int, started: float, summary: Request | None = None
+    ) -> Decision:
         if decision is _NO_QUESTION:
             return decision
-        self.audit.add(record_of(request, decision, time.perf_counter() - started))
-        self._remember(request, decision, since)
+        self.audit.add(record_of(summary or request, decision, time.perf_counter() - started))
+        if summary is None or summary.calls == 1:
+            self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
@@ -379,6 +410,10 @@ class Consent:
         if action:
             return action
         return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
+
+    def denies(self, request: Request) -> bool:
+        """Whether a rule denies a call."""
+        return ruling(self.rules, self.definitions, as_it_is(request, self.definitions))[1] == "deny"
 
     def rule_for(self, request: Request) -> Rule | None:
         """Return the rule that decides about a request, or None; see `ruling` for one about an earlier definition."""
@@ -465,6 +500,8 @@ class Consent:
             return decision
         if self.definitions.seal(request.name) != definition:
             return Decision.deny("the tool, or its server, changed while it waited", by="check")
+        if request.calls != 1 and decision.arguments is not None:
+            return Decision.deny("calls that are made together cannot be edited", by="check")
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
@@ -519,6 +556,30 @@ class Grant:
         if self._otherwise is None:
             return Decision.deny("the plan has no such call, and you cannot be asked here", by="default")
         return await self._otherwise(request)
+
+
+SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows
+
+
+def summary_of(requests: Sequence[Request]) -> Request:
+    """Return one request that stands for calls of a tool: the distinct values of each argument, and the first calls."""
+    first = requests[0]
+    if len(requests) == 1:
+        return first
+    values: dict[str, dict[str, Any]] = {}
+    digest = hashlib.sha256()
+    for request in requests:
+        digest.update(json.dumps(request.arguments, sort_keys=True, default=str).encode() + b"\n")
+        for name, value in hidden_arguments(request.arguments, request.definition).items():
+            values.setdefault(name, {}).setdefault(json.dumps(value, sort_keys=True, default=str), value)
+    summary: dict[str, Any] = {}
+    for name, distinct in values.items():
+        shown = list(distinct.values())[:SUMMARISED]
+        more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
+        summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
+    summary["first calls"] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+    summary |= {"number of calls": len(requests), "digest of all calls": digest.hexdigest()[:16]}
+    return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
 
 def _by_policy(policy: str, request: Request) -> str:
