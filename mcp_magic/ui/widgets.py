@@ -63,6 +63,22 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
+    "table": {"margin": "0 0 6px 0", "border_top": "1px solid var(--jp-border-color2,#999)"},
+    # on a narrow page the parts of a row stand below each other
+    "tablerow": {
+        "align_items": "flex-start",
+        "flex_flow": "row wrap",
+        "padding": "4px 0",
+        "border_bottom": "1px solid var(--jp-border-color2,#999)",
+        "overflow": "visible",
+    },
+    "number": {"width": "4em", "margin": "0"},
+    "decided": {"width": "4em", "margin": "0", "padding": "4px 0 0 20px"},
+    "name": {"margin": "0 6px 0 10px"},
+    "head": {"width": "min(17em, 75%)", "margin": "0 12px 0 0", "height": "auto"},
+    "cells": {"flex": "1 1 18em", "min_width": "0", "margin": "0", "overflow": "visible"},
+    "pair": {"align_items": "center", "flex_flow": "row wrap", "margin": "0", "overflow": "visible"},
+    "cell": {"flex": "1 1 12em", "width": "auto", "margin": "0 0 2px 0"},
     "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
