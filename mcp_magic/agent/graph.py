@@ -23,7 +23,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import result_reader
+from mcp_magic.agent.builtin import ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
+
+SEARCH_ABOVE = 50  # tools above which a model is given those that fit, by default
 
 SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
@@ -141,6 +143,7 @@ class _Nodes:
     limit: int
     timeout: float | None
     spill: int | None
+    search: ToolSearch
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
@@ -161,7 +164,7 @@ class _Nodes:
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
-        tools = [offer.bound for offer in self.registry.offers.values()]
+        tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
@@ -484,6 +487,8 @@ def build_graph(
     result_limit: int = 20_000,
     timeout: float | None = None,
     spill: int | None = SPILL,
+    search_above: float | None = SEARCH_ABOVE,
+    pinned: Iterable[str] = (),
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -508,11 +513,18 @@ def build_graph(
         timeout: Seconds for a call, or None for no limit.
         spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
             results are cut at `result_limit`.
+        search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
+            share of the model's context; None: it always gets all.
+        pinned: Patterns for tools that the model always gets.
     """
-    builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
+    registry = Registry(host, servers=servers, tools=tools)
+    search = ToolSearch(registry, model, above=search_above, pinned=pinned)
+    builtin = [search.tool()]
+    if spill is not None:
+        builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     nodes = _Nodes(
         model,
-        Registry(host, servers=servers, tools=tools),
+        registry,
         system=system,
         policy=approve,
         ask=ask,
@@ -520,6 +532,7 @@ def build_graph(
         limit=result_limit,
         timeout=timeout,
         spill=spill,
+        search=search,
         builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)

@@ -53,7 +53,12 @@ def words(text: str) -> list[str]:
 
 def stems(text: str) -> list[str]:
     """Return the stems of a text's words, without stop words."""
-    return [stem(word) for word in words(text) if word.lower() not in STOP]
+    return [found for word in words(text) if (found := _stem_that_tells(word))]
+
+
+@lru_cache(maxsize=50_000)
+def _stem_that_tells(word: str) -> str:
+    return "" if word.lower() in STOP else stem(word)
 
 
 # BM25.
@@ -99,8 +104,7 @@ MOST_NODES = 500  # most parts of an input schema whose words are read
 
 def words_of_tool(tool: Tool, server: str = "") -> Counter[str]:
     """Return the stems of a tool's definition: names, descriptions and choices, also of its parameters."""
-    counts = Counter(NAME_WEIGHT * [stem(word) for word in words(tool.name)])
-    counts.update(stems(f"{server} {tool.title or ''} {tool.description or ''}"))
+    texts: list[Any] = [server, tool.title or "", tool.description or ""]
     pending: list[Any] = [tool.input_schema]
     for _ in range(MOST_NODES):
         if not pending:
@@ -111,11 +115,14 @@ def words_of_tool(tool: Tool, server: str = "") -> Counter[str]:
         elif isinstance(node, dict):
             properties, choices = node.get("properties"), node.get("enum")
             if isinstance(properties, dict):
-                counts.update(stems(" ".join(map(str, properties))))
+                texts += properties
                 pending += list(properties.values())[:MOST_NODES]
             if isinstance(choices, list):
-                counts.update(stems(" ".join(map(str, choices[:MOST_NODES]))))
+                texts += choices[:MOST_NODES]
             if node is not tool.input_schema:
-                counts.update(stems(str(node.get("description") or "")))
+                texts.append(node.get("description") or "")
             pending += [node[key] for key in ("items", "anyOf", "oneOf", "allOf", "$defs") if key in node]
+    counts = Counter(stems(" ".join(map(str, texts))))
+    for word in words(tool.name):
+        counts[stem(word)] += NAME_WEIGHT
     return counts

@@ -66,7 +66,7 @@ _TEXTS = (_is_texts, "a list of text")
 _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": _TEXT,
     "servers": _TEXTS,
-    "tools": (lambda value: _is_text(value) or _is_texts(value), "text or a list of text"),
+    **dict.fromkeys(("tools", "pin"), (lambda value: _is_text(value) or _is_texts(value), "text or a list of text")),
     "approve": _one_of("ask", "plan", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,
@@ -344,7 +344,7 @@ _HARMLESS = frozenset(
     (
         *("timeout", "call_timeout", "max_total_timeout", "login_timeout", "approval_timeout"),
         *("show_progress", "show_logs", "display_rows", "display_characters"),
-        *("ask_with", "max_turns", "result_characters", "spill", "reconnect"),
+        *("ask_with", "max_turns", "result_characters", "spill", "search_above", "reconnect"),
     )
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""

@@ -67,11 +67,18 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
             f"connects what is declared. Connected: {listed(invocation.host)}"
         )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
-    defaults = {"servers": "", "tools": "", "thread": "", "show": "full", "max_turns": invocation.settings.max_turns}
+    defaults = {
+        "servers": "",
+        "tools": "",
+        "pin": "",
+        "thread": "",
+        "show": "full",
+        "max_turns": invocation.settings.max_turns,
+    }
     plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
     plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
-    for names in ("servers", "tools"):
+    for names in ("servers", "tools", "pin"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
         plan[names] = tuple(filter(None, map(str.strip, parts)))
     return plan
@@ -140,6 +147,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
+    await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
@@ -165,6 +173,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
+            search_above=settings.search_above,
+            pinned=plan["pin"],
         )
         return await run_agent(
             graph,
@@ -201,6 +211,12 @@ MCP_AGENT = Implementation(
         ),
         Argument(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
+        ),
+        Argument(
+            "--pin",
+            metavar="PATTERN",
+            complete=_complete_tools,
+            help="the model always has these tools, also where it has to search others",
         ),
         Argument(
             "--thread",
