@@ -178,7 +178,7 @@ class Frontend:
                 if owner is not None:
                     owner.displays[name] = content["data"]
         elif cell is not None and kind == "error":
-            cell.ename, cell.evalue = content["ename"], content["evalue"]
+            cell.ename, cell.evalue, cell.traceback = content["ename"], content["evalue"], content["traceback"]
         elif cell is not None and kind == "stream":
             cell.streams[content["name"]] = cell.streams.get(content["name"], "") + content["text"]
         elif cell is not None and kind == "status" and content["execution_state"] == "idle":
