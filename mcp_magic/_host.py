@@ -570,9 +570,7 @@ class Host:
             AmbiguousNameError: Several servers have one of that name.
         """
         if not isinstance(name, str):
-            what = kind.removesuffix("s")
-            example = f'"{next(iter(self._connections), "server")}:{what}"'
-            raise ArgumentsError(f"{name!r} is not the name of a {what}; that is a text such as {example}")
+            raise ArgumentsError(f"{name!r} is not the name of one of the {kind}; that is a text, 'server:name'")
         server, colon, rest = name.partition(":")
         if colon and server in self._connections:
             connection = self._connections[server]

@@ -331,6 +331,9 @@ class Report:
         return " · ".join(filter(None, parts))
 
 
+shown_report: ContextVar[Report | None] = ContextVar("mcp_magic_report", default=None)
+"""What a form shows of the request that runs in this context; its clock stops while the user is asked."""
+
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
 each change of the report (up to thousands per second), for each second without one, and for the end; None if nothing

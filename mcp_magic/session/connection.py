@@ -145,7 +145,7 @@ def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, 
 def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
-        raise ArgumentsError(f"{method!r} is not a method; that is a text such as \"tools/list\"")
+        raise ArgumentsError(f'{method!r} is not a method; that is a text such as "tools/list"')
     return schema.json_arguments(_together(params or {}, {}))
 
 
