@@ -512,6 +512,7 @@ class RequestForm:
 
     def cancel(self) -> None:
         """Do what the Cancel button does."""
+        self._echo.forget()  # a run that was clicked just before
         self._runner.cancel()
 
     def close(self) -> None:
@@ -521,17 +522,17 @@ class RequestForm:
         self._closed = True
         if self._completer is not None:
             self._completer.close()
-        self._runner.cancel()
+        self.cancel()
         self._scope.close()
         self._settled()
 
     def _build(self) -> None:
         make = self._scope.make
         self._was_clicked = False
-        self._echo: Echo | None = None
+        self._echo = Echo(self._scope, self._runner.loop)
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
-        self.form.on_enter(self._entered)
+        self.form.on_enter(lambda: self._echo.then(partial(self._clicked, self._run)))
         self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"
@@ -545,8 +546,9 @@ class RequestForm:
             placeholder="name of a variable",
             tooltip="name of a variable",
         )
-        on_enter(self.name_field, self._save)
-        self.save_button = self._scope.button("Save", "assign the result to this variable", self._save)
+        save = partial(self._echo.then, self._save)
+        on_enter(self.name_field, save)
+        self.save_button = self._scope.button("Save", "assign the result to this variable", save)
         self._saved = make(ipywidgets.HTML, "label")
         self._saving = make(ipywidgets.HBox, "line", children=(self.name_field, self.save_button, self._saved))
         fixed = not self._request.schema.get("properties", True)  # a resource, or a prompt without arguments
@@ -563,18 +565,13 @@ class RequestForm:
         """
         self._run_scope = scope = self._scope.part()
         button = scope.button(
-            self._request.verb, "send the request", lambda: self._clicked(button), icon="play", button_style="primary"
+            self._request.verb,
+            "send the request",
+            lambda: self._echo.then(partial(self._clicked, button)),
+            icon="play",
+            button_style="primary",
         )
         return button
-
-    def _entered(self) -> None:
-        """Do what the Run button does, with the last letters that were typed before Enter."""
-        run = partial(self._clicked, self._run)
-        if self._runner.loop is None:
-            run()
-            return
-        self._echo = self._echo or Echo(self._scope, self._runner.loop)
-        self._echo.then(run, run)
 
     def _clicked(self, button: Any) -> None:
         if button is self._run:
