@@ -57,10 +57,10 @@ def bare(spec: Spec) -> Client:
 
 
 @contextmanager
-def http() -> Iterator[HttpSpec]:
-    """Run the calculator behind a free port of this machine."""
+def http(*words: str | Path) -> Iterator[HttpSpec]:
+    """Run the calculator, or another program, behind a free port of this machine."""
     process = subprocess.Popen(
-        [sys.executable, str(CALCULATOR), "http"],
+        [sys.executable, *(words or (CALCULATOR, "http"))],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

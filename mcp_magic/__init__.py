@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
     from mcp_magic.langchain.serve import serve_langchain as serve_langchain
+    from mcp_magic.map.cluster import map_partition as map_partition
+    from mcp_magic.map.rows import col as col
+    from mcp_magic.map.run import MapItem as MapItem
+    from mcp_magic.map.run import MapRun as MapRun
     from mcp_magic.notebook import Host as Host
     from mcp_magic.notebook import host as host
     from mcp_magic.results import PromptResult as PromptResult
@@ -64,6 +68,9 @@ _MODULES = {
     "mcp_magic.consent.consent": ("Approver", "Decision", "Request"),
     "mcp_magic.consent.rules": ("Rule",),
     "mcp_magic.langchain.serve": ("serve_langchain",),
+    "mcp_magic.map.cluster": ("map_partition",),
+    "mcp_magic.map.rows": ("col",),
+    "mcp_magic.map.run": ("MapItem", "MapRun"),
     "mcp_magic.notebook": ("Host", "host"),
     "mcp_magic.results": ("PromptResult", "ResourceResult", "ToolResult"),
     "mcp_magic.session.connection": ("Connection",),

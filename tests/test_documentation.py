@@ -45,6 +45,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments",
         "127.0.0.1:8000": AWAY,
     },
+    "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
     "docs/watching.md": {

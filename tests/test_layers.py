@@ -40,6 +40,7 @@ LAYERS = (
     "skills",
     "session",
     "cassette",
+    "map",
     "_host",
     "watch",
     "doctor",

@@ -67,7 +67,7 @@ _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": _TEXT,
     "servers": _TEXTS,
     "tools": (lambda value: _is_text(value) or _is_texts(value), "text or a list of text"),
-    "approve": _one_of("ask", "auto", "readonly", "deny"),
+    "approve": _one_of("ask", "plan", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,
     "max_turns": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
@@ -344,12 +344,12 @@ _HARMLESS = frozenset(
     (
         *("timeout", "call_timeout", "max_total_timeout", "login_timeout", "approval_timeout"),
         *("show_progress", "show_logs", "display_rows", "display_characters"),
-        *("ask_with", "max_turns", "result_characters", "reconnect"),
+        *("ask_with", "max_turns", "result_characters", "spill", "reconnect"),
     )
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""
 
-_POLICIES = ("deny", "ask", "readonly", "auto")  # values of the setting `approval`, the strictest first
+_POLICIES = ("deny", "ask", "plan", "readonly", "auto")  # values of the setting `approval`, the strictest first
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:

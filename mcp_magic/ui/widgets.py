@@ -63,6 +63,22 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
+    "table": {"margin": "0 0 6px 0", "border_top": "1px solid var(--jp-border-color2,#999)"},
+    # on a narrow page the parts of a row stand below each other
+    "tablerow": {
+        "align_items": "flex-start",
+        "flex_flow": "row wrap",
+        "padding": "4px 0",
+        "border_bottom": "1px solid var(--jp-border-color2,#999)",
+        "overflow": "visible",
+    },
+    "number": {"width": "4em", "margin": "0"},
+    "decided": {"width": "4em", "margin": "0", "padding": "4px 0 0 20px"},
+    "name": {"margin": "0 6px 0 10px"},
+    "head": {"width": "min(17em, 75%)", "margin": "0 12px 0 0", "height": "auto"},
+    "cells": {"flex": "1 1 18em", "min_width": "0", "margin": "0", "overflow": "visible"},
+    "pair": {"align_items": "center", "flex_flow": "row wrap", "margin": "0", "overflow": "visible"},
+    "cell": {"flex": "1 1 12em", "width": "auto", "margin": "0 0 2px 0"},
     "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
@@ -72,6 +88,12 @@ CROWDED = 1000
 """Widgets. A form of a hundred fields has some 350; a schema that doubles at each level would have millions."""
 
 
+FOCUS_SECONDS = 2.0
+"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
+
+DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
+
+
 @dataclass
 class Shared:
     """What all widgets of a form share: layouts by name, styles by class of widget; and how many widgets there are."""
@@ -79,6 +101,7 @@ class Shared:
     layouts: dict[str, Any] = field(default_factory=dict)
     styles: dict[type[Any], Any] = field(default_factory=dict)
     count: int = 0
+    focus: asyncio.TimerHandle | None = None
 
     def layout(self, name: str) -> Any:
         """Return a layout of `_LAYOUTS`, made on first use."""
@@ -152,6 +175,23 @@ class WidgetScope:
         button.on_click(lambda _: do())
         return button
 
+    def focus(self, widget: Any) -> None:
+        """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
+
+        def focus() -> None:
+            if widget.comm is not None:  # else it is closed
+                widget.focus()
+
+        self.keep_focus()
+        loop = running_loop()
+        if loop is not None:
+            self._shared.focus = loop.call_later(DRAWN_SECONDS, focus)
+
+    def keep_focus(self) -> None:
+        """Leave the focus where it is: the user types there, and the letters would go into another control."""
+        if self._shared.focus is not None:
+            self._shared.focus.cancel()
+
     def close(self) -> None:
         """Close all widgets of the scope and of its parts. Idempotent."""
         for inner in list(self._inner):
@@ -218,24 +258,6 @@ class Echo:
     def _late(self, number: int, late: Callable[[], None]) -> None:
         if self._waiting.pop(number, None) is not None:
             late()
-
-
-FOCUS_SECONDS = 2.0
-"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
-
-DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
-
-
-def focus_soon(widget: Any) -> None:
-    """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
-
-    def focus() -> None:
-        if widget.comm is not None:  # else it is closed
-            widget.focus()
-
-    loop = running_loop()
-    if loop is not None:
-        loop.call_later(DRAWN_SECONDS, focus)
 
 
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that

@@ -1,4 +1,4 @@
-"""The command line that the HTTP servers here share: `--transport`, `--host` and `--port`.
+"""The command line that the HTTP servers here share: `--transport`, `--host`, `--port` and `--rate`.
 
 `MCPServer.run("streamable-http", port=8000)` is all that a server needs. This adds what helps in a notebook
 and in tests: `--port 0` takes a free port, and one line on stderr says where the server listens.
@@ -10,6 +10,8 @@ import signal
 import socket
 import sys
 import threading
+import time
+from typing import Any
 
 import anyio
 import uvicorn
@@ -32,6 +34,8 @@ def parser(description: str, transports: tuple[str, ...], default: str) -> argpa
         "--host", default="127.0.0.1", help="default: 127.0.0.1, so that only this machine can connect"
     )
     options.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    options.add_argument("--rate", type=int, default=0, help="calls a second; more are refused (HTTP 429)")
+    options.add_argument("--silent", action="store_true", help="refuse without a Retry-After header")
     options.add_argument("--attached", action="store_true", help="end when the standard input ends")
     return options
 
@@ -43,7 +47,7 @@ def serve(server: MCPServer | Server, options: argparse.Namespace) -> None:
     else:
         if options.attached:
             threading.Thread(target=_end_with_input, daemon=True).start()
-        serve_http(server, options.transport, options.host, options.port)
+        serve_http(server, options.transport, options.host, options.port, options.rate, not options.silent)
 
 
 def _end_with_input() -> None:
@@ -67,10 +71,17 @@ async def _serve_lowlevel(server: Server) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def serve_http(server: MCPServer | Server, transport: str, host: str, port: int) -> None:
+def serve_http(
+    server: MCPServer | Server, transport: str, host: str, port: int, rate: int = 0, says_when: bool = True
+) -> None:
     """Run `server` over streamable HTTP or SSE, and say on stderr where it listens."""
+    app = _app(server, transport, host)
     config = uvicorn.Config(
-        _app(server, transport, host), host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE
+        Limit(app, rate, says_when) if rate else app,
+        host=host,
+        port=port,
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE,
     )
     with contextlib.suppress(KeyboardInterrupt):
         _Announced(config, server.name, PATHS[transport]).run()
@@ -82,6 +93,41 @@ def _app(server: MCPServer | Server, transport: str, host: str) -> Starlette:
     if isinstance(server, MCPServer):
         return server.sse_app(host=host)
     raise SystemExit("A low-level server has no SSE app: use --transport http.")
+
+
+class Limit:
+    """An ASGI app that refuses more than `rate` calls of tools in a second, with or without a Retry-After header."""
+
+    def __init__(self, app: Any, rate: int, says_when: bool) -> None:
+        self._app = app
+        self._rate = rate
+        self._headers = [(b"retry-after", b"1")] if says_when else []
+        self._second = 0.0
+        self._calls = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a call beyond the rate, and pass everything else on."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        first = await receive()  # such a call is one message
+        if b'"tools/call"' in first["body"] and self._is_refused():
+            await send({"type": "http.response.start", "status": 429, "headers": self._headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        unread = [first]
+
+        async def replayed() -> Any:
+            return unread.pop() if unread else await receive()
+
+        await self._app(scope, replayed, send)
+
+    def _is_refused(self) -> bool:
+        now = time.monotonic()
+        if now - self._second >= 1:
+            self._second, self._calls = now, 0
+        self._calls += 1
+        return self._calls > self._rate
 
 
 class _Announced(uvicorn.Server):

@@ -1,0 +1,247 @@
+"""`%mcp map` calls a tool for each row of a table; `%mcp bench` measures one call."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mcp_magic.display.text import LOOPBACK, one_line
+from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
+from mcp_magic.ipython.ask import Asking
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, seconds_typed, split_line
+from mcp_magic.ipython.execution import until_interrupted
+from mcp_magic.map.cluster import Cluster
+from mcp_magic.map.rows import PerRow
+from mcp_magic.map.run import CONCURRENCY, MapRun, Step, map_steps
+from mcp_magic.schema.commandline import parse_arguments, read_item
+from mcp_magic.schema.convert import to_json_value
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mcp_magic.display.listing import Listing
+    from mcp_magic.map.bench import Bench
+    from mcp_magic.map.rows import Row
+
+_STEP = re.compile(r"([^\W\d]\w*)\s*=\s*(\S+)\s*(.*)", re.DOTALL)
+_INLINE = re.compile(r"\{([^{}]+)\}")
+
+
+async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
+    if arguments.resume:
+        made = invocation.value(arguments.resume)
+        if not isinstance(made, MapRun):
+            raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(made).__name__}")
+        with until_interrupted():
+            await made.retry()
+        return made
+    if arguments.rows is None:
+        raise CommandError("%mcp map: --rows says which rows: --rows $df, or --rows cities.csv")
+    if (arguments.tool is None) == (invocation.body is None):
+        raise CommandError(
+            "%mcp map takes SERVER:TOOL on the line; %%mcp map takes one step a line in the cell: "
+            "NAME = SERVER:TOOL NAME=VALUE ..."
+        )
+    rows = invocation.value(arguments.rows)
+    if isinstance(rows, str):
+        rows = invocation.path(rows)
+    if invocation.body is None:
+        steps = [await _step(invocation, "", arguments.tool, arguments.arguments, ())]
+    else:
+        steps = await _steps(invocation, invocation.body)
+    timeout = invocation.settings.call_timeout if arguments.timeout is None else arguments.timeout
+    run = map_steps(
+        steps,
+        rows,
+        invocation.host.services,
+        limit=arguments.limit,
+        rate=math.inf if arguments.rate is None else arguments.rate,
+        journal=None if arguments.journal is None else invocation.path(invocation.text(arguments.journal)),
+        on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
+        concurrency=arguments.concurrency,
+        sessions=arguments.sessions,
+        timeout=timeout,
+        repeat_unknown=arguments.repeat_unknown,
+        skip_invalid=arguments.skip_invalid,
+        keep=not arguments.no_keep,
+        explode=arguments.explode,
+    )
+    if arguments.dry_run:
+        return run.plan()
+    if arguments.out:
+        invocation.shell.user_ns[arguments.out] = run
+    with until_interrupted():
+        await run.run()
+    return run
+
+
+async def _steps(invocation: Invocation, body: str) -> list[Step]:
+    """Read the lines of a pipeline: `NAME = SERVER:TOOL NAME=VALUE ...`."""
+    steps: list[Step] = []
+    for line in body.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = _STEP.fullmatch(line.strip())
+        if match is None:
+            raise CommandError(
+                f"%%mcp map: cannot read {one_line(line, 80)!r}; a step is NAME = SERVER:TOOL NAME=VALUE ..."
+            )
+        name, tool, rest = match.groups()
+        if name == "row" or name in [step.name for step in steps]:
+            raise CommandError(f"%%mcp map: the name {name!r} is taken; choose another for this step")
+        steps.append(await _step(invocation, name, tool, split_line(rest), [step.name for step in steps]))
+    if not steps:
+        raise CommandError("%%mcp map: the cell has no step; write NAME = SERVER:TOOL NAME=VALUE ...")
+    return steps
+
+
+async def _step(invocation: Invocation, name: str, tool: str, words: Sequence[str], earlier: Collection[str]) -> Step:
+    connection, definition = await invocation.tool(tool, words)
+    return Step(name, connection, definition, _arguments(invocation, words, definition.input_schema, earlier))
+
+
+def _arguments(
+    invocation: Invocation, words: Sequence[str], schema: Mapping[str, Any], earlier: Collection[str]
+) -> dict[str, Any]:
+    """Return the arguments of a step; what mentions `row` or an earlier step is computed for each row."""
+    names = {"row", *earlier}
+    variables = dict(invocation.variables)
+    inline: dict[str, PerRow] = {}
+
+    def per_row(source: str) -> PerRow:
+        code = compile(source, "<argument>", "eval")
+
+        def compute(row: Row, results: Mapping[str, Any]) -> Any:
+            variables.update(results, row=row)
+            return eval(code, variables)
+
+        return PerRow(source, compute)
+
+    def evaluate(source: str) -> Any:
+        if source in inline:
+            return inline[source]
+        return per_row(source) if _mentions(source, names) else invocation.evaluate(source)
+
+    def convert(value: Any, field: Any, path: str) -> Any:
+        return value if isinstance(value, PerRow) else to_json_value(value, field, path)
+
+    read = []
+    for word in words:
+        text = _text_of(word)
+        parts = [part for part in _INLINE.finditer(text) if _mentions(part[1], names)]
+        if parts:  # "weather in {row.city}": a text with expressions in it
+            token = f"__text_{len(inline)}"
+            inline[token] = _joined(text, parts, per_row)
+            word = f"{word[: len(word) - len(text)]}{{{token}}}"
+        read.append(word)
+    return parse_arguments(read, schema, evaluate=evaluate, directory=invocation.directory, convert=convert)
+
+
+def _text_of(word: str) -> str:
+    """Return the text of an argument that is text; "" for other arguments."""
+    try:
+        item = read_item(word)
+    except ArgumentsError:
+        return ""
+    return item.text if item.source == "text" and word.endswith(item.text) else ""
+
+
+def _joined(text: str, parts: Sequence[re.Match[str]], per_row: Any) -> PerRow:
+    values = [per_row(part[1]) for part in parts]
+
+    def compute(row: Row, results: Mapping[str, Any]) -> str:
+        written, end = [], 0
+        for part, value in zip(parts, values, strict=True):
+            written += [text[end : part.start()], str(value.compute(row, results))]
+            end = part.end()
+        return "".join([*written, text[end:]])
+
+    return PerRow(text, compute)
+
+
+def _mentions(source: str, names: Collection[str]) -> bool:
+    """Whether an expression uses one of the names."""
+    try:
+        tree = ast.parse(source.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
+
+
+MAP = Implementation(
+    _map,
+    (
+        Argument(
+            "tool", nargs="?", metavar="SERVER:TOOL", help="you can leave out the server while the name is unique"
+        ),
+        Argument(
+            "arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`, with {row.COLUMN}"
+        ),
+        Argument("--rows", metavar="ROWS", help="$df, a list of dicts, or a CSV, JSON Lines or Parquet file"),
+        Argument("--concurrency", type=int, default=CONCURRENCY, metavar="N", help="most calls in flight"),
+        Argument("--rate", metavar="RATE", help="most calls in a time: 10/s, 100/min"),
+        Argument("--sessions", type=int, default=1, metavar="N", help="sessions to the server, for this map only"),
+        Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that a call may take"),
+        Argument("--journal", metavar="FILE", help="keeps each answer: the same line later calls only what is missing"),
+        Argument("--repeat-unknown", action="store_true", help="call again what may have run when a kernel died"),
+        Argument("--skip-invalid", action="store_true", help="leave out rows that do not fit the schema"),
+        Argument("--limit", type=int, metavar="N", help="only the first rows"),
+        Argument("--dry-run", action="store_true", help="show what would be called, and send nothing"),
+        Argument("--no-keep", action="store_true", help="keep the answers in the journal only"),
+        Argument("--explode", action="store_true", help="an answer of several rows becomes several rows of .df"),
+        Argument("--on", metavar="$CLIENT", help="a Dask client whose workers make the calls"),
+        Argument("--resume", metavar="$RUN", help="go on with the rows of a MapRun that have no answer"),
+        Argument("-o", "--out", metavar="NAME", help="the variable that gets the MapRun"),
+    ),
+    examples=(
+        "out = %mcp map weather:forecast --rows $cities location={row.city} days=3",
+        "%mcp map weather:forecast --rows cities.csv --rate 10/s --journal forecasts.sqlite",
+        "%mcp map --resume $out",
+    ),
+    details="An argument with {...} that uses `row` is computed for each row; without any argument the columns named "
+    "like parameters are passed. All rows are checked before the first call. The rate grows until the server refuses "
+    "calls (HTTP 429 or 503), then stays below that. Interrupt or Cancel keeps what is there. The MapRun has .df, "
+    ".failed, .results, .stats, and `await out.retry()`.\n\n%%mcp map takes a pipeline: one step a line below it, such "
+    "as `place = geo:locate query={row.address}`. A later step uses the result of an earlier one by its name: "
+    "{place.data['lat']}.",
+    takes_body=True,
+)
+
+
+async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench:
+    from mcp_magic.map.bench import run_bench
+
+    connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
+    values = invocation.arguments(arguments.arguments, tool.input_schema)
+    try:
+        levels = [int(text) for text in arguments.concurrency.split(",")]
+    except ValueError:
+        levels = []
+    if not levels or min(levels) < 1:
+        raise CommandError("%mcp bench: --concurrency takes numbers of calls in flight: --concurrency 1,4,16")
+    address = getattr(connection.spec, "url", "")
+    if address and urlsplit(address).hostname not in LOOPBACK:
+        what = f"{connection.name}:{tool.name} for {arguments.seconds:g} s, {max(levels)} at a time"
+        text = f"Call {what}? The server is not on this machine."
+        if not await Asking(invocation.cells, invocation.settings, invocation.host).confirm(text):
+            raise DeniedError(
+                f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not say yes."
+            )
+    return await run_bench(connection, tool.name, values, levels=levels, seconds=arguments.seconds)
+
+
+BENCH = Implementation(
+    _bench,
+    (
+        Argument("tool", metavar="SERVER:TOOL", help="you can leave out the server while the name is unique"),
+        Argument("arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`"),
+        Argument("--concurrency", default="1,4,16", metavar="N,N", help="calls in flight, one number after the other"),
+        Argument("--seconds", type=seconds_typed, default=10.0, metavar="S", help="seconds in all"),
+    ),
+    examples=("%mcp bench math:add a=1 b=2", "b = %mcp bench math:add a=1 b=2 --concurrency 1,8 --seconds 4"),
+    details="The table has calls a second and the latency of the 50th, 95th and 99th percentile. `.plot()` draws it.",
+)

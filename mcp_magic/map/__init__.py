@@ -1,0 +1,3 @@
+"""A tool over a table: rows, their pace, the journal and the run."""
+
+from __future__ import annotations

@@ -1,0 +1,244 @@
+"""Maps beyond one machine: on the workers of a Dask cluster, or inside a partition of Dask, Ray or Spark.
+
+Each worker process opens its own sessions, once. Rows go in chunks: a task a row costs four times as much. The rate of
+a map is divided among the workers, and each adapts its share to what the server takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import uuid
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.config.specs import InProcessSpec
+from mcp_magic.config.targets import resolve_target
+from mcp_magic.errors import ArgumentsError, MissingDependencyError
+from mcp_magic.map.pace import Pace
+from mcp_magic.map.rows import PerRow
+from mcp_magic.map.run import MapOptions, Outcome, Step, map_steps, outcome_of
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.services import Services
+from mcp_magic.session.supervisor import State
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+
+    import pandas as pd
+
+    from mcp_magic.config.specs import Spec
+
+CHUNK = 50  # maximum number of rows of a task
+
+CHUNKS = 3  # tasks that wait at each worker
+
+
+class _Sessions:
+    """The sessions of this process, on an event loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._opening = asyncio.Lock()
+        self._open: dict[str, Connection] = {}
+        self.services = Services()
+        self.paces: dict[str, Pace] = {}
+        threading.Thread(target=self._loop.run_forever, name="mcp_magic sessions", daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the loop, and wait for its value."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def step(self, target: Any, tool: str, arguments: Any) -> Step:
+        """Return a step over the session to a target, which is opened if it is not open."""
+        key = repr(target)
+        async with self._opening:
+            connection = self._open.get(key)
+            if connection is None or connection.state not in (State.OPEN, State.RECONNECTING):
+                command = target if isinstance(target, list | tuple) else ()
+                spec, name = resolve_target(None if command else target, command=command)
+                connection = Connection(name, spec, self.services)
+                await connection.open()
+                self._open[key] = connection
+        return Step("", connection, await connection.find_tool(tool), arguments)
+
+    def close(self) -> None:
+        """Close all sessions and end the servers that were started."""
+
+        async def close() -> None:
+            await asyncio.gather(*(connection.close() for connection in self._open.values()))
+
+        self.run(close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+@cache
+def _sessions(process: int) -> _Sessions:
+    return _Sessions()
+
+
+def map_partition(
+    target: Any, tool: str, frame: pd.DataFrame, arguments: Mapping[str, Any] | None = None, /, **options: Any
+) -> pd.DataFrame:
+    """Call a tool for each row of a DataFrame, over a session that this process opens once.
+
+    For `DataFrame.map_partitions` of Dask, and `map_batches` or `mapInPandas` of Ray and Spark.
+
+    Args:
+        target: What `Host.connect` takes: a URL, a command as a list, a file, a spec.
+        tool: The name of the tool on this server.
+        frame: The rows.
+        arguments: Arguments by name: a value for all rows, or `col(NAME)`; without any, the columns that are named like
+            parameters.
+        **options: As for `Host.map`.
+
+    Returns:
+        The columns of the frame, those of the answers, `error`, `attempts` and `seconds`.
+    """
+    sessions = _sessions(os.getpid())
+
+    async def run() -> pd.DataFrame:
+        step = await sessions.step(target, tool, dict(arguments or {}))
+        return (await map_steps([step], frame, sessions.services, **options).run()).df
+
+    table: pd.DataFrame = sessions.run(run())
+    return table
+
+
+class ChunkRestartedError(Exception):
+    """Dask started a chunk again after it lost its worker; its calls may have run."""
+
+
+def _run_chunk(
+    spec: Spec, tool: str, calls: Sequence[Mapping[str, Any]], options: MapOptions, once: str
+) -> list[Outcome]:
+    """Make the calls of a chunk, on a worker.
+
+    Args:
+        spec: The server.
+        tool: The tool.
+        calls: The arguments of each call, checked and approved by the client.
+        options: How it runs; the rate is this worker's share.
+        once: A name for this chunk; "" if its calls may be made twice.
+    """
+    if once:
+        import distributed
+
+        event: Any = distributed.Event(once)  # type: ignore[no-untyped-call]
+        if event.is_set():
+            raise ChunkRestartedError
+        event.set()
+    sessions = _sessions(os.getpid())
+
+    async def run() -> list[Outcome]:
+        arguments = PerRow("row", lambda row, _: row["arguments"])
+        step = await sessions.step(spec, tool, arguments)
+        pace = sessions.paces.setdefault(f"{spec!r} {tool}", Pace.of(spec, options.rate))
+        rows = [{"arguments": given} for given in calls]
+        mapped = map_steps([step], rows, sessions.services, pace=pace, **vars(options))
+        await mapped.run()
+        return [outcome_of(item) for item in mapped.items]
+
+    outcomes: list[Outcome] = sessions.run(run())
+    return outcomes
+
+
+class Cluster:
+    """The workers of a Dask client, for one map.
+
+    Args:
+        client: A `distributed.Client`.
+
+    Raises:
+        ArgumentsError: The object is no Dask client.
+        MissingDependencyError: `distributed` is not installed.
+    """
+
+    def __init__(self, client: Any) -> None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise MissingDependencyError("--on needs Dask: pip install 'mcp-magic[dask]'") from None
+        if not isinstance(client, Client):
+            raise ArgumentsError(f"--on takes a distributed.Client, not {type(client).__name__}")
+        self._client: Any = client
+        self._name = f"mcp-map-{uuid.uuid4().hex[:8]}"
+        self._workers = max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+        self._count = 0
+
+    async def prepare(self, step: Step, options: MapOptions, *, may_repeat: bool) -> None:
+        """Say what the workers call, and let them close their sessions at their end.
+
+        Raises:
+            ArgumentsError: The server lives in this kernel.
+        """
+        from distributed import WorkerPlugin
+
+        spec = step.connection.spec
+        if isinstance(spec, InProcessSpec):
+            name = step.connection.name
+            raise ArgumentsError(
+                f"--on: {name} is a server of this kernel, which workers cannot reach; a command or URL is"
+            )
+
+        class CloseSessions(WorkerPlugin):
+            name = "mcp_magic"
+            idempotent = True  # a second map on this cluster keeps the sessions of the first
+
+            def teardown(self, worker: Any) -> None:
+                _sessions(os.getpid()).close()
+                _sessions.cache_clear()
+
+        self._spec, self._tool, self._may_repeat = spec, step.tool.name, may_repeat
+        self._options = MapOptions(
+            concurrency=max(options.concurrency // self._workers, 1),
+            rate=options.rate / self._workers,
+            timeout=options.timeout,
+            sessions=options.sessions,
+        )
+        await self._wait(self._client.register_plugin, CloseSessions())
+
+    def size(self, rows: int) -> int:
+        """Return how many of so many rows are in a chunk."""
+        return min(CHUNK, max(1, rows // (self._workers * 4)))
+
+    @property
+    def waiting(self) -> int:
+        """The number of chunks that are sent before one is done."""
+        return self._workers * CHUNKS
+
+    async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
+        """Return the outcomes of a chunk; None if its worker was lost in the middle."""
+        from distributed import KilledWorker
+
+        self._count += 1
+        once = "" if self._may_repeat else f"{self._name}-{self._count}"
+        future = self._client.submit(
+            _run_chunk,
+            self._spec,
+            self._tool,
+            list(calls),
+            self._options,
+            once,
+            pure=False,
+            key=f"{self._name}-{self._count}",
+        )
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
+        try:
+            await done.wait()
+            found: list[Outcome] = await self._wait(future.result)
+        except (ChunkRestartedError, KilledWorker):
+            return None
+        finally:
+            future.cancel()
+        return found
+
+    async def _wait(self, function: Any, *arguments: Any) -> Any:
+        """Call a method of Dask: of an asynchronous client it returns an awaitable, of others it waits."""
+        if self._client.asynchronous:
+            awaited: Awaitable[Any] = function(*arguments)
+            return await awaited
+        return await asyncio.to_thread(function, *arguments)

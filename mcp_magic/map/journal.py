@@ -1,0 +1,147 @@
+"""The journal of a map: a SQLite file with each answer before it counts as done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import counted
+from mcp_magic.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+_VERSION = 1
+_APPLICATION = 0x6D63706D  # "mcpm"
+
+Entry = str | None
+"""The JSON of an answer; None for a call that began and may have run."""
+
+
+def call_key(arguments: Mapping[str, Any]) -> bytes:
+    """Return a digest of arguments; equal arguments have equal digests.
+
+    >>> call_key({"a": 1, "b": 2}) == call_key({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.blake2b(json.dumps(arguments, sort_keys=True).encode(), digest_size=16).digest()
+
+
+class Journal:
+    """An open journal. One map has it at a time.
+
+    Args:
+        path: The file; it is made if it is missing.
+
+    Raises:
+        ConfigError: The file is no journal, or cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+        try:
+            self._file = sqlite3.connect(self.path, isolation_level=None, timeout=1.0, check_same_thread=False)
+        except sqlite3.Error as error:
+            problem = self._problem(error)
+        else:
+            try:
+                self._prepare()
+                return
+            except sqlite3.Error as error:
+                problem = self._problem(error)
+            self._file.close()
+        raise ConfigError(problem)
+
+    def _prepare(self) -> None:
+        run = self._file.execute
+        run("PRAGMA locking_mode=EXCLUSIVE")
+        is_new = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if not is_new and run("PRAGMA application_id").fetchone()[0] != _APPLICATION:
+            raise sqlite3.DatabaseError("it is a database of another program")
+        if not is_new and run("PRAGMA user_version").fetchone()[0] != _VERSION:
+            raise sqlite3.DatabaseError("another version of mcp_magic wrote it")
+        run("PRAGMA journal_mode=WAL")
+        run("PRAGMA synchronous=NORMAL")  # survives the end of the process; a power cut may cost the last answers
+        run("BEGIN IMMEDIATE")
+        run(f"PRAGMA application_id={_APPLICATION}")
+        run(f"PRAGMA user_version={_VERSION}")
+        run("CREATE TABLE IF NOT EXISTS tools (id INTEGER PRIMARY KEY, server TEXT, tool TEXT, definition TEXT)")
+        run("CREATE TABLE IF NOT EXISTS calls (tool INTEGER, key BLOB, number INTEGER, answer TEXT, "
+            "PRIMARY KEY (tool, key, number)) WITHOUT ROWID")  # fmt: skip
+        run("COMMIT")
+
+    def _problem(self, error: sqlite3.Error) -> str:
+        text = str(error)
+        if "not a database" in text:
+            return f"{self.path} is not a journal of %mcp map; choose another file"
+        if "locked" in text:
+            return f"the journal {self.path} is in use by another map"
+        if "unable to open" in text or "readonly" in text:
+            return f"the journal {self.path} cannot be written; nothing was called"
+        return f"the journal {self.path}: {text}"
+
+    def tool(self, server: str, tool: str, definition: str) -> tuple[int, str]:
+        """Return the number under which a tool's calls are kept, and what the journal has of other versions of it."""
+        with self._guard():
+            known = self._file.execute(
+                "SELECT id, definition, (SELECT count(*) FROM calls WHERE calls.tool = tools.id) FROM tools "
+                "WHERE server = ? AND tool = ?",
+                (server, tool),
+            ).fetchall()
+            others = sum(count for _, version, count in known if version != definition)
+            note = f"the journal has {counted(others, 'answers')} of another version of {tool}; they are not used"
+            for number, version, _ in known:
+                if version == definition:
+                    return number, note if others else ""
+            strangers = self._file.execute("SELECT count(*) FROM calls").fetchone()[0] - others
+            if not others and strangers:
+                note = f"the journal has {counted(strangers, 'answers')} of other tools; they are not used"
+            made = self._file.execute(
+                "INSERT INTO tools (server, tool, definition) VALUES (?, ?, ?)", (server, tool, definition)
+            )
+            return made.lastrowid or 0, note if others or strangers else ""
+
+    def find(self, tool: int, key: bytes, number: int) -> tuple[bool, Entry]:
+        """Return whether the journal has a call, and its answer."""
+        with self._guard():
+            found = self._file.execute(
+                "SELECT answer FROM calls WHERE tool = ? AND key = ? AND number = ?", (tool, key, number)
+            ).fetchone()
+        return (False, None) if found is None else (True, found[0])
+
+    def write(self, tool: int, key: bytes, number: int, answer: Entry) -> None:
+        """Keep an answer, or None for a call that is about to go out."""
+        with self._guard():
+            self._file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)", (tool, key, number, answer))
+
+    def forget(self, tool: int, key: bytes, number: int) -> None:
+        """Drop a call that has not run, or that failed."""
+        with self._guard():
+            self._file.execute("DELETE FROM calls WHERE tool = ? AND key = ? AND number = ?", (tool, key, number))
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with suppress(sqlite3.Error):
+            self._file.close()
+
+    def _guard(self) -> _Guard:
+        return _Guard(self._problem)
+
+
+class _Guard:
+    """Turns SQLite's errors into ours."""
+
+    def __init__(self, problem: Any) -> None:
+        self._problem = problem
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, frames: TracebackType | None) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise ConfigError(self._problem(error)) from None

@@ -1,0 +1,299 @@
+"""The rows of a table, and arguments that are computed for each of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import did_you_mean, listed
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import ArgumentsError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHUNK = 1000  # rows of a DataFrame that are converted to Python objects at a time
+
+FILES = ".csv, .tsv, .jsonl, .ndjson, .json, .parquet"
+
+
+class Row(Mapping[str, Any]):
+    """One row: `row.city` or `row["city"]`.
+
+    >>> row = Row({"city": "Oslo"})
+    >>> row.city, row["city"], len(row)
+    ('Oslo', 'Oslo', 1)
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            pass
+        raise ArgumentsError(self._without(name))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._values:
+            return self._values[name]
+        raise AttributeError(self._without(name))
+
+    def _without(self, name: str) -> str:
+        columns = [str(column) for column in self._values]
+        return f"the row has no column {name!r}.{did_you_mean(name, columns)} Columns: {listed(columns)}"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Row({dict(self._values)!r})"
+
+
+@dataclass
+class Table:
+    """Rows to map a tool over.
+
+    Attributes:
+        rows: The rows, in order; read once.
+        columns: The names of the columns of the first row; empty without rows.
+        size: The number of rows, or None if only reading tells it.
+        frame: The DataFrame that the rows come from, or None.
+    """
+
+    rows: Iterator[Row]
+    columns: tuple[str, ...]
+    size: int | None
+    frame: pd.DataFrame | None = None
+
+    def first(self, limit: int | None) -> Table:
+        """Return the table of the first rows only."""
+        if limit is None:
+            return self
+        size = None if self.size is None else min(self.size, limit)
+        frame = None if self.frame is None else self.frame.iloc[:limit]
+        return Table(islice(self.rows, limit), self.columns, size, frame)
+
+
+def read_table(source: Any) -> Table:
+    """Return the rows of a DataFrame (pandas or Polars), an iterable of dicts, a result with a table, or a file.
+
+    Args:
+        source: The rows, or the path of a CSV, TSV, JSON Lines, JSON or Parquet file. JSON Lines are read as they are
+            needed, and so are generators.
+
+    Raises:
+        ArgumentsError: These are no rows, or the file cannot be read.
+        MissingDependencyError: The file needs a package that is not installed.
+    """
+    if isinstance(source, str | Path):
+        return _of_file(Path(source))
+    if isinstance(source, Table):
+        return source
+    kind = f"{type(source).__module__}.{type(source).__name__}"
+    if kind.startswith("polars."):
+        return _of_polars(source)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(source, pandas.Series):
+        source = source.to_frame()
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        return _of_frame(source)
+    if callable(getattr(type(source), "raise_for_error", None)):  # the result of a call
+        return _of_frame(source.df)
+    if isinstance(source, Mapping):
+        raise ArgumentsError("a dict is not rows: pd.DataFrame(columns), or a list of dicts, is")
+    if isinstance(source, Iterable):
+        return _of_items(source)
+    raise ArgumentsError(f"{type(source).__name__} is not rows: a DataFrame, a list of dicts or a file is")
+
+
+def _of_frame(frame: pd.DataFrame) -> Table:
+    names = [str(name) for name in frame.columns]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise ArgumentsError(f"the table has several columns {twice[0]!r}; rename them first")
+
+    def rows() -> Iterator[Row]:
+        for start in range(0, len(frame), CHUNK):
+            yield from map(Row, records(frame.iloc[start : start + CHUNK]))
+
+    return Table(rows(), tuple(names), len(frame), frame)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a DataFrame as dicts of Python objects, without its index."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _of_polars(frame: Any) -> Table:
+    if hasattr(frame, "collect"):
+        frame = frame.collect()
+    if not hasattr(frame, "iter_rows") or not hasattr(frame, "columns"):
+        raise ArgumentsError(f"a Polars {type(frame).__name__} is not rows; `.to_frame()` makes a table of it")
+    return Table(map(Row, frame.iter_rows(named=True)), tuple(frame.columns), len(frame))
+
+
+def _of_items(source: Iterable[Any]) -> Table:
+    size = len(source) if isinstance(source, Sized) else None
+    items = iter(source)
+    head = [_row(0, item) for item in islice(items, 1)]
+    rows = (_row(number, item) for number, item in enumerate(items, 1))
+    return Table(chain(head, rows), tuple(head[0]) if head else (), size)
+
+
+def _row(number: int, item: Any) -> Row:
+    if not isinstance(item, Mapping):
+        raise ArgumentsError(f"row {number} is {type(item).__name__}, not a dict: {one_line(repr(item), 60)}")
+    return Row({str(name): value for name, value in item.items()})
+
+
+def _of_file(path: Path) -> Table:
+    path, ending = path.expanduser(), path.suffix.lower()
+    problem = ""
+    try:
+        if ending in (".jsonl", ".ndjson"):
+            path.open("rb").close()
+            return _of_items(_lines(path))
+        if ending == ".json":
+            return _of_items(_json_rows(path))
+        if ending in (".csv", ".tsv", ".parquet"):
+            return _of_frame(_frame_of(path, ending))
+        problem = f"{str(path)!r} has no ending of a table; {FILES} are read"
+    except OSError as error:
+        problem = f"{path}: {error.strerror or error}"
+    except ImportError:
+        raise MissingDependencyError(f"{path}: Parquet needs a package: pip install pyarrow") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, ArgumentsError):
+            raise
+        problem = f"{path} cannot be read as {ending[1:]}: {one_line(str(error), 200)}"
+    raise ArgumentsError(problem)
+
+
+def _frame_of(path: Path, ending: str) -> pd.DataFrame:
+    import pandas as pd
+
+    if ending == ".parquet":
+        return pd.read_parquet(path)
+    return pd.read_csv(path, sep="\t" if ending == ".tsv" else ",")
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    item = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    problem = f"{path}, line {number}: not JSON: {error}"
+                else:
+                    yield item
+                    continue
+                raise ArgumentsError(problem)
+
+
+def _json_rows(path: Path) -> list[Any]:
+    value = json.loads(path.read_text(encoding="utf-8-sig"))
+    if not isinstance(value, list):
+        raise ArgumentsError(f"{path} holds {type(value).__name__}, not a list of objects")
+    return value
+
+
+@dataclass(frozen=True)
+class PerRow:
+    """A value that is computed for each row.
+
+    Attributes:
+        text: How it was written, for messages.
+        compute: Returns the value from the row, and from the results of earlier steps by name.
+    """
+
+    text: str
+    compute: Callable[[Row, Mapping[str, Any]], Any]
+
+
+_LEFT_OUT = object()  # the value of an argument that is not sent
+
+_MISSING = ("NAType", "NaTType")  # pandas' missing values besides NaN; imported, they would cost half a second
+
+
+def col(name: str) -> PerRow:
+    """Return the value of a column, for `host.map(..., location=col("city"))`.
+
+    >>> fill({"location": col("city")}, Row({"city": "Oslo"}), {})
+    {'location': 'Oslo'}
+    """
+    return PerRow(name, lambda row, _: row[name])
+
+
+def per_row(arguments: Any) -> Any:
+    """Return arguments in which functions of a row are `PerRow`s."""
+    if isinstance(arguments, dict):
+        return {name: per_row(value) for name, value in arguments.items()}
+    if isinstance(arguments, list):
+        return [per_row(value) for value in arguments]
+    if callable(arguments) and not isinstance(arguments, type | PerRow):
+        return PerRow(getattr(arguments, "__name__", "function"), lambda row, _: arguments(row))
+    return arguments
+
+
+def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
+    """Return arguments with the values of a row.
+
+    Raises:
+        ArgumentsError: An expression raised; the message names it.
+    """
+    if isinstance(template, PerRow):
+        try:
+            return template.compute(row, results)
+        except ArgumentsError:
+            raise
+        except Exception as error:
+            problem = f"{{{one_line(template.text, 80)}}} raised {type(error).__name__}: {one_line(str(error), 200)}"
+        raise ArgumentsError(problem)
+    if isinstance(template, dict):
+        filled = ((name, fill(value, row, results)) for name, value in template.items())
+        return {name: value for name, value in filled if value is not _LEFT_OUT}
+    if isinstance(template, list):
+        return [fill(value, row, results) for value in template]
+    return template
+
+
+def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments for the columns that are named like parameters of the tool.
+
+    A missing value (None, NaN, NaT) of a parameter that is not required is left out.
+
+    Raises:
+        ArgumentsError: No column is named like a parameter.
+    """
+    columns, properties = list(columns), schema.get("properties") or {}
+    required = schema.get("required") or ()
+    arguments = {name: col(name) if name in required else _if_present(name) for name in columns if name in properties}
+    if not arguments:
+        raise ArgumentsError(
+            f"no column is named like a parameter. Columns: {listed(columns) or 'none'}; parameters: "
+            f"{listed(map(str, properties)) or 'none'}. Write PARAMETER={{row.COLUMN}}"
+        )
+    return arguments
+
+
+def _if_present(name: str) -> PerRow:
+    def compute(row: Row, _: Mapping[str, Any]) -> Any:
+        value = row[name]
+        is_missing = value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value)
+        return _LEFT_OUT if is_missing else value
+
+    return PerRow(name, compute)

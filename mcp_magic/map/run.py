@@ -1,0 +1,995 @@
+"""Calls a tool for each row of a table, at the pace of its server, and keeps what came back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import time
+from array import array
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_magic import schema
+from mcp_magic._text import counted, duration
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
+from mcp_magic.consent.definitions import digest
+from mcp_magic.display.document import Part, show_parts
+from mcp_magic.display.listing import Listing
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import (
+    ArgumentsError,
+    ConfigError,
+    DeniedError,
+    MCPMagicError,
+    MissingDependencyError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionClosedError,
+)
+from mcp_magic.inflight import Report, is_repeatable
+from mcp_magic.map.journal import Journal, call_key
+from mcp_magic.map.pace import Pace, read_rate
+from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
+from mcp_magic.protocol import BUSY
+from mcp_magic.results.results import ToolResult, reason
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.supervisor import State
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+    from mcp_types import Tool
+
+    from mcp_magic.session.services import Services
+
+ATTEMPTS = 8  # maximum number of attempts for one row
+
+CONCURRENCY = 64  # default maximum number of calls in flight
+
+SHOWN_PROBLEMS = 10  # rows of the tables of problems
+
+PLOTTED = 100  # bars of a plot
+
+INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
+
+
+Outcome = tuple[str, str, str, int, float]
+"""How a row ended on a worker: its state, its answer as JSON or "", its error, attempts and seconds."""
+
+
+class Workers(Protocol):
+    """The workers of a cluster; see `mcp_magic.map.cluster`."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of chunks that are sent before one is done."""
+
+    def size(self, rows: int) -> int:
+        """Return how many of so many rows are in a chunk."""
+
+    async def prepare(self, step: Step, options: MapOptions, *, may_repeat: bool) -> None:
+        """Say what the workers call."""
+
+    async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
+        """Return the outcomes of a chunk; None if its worker was lost in the middle."""
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """How a map runs.
+
+    Attributes:
+        concurrency: Most calls in flight.
+        rate: Most calls a second.
+        sessions: Sessions to each server, opened for the time of the map.
+        timeout: Seconds that a call may take; None for no limit.
+        journal: The file that keeps each answer, or None.
+        repeat_unknown: Whether to call again what was under way when an earlier kernel died.
+        skip_invalid: Whether rows that do not fit the schema are left out; otherwise nothing is sent.
+        keep: Whether the answers stay in memory; without it they are in the journal only.
+        explode: Whether an answer of several rows becomes several rows of `.df`.
+        on: The workers of a cluster that make the calls, or None.
+        asker: Who maps, for consent.
+        run: The agent run that maps, or None.
+    """
+
+    concurrency: int = CONCURRENCY
+    rate: float = math.inf
+    sessions: int = 1
+    timeout: float | None = None
+    journal: Path | None = None
+    repeat_unknown: bool = False
+    skip_invalid: bool = False
+    keep: bool = True
+    explode: bool = False
+    on: Workers | None = None
+    asker: str = PERSON
+    run: str | None = None
+
+
+@dataclass
+class Step:
+    """One tool of a map.
+
+    Attributes:
+        name: Its name in a pipeline; "" if it is the only step.
+        connection: The session.
+        tool: The tool.
+        arguments: Its arguments, with `PerRow` values.
+    """
+
+    name: str
+    connection: Connection
+    tool: Tool
+    arguments: Any
+
+    @property
+    def title(self) -> str:
+        """`"server:tool"`."""
+        return f"{self.connection.name}:{self.tool.name}"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the server marks the tool as read-only."""
+        hints = self.tool.annotations
+        return hints is not None and hints.read_only_hint is True
+
+
+@dataclass(slots=True)
+class MapItem:
+    """One row of a map.
+
+    Attributes:
+        number: Its position in the table.
+        row: The row.
+        state: `"waiting"`, `"done"`, `"failed"`, `"denied"`, `"invalid"` or `"unknown"`.
+        arguments: The checked arguments of the present step, or None.
+        results: Step -> result.
+        error: Why it failed, or "".
+        attempts: How often its calls were sent.
+        seconds: How long the last call of each step took together.
+        step: The number of the present step.
+        nth: Which of several equal calls of the step it is, for the journal; -1 while unknown.
+    """
+
+    number: int
+    row: Row
+    state: str = WAITING
+    arguments: dict[str, Any] | None = None
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    error: str = ""
+    attempts: int = 0
+    seconds: float = 0.0
+    step: int = 0
+    nth: int = -1
+
+    @property
+    def result(self) -> ToolResult | None:
+        """The result of the last step that has one."""
+        return next(reversed(self.results.values()), None)
+
+    def __repr__(self) -> str:
+        return f"<MapItem {self.number}: {self.state}{f', {self.error}' if self.error else ''}>"
+
+    def end(self, state: str, error: str = "") -> None:
+        """Note how the row ended."""
+        self.state, self.error, self.arguments = state, error, None
+
+
+class _Lane:
+    """The sessions, pace and grants of a step while a map runs."""
+
+    def __init__(
+        self, step: Step, sessions: Sequence[Connection], options: MapOptions, pace: Pace | None = None
+    ) -> None:
+        self.step = step
+        self.sessions = sessions
+        self.pace = pace or Pace.of(step.connection.spec, options.rate)
+        self.repeatable = is_repeatable(step.connection.spec, step.tool)
+        self.journal = 0
+        self.seen: Counter[bytes] = Counter()
+        self.shared: dict[bytes, asyncio.Future[ToolResult | None]] = {}
+        self.asking = asyncio.Lock()
+        self.granted: Decision | None = None  # about all calls of this step
+        self.answer: Decision | None = None  # about those of them that a rule asks about, where they come one by one
+        self._next = 0
+
+    def session(self) -> Connection:
+        """Return the sessions in turn."""
+        self._next = (self._next + 1) % len(self.sessions)
+        return self.sessions[self._next]
+
+
+class MapRun:
+    """A tool called for each row of a table.
+
+    Attributes:
+        steps: The tools.
+        items: The rows, in order; with `keep=False` only those that did not succeed.
+        options: How it runs.
+        problem: Why it stopped before the end, or "".
+        answers: When each answer came, in seconds of running.
+        refusals: When the server refused a call, in seconds of running.
+        note: A remark about the journal or the columns, or "".
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        table: Table,
+        options: MapOptions,
+        services: Services,
+        note: str = "",
+        pace: Pace | None = None,
+    ) -> None:
+        self.steps = list(steps)
+        self._services = services
+        self._pace = pace
+        self.options = options
+        self.items: list[MapItem] = []
+        self.problem = ""
+        self.note = note
+        self._table = table
+        self._handed: asyncio.Queue[MapItem | None] | None = None
+        self._room = asyncio.Semaphore(options.concurrency)
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._latencies = array("d")
+        self.answers = array("d")
+        self.refusals = array("d")
+        self._rows = 0
+        self._calls = self._resumed = self._in_flight = self._most_in_flight = 0
+        self._seconds = self._started = 0.0
+        self._workers: list[asyncio.Task[None]] = []
+        self._stopped = False
+        self._journal: Journal | None = None
+
+    # Preparation
+
+    def check(self) -> list[MapItem]:
+        """Read a table of known size and check the arguments of the first step; return the rows that do not fit.
+
+        Nothing is sent. Rows of unknown number are checked as they come.
+        """
+        if self._table.size is None or self.items:
+            return [item for item in self.items if item.state == INVALID]
+        for row in self._table.rows:
+            item = MapItem(len(self.items), row)
+            self.items.append(item)
+            self._prepare(item)
+        self._rows = len(self.items)
+        return [item for item in self.items if item.state == INVALID]
+
+    def _prepare(self, item: MapItem) -> bool:
+        """Compute and check the arguments of a row's present step."""
+        step = self.steps[item.step]
+        try:
+            filled = fill(step.arguments, item.row, item.results)
+            item.arguments, _ = schema.prepare_arguments(filled, step.tool.input_schema)
+        except ArgumentsError as error:
+            item.end(INVALID, str(error))
+        return item.state != INVALID
+
+    def problems(self) -> Listing:
+        """Return the rows that do not fit the tool's schema."""
+        invalid = [item for item in self.items if item.state == INVALID]
+        rows = [{"row": self._label(item), "problem": item.error} for item in invalid]
+        return Listing(rows, title=f"{counted(len(rows), 'rows')} do not fit {self.title}", kind="rows")
+
+    def _label(self, item: MapItem) -> Any:
+        frame = self._table.frame
+        return item.number if frame is None else frame.index[item.number]
+
+    @property
+    def title(self) -> str:
+        """The tools: `"weather:forecast"`."""
+        return " → ".join(step.title for step in self.steps)
+
+    def plan(self) -> Listing:
+        """Return what would be called: the first rows with their arguments. Nothing is sent."""
+        self.check()
+        valid = [item for item in self.items if item.arguments is not None]
+        rows = [{"row": self._label(item), **(item.arguments or {})} for item in valid[:SHOWN_PROBLEMS]]
+        invalid = len(self.items) - len(valid)
+        total = counted(len(valid), "calls") if self._table.size is not None else "as many calls as there are rows"
+        more = f"; {counted(invalid, 'rows')} do not fit" if invalid else ""
+        return Listing(rows, title=f"{self.title}: {total}{more}", note=self.note, kind="calls")
+
+    # Running
+
+    async def run(self) -> MapRun:
+        """Make the calls, and return this object.
+
+        Raises:
+            ArgumentsError: Rows do not fit the schema; nothing was sent.
+            ConfigError: The journal cannot be used; nothing was sent.
+            DeniedError: All calls were denied; nothing was sent.
+        """
+        invalid = self.check()
+        if invalid and not self.options.skip_invalid:
+            text = f"{counted(len(invalid), 'rows')} of {len(self.items):,} do not fit {self.title}; nothing was sent."
+            lines = [f"\n  row {self._label(item)}: {item.error}" for item in invalid[:SHOWN_PROBLEMS]]
+            more = f"\n  … {len(invalid) - SHOWN_PROBLEMS:,} more" if len(invalid) > SHOWN_PROBLEMS else ""
+            raise ArgumentsError(f"{text} --skip-invalid leaves them out.{''.join(lines)}{more}")
+        for item in invalid:
+            await self._finish(item)
+        await self._run(None if self._table.size is None else [i for i in self.items if i.state == WAITING])
+        return self
+
+    async def stream(self) -> AsyncGenerator[MapItem, None]:
+        """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest."""
+        handed: asyncio.Queue[MapItem | None] = asyncio.Queue()
+        self._handed = handed
+        running = asyncio.create_task(self.run())
+        running.add_done_callback(lambda _: handed.put_nowait(None))
+        try:
+            while (item := await handed.get()) is not None:
+                self._room.release()
+                yield item
+            await running
+        finally:
+            self._handed = None
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def retry(self, *, repeat_unknown: bool = False) -> MapRun:
+        """Call again for the rows that failed or were not called, and return this object.
+
+        A row that may have run stays `"unknown"`, unless `repeat_unknown` says that it may run twice.
+        """
+        if repeat_unknown:
+            self.options = replace(self.options, repeat_unknown=True)
+        settled = (DONE, INVALID) if self.options.repeat_unknown else (DONE, INVALID, UNKNOWN)
+        waiting = [item for item in self.items if item.state not in settled]
+        self._stopped, self.problem = False, ""
+        for item in waiting:
+            if item.state != WAITING:
+                self._counts[item.state] -= 1
+                self._errors[one_line(item.error, 200)] -= 1
+            item.state, item.error, item.attempts, item.nth = WAITING, "", 0, -1
+        self._errors += Counter()  # without zeros
+        await self._run([item for item in waiting if item.arguments is not None or self._prepare(item)])
+        return self
+
+    def cancel(self) -> None:
+        """Stop: calls in flight are cancelled, and the rest is not sent. `retry()` goes on."""
+        self._stop("cancelled")
+
+    def _stop(self, why: str) -> None:
+        if not self._stopped:
+            self._stopped, self.problem = True, why
+            for worker in self._workers:
+                worker.cancel()
+
+    async def _run(self, items: Sequence[MapItem] | None) -> None:
+        self._started = started = time.perf_counter()
+        async with contextlib.AsyncExitStack() as stack:
+            if self.options.journal is not None:
+                self._journal = Journal(self.options.journal)
+                stack.callback(self._journal.close)
+            lanes = [_Lane(step, await self._sessions(step, stack), self.options, self._pace) for step in self.steps]
+            self._open_journal(lanes)
+            if items is not None:
+                await self._consent(lanes[0], items)
+                items = [item for item in items if item.state == WAITING]
+            report = self._report(started)
+            source = iter(items) if items is not None else self._read()
+            again: deque[MapItem] = deque()
+            most = self.options.concurrency if items is None else min(self.options.concurrency, len(items))
+            changed = self._show(report)
+            try:
+                if self.options.on is not None:
+                    work = await self._cluster_work(source, lanes[0], len(items or ()), changed)
+                else:
+                    work = [self._work(source, again, lanes, changed) for _ in range(max(most, 1))]
+                self._workers = [asyncio.create_task(each) for each in work]
+                await asyncio.gather(*self._workers, return_exceptions=True)
+                for worker in self._workers:
+                    if not worker.cancelled() and (error := worker.exception()) is not None:
+                        raise error
+            except asyncio.CancelledError:
+                self._stop("interrupted")
+                await asyncio.gather(*self._workers, return_exceptions=True)
+                raise
+            finally:
+                self._seconds += time.perf_counter() - started
+                report.end("done" if not self.problem else "cancelled")
+                self._journal = None
+                if not self.options.keep:
+                    self.items = [item for item in self.items if item.state != DONE]
+                changed()
+
+    def _read(self) -> Iterator[MapItem]:
+        for row in self._table.rows:
+            item = MapItem(self._rows, row)
+            self._rows += 1
+            if self.options.keep:
+                self.items.append(item)
+            self._prepare(item)
+            yield item
+
+    async def _sessions(self, step: Step, stack: contextlib.AsyncExitStack) -> list[Connection]:
+        """Open further sessions to the server of a step, for the time of the map."""
+        first = step.connection
+        extra = [Connection(first.name, first.spec, self._services) for _ in range(self.options.sessions - 1)]
+        for connection in extra:
+            stack.push_async_callback(connection.close)
+        await asyncio.gather(*(connection.open() for connection in extra))
+        await asyncio.gather(*(connection.find_tool(step.tool.name) for connection in extra))
+        return [step.connection, *extra]
+
+    def _open_journal(self, lanes: Iterable[_Lane]) -> None:
+        if self._journal is None:
+            return
+        for lane in lanes:
+            step = lane.step
+            identity = (
+                step.connection.consent.definitions.identity(step.connection.name) if step.connection.consent else ""
+            )
+            lane.journal, note = self._journal.tool(
+                identity or step.connection.spec.where, step.tool.name, digest(step.tool)
+            )
+            self.note = "; ".join(filter(None, (self.note, note)))
+
+    async def _work(
+        self, source: Any, again: deque[MapItem], lanes: Sequence[_Lane], changed: Callable[[], None]
+    ) -> None:
+        """Take one row after the other, until there are none."""
+        while not self._stopped:
+            item = again.popleft() if again else next(source, None)
+            if item is None:
+                return
+            try:
+                while item.step < len(lanes) and item.state == WAITING:
+                    if not await self._advance(item, lanes[item.step]):
+                        again.append(item)
+                        break
+                else:
+                    if item.state == WAITING:
+                        item.end(DONE)
+                    await self._finish(item)
+            except DeniedError as error:
+                item.end(DENIED, str(error))
+                await self._finish(item)
+            except ConfigError as error:  # the journal: its answers are kept in memory
+                item.end(FAILED, str(error))
+                self._settle(item)
+                self._stop(str(error))
+            changed()
+
+    async def _cluster_work(
+        self, source: Any, lane: _Lane, rows: int, changed: Callable[[], None]
+    ) -> list[Coroutine[Any, Any, None]]:
+        """Return the work of sending chunks of rows to the workers of a cluster."""
+        cluster = self.options.on
+        if cluster is None or len(self.steps) > 1:
+            raise ArgumentsError("--on takes one tool; a pipeline runs in this kernel")
+        await cluster.prepare(lane.step, self.options, may_repeat=lane.repeatable)
+        size = cluster.size(rows)
+
+        async def send() -> None:
+            while not self._stopped and (chunk := list(islice(source, size))):
+                await self._send_chunk(cluster, chunk, lane)
+                changed()
+
+        return [send() for _ in range(cluster.waiting)]
+
+    async def _send_chunk(self, cluster: Workers, chunk: Sequence[MapItem], lane: _Lane) -> None:
+        """Let a worker make the calls of some rows. The journal is here: it has them before they are sent."""
+        keyed = []
+        for item in chunk:
+            key = call_key(item.arguments or {})
+            if item.state != WAITING:
+                await self._finish(item)
+            elif self._journal is not None and self._found(self._journal, item, lane, key):
+                if item.state == WAITING:
+                    item.end(DONE)
+                await self._finish(item)
+            else:
+                keyed.append((item, key))
+                if self._journal is not None and not lane.repeatable:
+                    self._journal.write(lane.journal, key, item.nth, None)
+        if not keyed:
+            return
+        self._in_flight += len(keyed)
+        try:
+            outcomes = await cluster.run([item.arguments or {} for item, _ in keyed])
+        finally:
+            self._in_flight -= len(keyed)
+        for number, (item, key) in enumerate(keyed):
+            if outcomes is None:
+                text = "its worker was lost while it was under way, and may have run"
+                item.end(FAILED if lane.repeatable else UNKNOWN, text)
+            else:
+                self._took(item, lane, key, outcomes[number])
+            await self._finish(item)
+
+    def _took(self, item: MapItem, lane: _Lane, key: bytes, outcome: Outcome) -> None:
+        """Note how a row ended on a worker."""
+        state, answer, error, item.attempts, item.seconds = outcome
+        self._calls += item.attempts
+        if state == DONE:
+            if self._journal is not None:
+                self._journal.write(lane.journal, key, item.nth, answer)
+            self._note_answer(item.seconds)
+            self._take(item, lane, _read_answer(answer, lane.step))
+        elif self._journal is not None and state != UNKNOWN and not lane.repeatable:
+            self._journal.forget(lane.journal, key, item.nth)
+        item.end(state, error)
+
+    async def _advance(self, item: MapItem, lane: _Lane) -> bool:
+        """Make the call of a row's present step. Returns False if the server refused and the row has to come again."""
+        if item.arguments is None and not self._prepare(item):
+            return True
+        arguments: dict[str, Any] = item.arguments or {}
+        key = call_key(arguments) if self._journal is not None or lane.step.read_only else b""
+        if not lane.step.read_only or not self.options.keep:
+            return await self._call(item, lane, arguments, key)
+        if (shared := lane.shared.get(key)) is not None:  # equal calls of a read-only tool go out once
+            if (result := await asyncio.shield(shared)) is not None:
+                self._take(item, lane, result)
+                return True
+            return await self._call(item, lane, arguments, key)
+        shared = lane.shared[key] = asyncio.get_running_loop().create_future()
+        try:
+            return await self._call(item, lane, arguments, key)
+        finally:
+            result = item.results.get(lane.step.name)
+            shared.set_result(result)
+            if result is None:
+                del lane.shared[key]
+
+    async def _call(self, item: MapItem, lane: _Lane, arguments: dict[str, Any], key: bytes) -> bool:
+        if self._journal is not None and self._found(self._journal, item, lane, key):
+            return True
+        decision = await self._decision(lane, arguments)
+        await lane.pace.turn()
+        journal = None if lane.repeatable else self._journal  # of what may be repeated only the answers are kept
+        if journal is not None:
+            journal.write(lane.journal, key, item.nth, None)
+        item.attempts += 1
+        try:
+            result = await self._send(lane, arguments, decision)
+        except asyncio.CancelledError:
+            if not lane.repeatable:
+                item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
+                self._settle(item)
+            raise
+        except MCPMagicError as error:
+            again, may_have_run = self._failed(item, lane, error)
+            if journal is not None and not may_have_run:
+                journal.forget(lane.journal, key, item.nth)
+            if not again:
+                item.end(UNKNOWN if may_have_run and not lane.repeatable else FAILED, str(error))
+            return not again
+        item.seconds += result.seconds
+        self._note_answer(result.seconds)
+        lane.pace.accepted()
+        self._keep_answer(item, lane, key, result)
+        return True
+
+    def _note_answer(self, seconds: float) -> None:
+        self._latencies.append(seconds)
+        self.answers.append(self._running())
+
+    def _running(self) -> float:
+        return self._seconds + time.perf_counter() - self._started
+
+    def _keep_answer(self, item: MapItem, lane: _Lane, key: bytes, result: ToolResult) -> None:
+        if result.is_error:
+            if self._journal is not None:
+                self._journal.forget(lane.journal, key, item.nth)
+            item.end(FAILED, f"{result.tool} failed{one_line(reason(result.texts, result.tool, result.clue), 400)}")
+            return
+        if self._journal is not None:
+            self._journal.write(lane.journal, key, item.nth, _written_answer(result))
+        self._take(item, lane, result)
+
+    def _found(self, journal: Journal, item: MapItem, lane: _Lane, key: bytes) -> bool:
+        """Take a row's answer from the journal. Returns False if its call has to be made."""
+        if item.nth < 0:
+            item.nth = 0 if lane.step.read_only else lane.seen[key]  # equal calls of other tools are told apart
+            lane.seen[key] += 1
+        known, answer = journal.find(lane.journal, key, item.nth)
+        if answer is not None:
+            self._resumed += 1
+            self._take(item, lane, _read_answer(answer, lane.step))
+        elif known and not (lane.repeatable or self.options.repeat_unknown or item.attempts):
+            text = "it was under way when an earlier map ended, and may have run; --repeat-unknown calls it again"
+            item.end(UNKNOWN, text)
+            return True
+        return answer is not None
+
+    def _failed(self, item: MapItem, lane: _Lane, error: MCPMagicError) -> tuple[bool, bool]:
+        """Return whether a failed call is made again, and whether it may have run."""
+        is_left = item.attempts < ATTEMPTS
+        if isinstance(error, ProtocolError) and error.status in BUSY:
+            self.refusals.append(self._running())
+            lane.pace.refused(error.retry_after)
+            return is_left, False
+        if isinstance(error, RequestTimeoutError):
+            lane.pace.refused()
+            return lane.repeatable and is_left, True
+        if isinstance(error, SessionClosedError):
+            if lane.step.connection.state not in (State.OPEN, State.RECONNECTING):
+                self._stop(str(error))
+                return False, error.sent
+            return (lane.repeatable or not error.sent) and is_left, error.sent
+        return False, False
+
+    async def _send(self, lane: _Lane, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
+        self._calls += 1
+        self._in_flight += 1
+        self._most_in_flight = max(self._most_in_flight, self._in_flight)
+        try:
+            return await lane.session().call_tool(
+                lane.step.tool.name,
+                arguments,
+                timeout=self.options.timeout,
+                on_progress=_ignore,
+                validate=False,
+                asker=self.options.asker,
+                run=self.options.run,
+                decision=decision,
+                wait_if_busy=False,
+            )
+        finally:
+            self._in_flight -= 1
+
+    def _take(self, item: MapItem, lane: _Lane, result: ToolResult) -> None:
+        item.results[lane.step.name] = result
+        item.step += 1
+        item.arguments, item.nth = None, -1
+
+    async def _finish(self, item: MapItem) -> None:
+        self._settle(item)
+        if self._handed is not None:
+            await self._room.acquire()
+            self._handed.put_nowait(item)
+
+    def _settle(self, item: MapItem) -> None:
+        self._counts[item.state] += 1
+        if item.error:
+            self._errors[one_line(item.error, 200)] += 1
+        if not self.options.keep:
+            if item.state == DONE and self._handed is None:
+                item.results.clear()
+            elif self._table.size is None:
+                self.items.append(item)
+
+    # Consent
+
+    async def _consent(self, lane: _Lane, items: Sequence[MapItem]) -> None:
+        """Decide once about all calls of the first step, bound to exactly their arguments; a rule may deny some."""
+        consent = self._consent_of(lane)
+        if consent is None:
+            return
+        allowed, error = [], ""
+        for item in items:
+            if item.step or item.arguments is None:
+                continue
+            request = self._request(lane, item.arguments)
+            if consent.denies(request):
+                error = str(consent.refusal(request, await consent.review(request)))
+                item.end(DENIED, error)
+                await self._finish(item)
+            else:
+                allowed.append(request)
+        if allowed:
+            lane.granted = await consent.review_set(allowed)
+            if not lane.granted.approved:
+                raise consent.refusal(allowed[0], lane.granted)
+        elif error:
+            raise DeniedError(error)
+
+    def _consent_of(self, lane: _Lane) -> Consent | None:
+        """Return what decides about the calls of a step, or None if they need no decision."""
+        consent = lane.step.connection.consent
+        return None if consent is None or (self.options.asker == PERSON and not consent.rules) else consent
+
+    def _request(self, lane: _Lane, arguments: Mapping[str, Any]) -> Request:
+        step, options = lane.step, self.options
+        trusted = step.connection.spec.trust
+        return Request(step.connection.name, step.tool.name, arguments, options.asker, step.tool, trusted, options.run)
+
+    async def _decision(self, lane: _Lane, arguments: Mapping[str, Any]) -> Decision | None:
+        """Return the decision about a call; if its arguments are known only now, there is one question for all."""
+        consent = self._consent_of(lane)
+        if lane.granted is not None or consent is None:
+            return lane.granted
+        request = self._request(lane, arguments)
+        if consent.verdict(request) == "ask":
+            async with lane.asking:
+                if lane.answer is None:
+                    written = {name: _written(value) for name, value in lane.step.arguments.items()}
+                    lane.answer = await consent.review(request, summary=replace(request, arguments=written, calls=0))
+            decision = lane.answer
+        else:
+            decision = await consent.review(request)
+        if not decision.approved:
+            raise consent.refusal(request, decision)
+        return decision
+
+    # Display
+
+    def _report(self, started: float) -> Report:
+        first = self.steps[0].connection
+        return Report(first.name, f"map {self.title}", cancel=self.cancel, started=started, masked=first.place.masked)
+
+    def _show(self, report: Report) -> Callable[[], None]:
+        """Show the progress where the host shows that of calls; returns the function for each change."""
+        reports = self._services.reports
+        show = reports.reporter if reports.progress else None
+        shown: list[Callable[[], None] | None] = []
+        total = self._table.size
+
+        def changed() -> None:
+            done = sum(self._counts.values())
+            latest = next(reversed(self._errors), "")
+            failed = done - self._counts[DONE]
+            message = " · ".join(
+                filter(None, [f"{failed:,} failed" if failed else "", f"{self._in_flight} in flight", latest])
+            )
+            report.meter.note(done, total, message, time.monotonic())
+            if not shown and show is not None:
+                shown.append(show(report))
+            if shown and shown[0] is not None:
+                shown[0]()
+
+        return changed
+
+    # The values
+
+    @property
+    def results(self) -> list[ToolResult | None]:
+        """The results in the order of the rows (of a pipeline, those of the last step); None for rows without one."""
+        last = self.steps[-1].name
+        return [item.results.get(last) for item in self.items]
+
+    @property
+    def failed(self) -> pd.DataFrame:
+        """The rows that have no answer: the input's index and columns, `state` and `error`."""
+        return self._frame([item for item in self.items if item.state != DONE], answers=False)
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The input's index and columns, the columns of the answers, then `error`, `attempts` and `seconds`."""
+        return self._frame(self.items, answers=True)
+
+    def _frame(self, items: Sequence[MapItem], *, answers: bool) -> pd.DataFrame:
+        import pandas as pd
+
+        inputs = list(dict.fromkeys([*self._table.columns, *(name for item in items for name in item.row)]))
+        names = self._answer_columns(items, inputs) if answers else {}
+        last = ("error", "attempts", "seconds") if answers else ("state", "error")
+        taken = {*inputs, *names.values()}
+        ends = {name: f"{self._prefix}.{name}" if name in taken else name for name in last}
+        numbers: list[int] = []
+        rows: list[dict[str, Any]] = []
+        for item in items:
+            end = {column: getattr(item, name) for name, column in ends.items()}
+            end[ends["error"]] = item.error or None
+            for answer in self._answers(item) if answers else [{}]:
+                numbers.append(item.number)
+                rows.append({**{names[key]: value for key, value in answer.items()}, **end})
+        after = pd.DataFrame(rows, columns=[*dict.fromkeys(names.values()), *ends.values()])
+        if (frame := self._table.frame) is None:
+            before = pd.DataFrame(
+                [dict(item.row) for item in items], columns=inputs, index=[item.number for item in items]
+            )
+            before = before.loc[numbers]
+        else:
+            before = frame.iloc[numbers].set_axis(inputs, axis="columns")
+        return pd.concat([before, after.set_index(before.index)], axis="columns")
+
+    @property
+    def _prefix(self) -> str:
+        return self.steps[-1].name or self.steps[-1].tool.name
+
+    def _answers(self, item: MapItem) -> list[dict[tuple[str, str], Any]]:
+        """Return the answer of a row as columns by (step, name); several with `explode`."""
+        found: list[dict[tuple[str, str], Any]] = [{}]
+        for step in self.steps:
+            result = item.results.get(step.name)
+            if result is None:
+                continue
+            rows = _rows_of(result, explode=self.options.explode)
+            found = [
+                {**before, **{(step.name, name): value for name, value in row.items()}}
+                for before in found
+                for row in rows
+            ]
+        return found
+
+    def _answer_columns(self, items: Sequence[MapItem], inputs: Collection[str]) -> dict[tuple[str, str], str]:
+        """Return the names of the answers' columns: with the step or the tool in front where they would collide."""
+        keys = dict.fromkeys(key for item in items for answer in self._answers(item) for key in answer)
+        names = {}
+        for step, name in keys:
+            prefix = step or self._prefix
+            names[step, name] = f"{prefix}.{name}" if step or name in inputs else name
+        return names
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Rows by state, calls, refusals, seconds, calls a second, and latencies in seconds (50th, 95th percentile)."""
+        ordered = sorted(self._latencies)
+        done = sum(self._counts.values())
+        return {
+            "rows": done if self._table.size is None else self._rows,
+            **{state: self._counts[state] for state in (DONE, FAILED, DENIED, INVALID, UNKNOWN)},
+            "resumed": self._resumed,
+            "calls": self._calls,
+            "refused": len(self.refusals),
+            "seconds": round(self._seconds, 3),
+            "rate": round(self._calls / self._seconds, 1) if self._seconds else 0.0,
+            "most_in_flight": self._most_in_flight,
+            "p50": percentile(ordered, 0.5),
+            "p95": percentile(ordered, 0.95),
+        }
+
+    @property
+    def state(self) -> str:
+        """`"running"`, `"done"`, or why it stopped."""
+        if any(not worker.done() for worker in self._workers):
+            return "running"
+        return self.problem or "done"
+
+    def plot(self) -> Any:
+        """Return a figure of the answers and refused calls a second over time.
+
+        Raises:
+            MissingDependencyError: Matplotlib is not installed.
+        """
+        figure = new_figure()
+        axes = figure.subplots()
+        width = max(self._seconds / PLOTTED, 0.25)
+        edges = [width * number for number in range(math.ceil(self._seconds / width) + 1)]
+        for label, times in (("answers", self.answers), ("refused", self.refusals)):
+            if times:
+                axes.hist(times, edges, weights=[1 / width] * len(times), histtype="stepfilled", alpha=0.7, label=label)
+        axes.set(xlabel="seconds", ylabel="calls/s", title=self.title)
+        axes.legend()
+        return figure
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        return f"<MapRun {self.title}: {self._summary()}>"
+
+    def _summary(self) -> str:
+        stats = self.stats
+        counts = [f"{stats[DONE]:,} of {stats['rows']:,} rows done"]
+        counts += [f"{stats[state]:,} {state}" for state in (FAILED, DENIED, INVALID, UNKNOWN) if stats[state]]
+        if self._resumed:
+            counts.append(f"{self._resumed:,} from the journal")
+        counts.append(duration(self._seconds))
+        if stats["rate"]:
+            counts.append(f"{stats['rate']:g} calls/s")
+        return ", ".join(counts)
+
+    _repr_mimebundle_ = show_parts
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: the figures, the errors by message, and the first rows."""
+        parts = [Part.note(f"{self.title}: {self._summary()}")]
+        if self.problem:
+            rest = "; `await out.retry()` goes on with the rest" if self.options.keep else ""
+            parts.append(Part.note(f"It stopped: {self.problem}{rest}"))
+        if self.note:
+            parts.append(Part.note(self.note))
+        if self._errors:
+            rows = [{"rows": count, "error": text} for text, count in self._errors.most_common(SHOWN_PROBLEMS)]
+            parts += Listing(rows, kind="errors").parts()
+        if any(item.state == DONE for item in self.items):
+            head = self._frame(self.items[:SHOWN_PROBLEMS], answers=True).iloc[:, :-2]  # without attempts and seconds
+            answers = records(head.astype(object).where(head.notna(), "").map(_shown))
+            parts += Listing(
+                [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
+            ).parts()
+        return parts
+
+
+def outcome_of(item: MapItem) -> Outcome:
+    """Return how a row ended, as a worker tells it."""
+    answer = _written_answer(item.result) if item.result is not None else ""
+    return item.state, answer, item.error, item.attempts, item.seconds
+
+
+async def _ignore(progress: float, total: float | None, message: str | None) -> None:
+    """Take the progress of one call of many, which is not shown."""
+
+
+def _shown(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, PerRow):
+        return f"{{{value.text}}}"
+    if isinstance(value, dict):
+        return {name: _written(inner) for name, inner in value.items()}
+    return [_written(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _written_answer(result: ToolResult) -> str:
+    return json.dumps([result.seconds, result.raw.model_dump(mode="json", by_alias=True, exclude_none=True)])
+
+
+def _read_answer(text: str, step: Step) -> ToolResult:
+    from mcp_types import CallToolResult
+
+    seconds, raw = json.loads(text)
+    return ToolResult(
+        CallToolResult.model_validate(raw),
+        server=step.connection.name,
+        tool=step.tool.name,
+        seconds=seconds,
+        output_schema=step.tool.output_schema,
+    )
+
+
+def _rows_of(result: ToolResult, *, explode: bool) -> list[dict[str, Any]]:
+    """Return an answer as rows: an object's members are columns, any other value is the column `result`."""
+    data = result.data if result.data is not None else result.text
+    if explode and isinstance(data, list):
+        return [item if isinstance(item, dict) else {"result": item} for item in data] or [{}]
+    return [data if isinstance(data, dict) else {"result": data}]
+
+
+def new_figure() -> Any:
+    """Return an empty figure of Matplotlib, which IPython shows; pyplot is not involved.
+
+    Raises:
+        MissingDependencyError: Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependencyError("a plot needs Matplotlib: pip install matplotlib") from None
+    return Figure(figsize=(8, 3), layout="constrained")
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """Return the value below which a share of ascending values lies; None without values."""
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 4) if ordered else None
+
+
+def map_steps(
+    steps: Sequence[Step],
+    rows: Any,
+    services: Services,
+    *,
+    limit: int | None = None,
+    rate: str | float = math.inf,
+    journal: str | Path | None = None,
+    pace: Pace | None = None,
+    **options: Any,
+) -> MapRun:
+    """Return a map that has not begun.
+
+    A first step without arguments gets the columns that are named like parameters. `services` are the host's, and
+    `options` those of `MapOptions`.
+
+    Raises:
+        ArgumentsError: These are no rows, or an option makes no sense.
+    """
+    chosen = MapOptions(rate=read_rate(rate), journal=None if journal is None else Path(journal), **options)
+    if chosen.concurrency < 1 or chosen.sessions < 1:
+        raise ArgumentsError("--concurrency and --sessions are at least 1")
+    if not chosen.keep and chosen.journal is None:
+        raise ArgumentsError("--no-keep needs --journal FILE, which has the answers")
+    table = read_table(rows).first(limit)
+    note = ""
+    first = steps[0]
+    if first.arguments == {} and (table.columns or table.size):
+        first.arguments = matching(table.columns, first.tool.input_schema)
+        note = f"passed by name: {', '.join(first.arguments)}"
+    return MapRun(steps, table, chosen, services, note, pace)

@@ -1,0 +1,83 @@
+"""A map on the workers of a Dask cluster, and inside of a partition."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from mcp_magic import ArgumentsError, Host
+from mcp_magic.map.cluster import map_partition
+from mcp_magic.map.rows import col
+
+distributed = pytest.importorskip("distributed")
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from distributed import Client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    options = {"n_workers": 2, "threads_per_worker": 4, "host": "127.0.0.1", "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def counting(log: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.map.counting_server", str(log)]
+
+
+async def test_rows_are_called_once_each_by_the_workers_of_a_cluster(client: Client, tmp_path: Path) -> None:
+    async with Host() as host:
+        await host.connect(counting(tmp_path / "log"), name="c")
+        rows = [{"n": n} for n in range(200)]
+        run = await host.map("c:count", rows, on=client, journal=tmp_path / "j")
+        assert run.df["result"].tolist() == [2 * n for n in range(200)]
+        called = Counter((tmp_path / "log").read_text().split())
+        assert len(called) == 200
+        assert set(called.values()) == {1}
+        again = await host.map("c:count", rows, on=client, journal=tmp_path / "j")
+        assert [again.stats[key] for key in ("done", "resumed", "calls")] == [200, 200, 0]
+
+
+async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with Host() as host:
+        await host.connect(counting(log), name="c")
+        rows = [{"n": n} for n in range(800)]
+        mapping = asyncio.create_task(host.map("c:count", rows, on=client, journal=tmp_path / "j"))
+        while not log.exists() or len(log.read_text().split()) < 100:
+            assert not mapping.done()
+            await asyncio.sleep(0.05)
+        worker = (await asyncio.to_thread(client.run, os.getpid)).popitem()[1]
+        os.kill(worker, signal.SIGKILL)
+        run = await mapping
+    called = Counter(log.read_text().split())
+    assert max(called.values()) == 1
+    assert run.stats["done"] + run.stats["unknown"] == 800
+    assert 0 < run.stats["unknown"] <= 4 * 50
+
+
+async def test_a_server_of_this_kernel_is_refused(client: Client, host: Host, calls: Counter[str]) -> None:
+    with pytest.raises(ArgumentsError, match="s is a server of this kernel, which workers cannot reach"):
+        await host.map("s:add", [{"a": 1}], on=client)
+    with pytest.raises(ArgumentsError, match=r"--on takes a distributed.Client, not int"):
+        await host.map("s:add", [{"a": 1}], on=3)
+    assert not calls
+
+
+def test_a_partition_is_a_function_of_a_dataframe_to_a_dataframe(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": [1, 2], "x": [3, 4]}, index=["a", "b"])
+    for _ in range(2):  # the second time over the same session
+        found = map_partition(counting(tmp_path / "log"), "count", frame, {"n": col("x")})
+        assert found["result"].tolist() == [6, 8]
+        assert list(found.index) == ["a", "b"]

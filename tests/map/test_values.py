@@ -1,0 +1,134 @@
+"""What a map gives back: while it runs, when it is stopped, and as a table."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from mcp.server import MCPServer
+
+from mcp_magic import ArgumentsError, Host, UnknownToolError, col
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from pathlib import Path
+
+
+async def test_rows_are_given_as_they_end_and_not_far_ahead_of_the_loop(host: Host, calls: Counter[str]) -> None:
+    numbers = []
+    async for item in host.map_iter("s:add", ({"a": n} for n in range(500)), concurrency=4):
+        assert item.result is not None
+        assert item.result.data == item.row["a"] + 10
+        numbers.append(item.number)
+        assert calls["add"] <= len(numbers) + 2 * 4
+    assert sorted(numbers) == list(range(500))
+
+
+async def test_leaving_the_loop_cancels_the_rest(host: Host, calls: Counter[str]) -> None:
+    async for item in host.map_iter("s:add", ({"a": n} for n in range(10**9)), concurrency=2):
+        if item.number > 5:
+            break
+    await host.call("s:weather", city="Oslo")
+    sent = calls["add"]
+    await host.call("s:weather", city="Rome")
+    assert calls["add"] == sent < 20
+
+
+async def test_rows_that_do_not_fit_are_given_too(host: Host, calls: Counter[str]) -> None:
+    rows = iter([{"a": 1}, {"a": "x"}])
+    states = {item.number: item.state async for item in host.map_iter("s:add", rows)}
+    assert states == {0: "done", 1: "invalid"}
+
+
+async def test_the_types_of_the_input_are_kept(host: Host, calls: Counter[str]) -> None:
+    frame = pd.DataFrame(
+        {"a": [1, 2], "kind": pd.Categorical(["x", "y"]), "when": pd.to_datetime(["2026-01-01", "2026-01-02"])},
+        index=pd.MultiIndex.from_tuples([("p", 1), ("q", 2)], names=["letter", "number"]),
+    )
+    result = (await host.map("s:add", frame)).df
+    pd.testing.assert_frame_equal(result[["a", "kind", "when"]], frame)
+    assert result["result"].tolist() == [11, 12]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NaT, pd.NA], ids=["None", "NaN", "NaT", "NA"])
+async def test_a_missing_value_is_left_out_where_the_parameter_is_optional(
+    host: Host, calls: Counter[str], missing: Any
+) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": pd.Series([5, missing], dtype=object)})
+    assert (await host.map("s:add", frame)).df["result"].tolist() == [6, 12]
+    with pytest.raises(ArgumentsError, match=r"row 1: a: expected integer, got (null|nan)"):
+        await host.map("s:add", frame, a=col("b"))
+
+
+async def test_columns_with_the_names_of_ours_are_kept(host: Host, calls: Counter[str]) -> None:
+    frame = pd.DataFrame({"a": [1], "error": ["mine"], "result": [7]})
+    result = (await host.map("s:add", frame)).df
+    assert list(result.columns) == ["a", "error", "result", "add.result", "add.error", "attempts", "seconds"]
+    assert result.iloc[0].tolist()[:5] == [1, "mine", 7, 11, None]
+
+
+async def test_a_map_is_cancelled_with_what_came_back_and_goes_on_with_retry(host: Host) -> None:
+    server, waiting, go = MCPServer("s"), [], asyncio.Event()
+
+    @server.tool()
+    async def work(n: int) -> int:
+        if n >= 10 and not go.is_set():
+            waiting.append(n)
+            await go.wait()
+        return n
+
+    await host.connect(server, name="s", trust=True)
+    given: list[Any] = []
+
+    async def mapping() -> None:
+        given.append(await host.map("s:work", [{"n": n} for n in range(40)], concurrency=4))
+
+    host.services.reports.reporter = lambda report: given.insert(0, report)
+    task = asyncio.create_task(mapping())
+    while len(waiting) < 4:
+        await asyncio.sleep(0)
+    given[0].cancel()
+    async with asyncio.timeout(0.5):
+        await task
+    run = given[-1]
+    assert run.problem == "cancelled"
+    assert [run.stats[state] for state in ("done", "unknown")] == [10, 4]
+    go.set()
+    await run.retry()
+    assert [run.stats[state] for state in ("done", "unknown")] == [36, 4]
+    await run.retry(repeat_unknown=True)
+    assert [run.stats[state] for state in ("done", "unknown")] == [40, 0]
+    assert run.df["result"].tolist() == list(range(40))
+
+
+async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_back(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "dying.py"
+    program.write_text(
+        "import os\nfrom mcp.server import MCPServer\nserver = MCPServer('d')\nseen = []\n"
+        "@server.tool()\nasync def work(n: int) -> int:\n"
+        "    if n == 7:\n        os._exit(3)\n    return n\nserver.run()\n"
+    )
+    await host.connect([sys.executable, str(program)], name="d", reconnect=False)
+    run = await host.map("d:work", [{"n": n} for n in range(50)], concurrency=1)
+    assert run.stats["done"] == 7
+    assert run.stats["unknown"] == 1
+    assert "d" in run.problem
+    assert "exit code 3" in run.problem
+    assert run.failed["state"].tolist() == ["unknown", *["waiting"] * 42]
+
+
+async def test_an_unknown_tool_is_an_error_before_anything_is_read(host: Host, calls: Counter[str]) -> None:
+    with pytest.raises(UnknownToolError, match="add"):
+        await host.map("s:addd", iter([]))
+
+
+async def test_answers_are_plotted_over_time(host: Host, calls: Counter[str]) -> None:
+    pytest.importorskip("matplotlib")
+    run = await host.map("s:add", [{"a": n} for n in range(30)])
+    axes = run.plot().axes[0]
+    assert axes.get_title() == "s:add"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["answers"]
+    assert axes.patches[0].get_xy()[:, 1].max() == pytest.approx(30 / 0.25)
