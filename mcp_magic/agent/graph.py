@@ -213,7 +213,17 @@ class _Nodes:
             write(self._announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
-        await asyncio.gather(*(self._decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        asked = [(planned, planned.request) for planned in calls if planned.request is not None]
+        consent = self.registry.host.consent
+        if approver_of is None and (self.policy or consent.policy) == "plan":
+            decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
+            for (planned, _), decision in zip(asked, decisions, strict=True):
+                self._take(planned, decision)
+        else:
+            await asyncio.gather(*(self._decide(*each, approver_of and approver_of(each[0])) for each in asked))
+        for planned in calls:
+            if planned.request is None:
+                planned.approval = {"problem": planned.problem, "of": planned.of}
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
@@ -226,11 +236,11 @@ class _Nodes:
             event["trusted"] = connection.spec.trust
         return event
 
-    async def _decide(self, planned: PlannedCall, approver: Approver | None) -> None:
-        if planned.request is None:
-            planned.approval = {"problem": planned.problem, "of": planned.of}
-            return
-        decision = await self.registry.host.consent.review(planned.request, policy=self.policy, approver=approver)
+    async def _decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
+        consent = self.registry.host.consent
+        self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
+
+    def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
         event = {"kind": "decided", "id": planned.id, "approved": decision.approved, "by": decision.by}
         arguments = dict(decision.arguments or {}) if planned.edited else None
@@ -486,8 +496,8 @@ def build_graph(
         servers: Names of the servers whose tools the agent may use; empty: all open sessions.
         tools: Patterns for `server:tool`; empty: all.
         system: The system message; "" for the default. The thread does not store it.
-        approve: The policy where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`; None: the host's
-            policy.
+        approve: The policy where no consent rule matches: `"ask"`, `"plan"` (one question about all calls of a turn),
+            `"auto"`, `"readonly"`, `"deny"`; None: the host's policy.
         ask: Who answers: `"host"`: the host's approver; `"interrupt"`: the caller that resumes the graph with
             `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
             or one decision for all.

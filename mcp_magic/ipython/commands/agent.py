@@ -221,7 +221,8 @@ MCP_AGENT = Implementation(
         "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
         "Where is it warmer tomorrow, in Oslo or in Rome?",
     ),
-    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
+    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting; `plan` asks about "
+    "all calls of a turn at once. Without a model "
     "the agent runs on `offline`, which needs no network. Threads are kept: --thread continues one, `%mcp agent "
     "--threads` lists them.",
     takes_body=True,
