@@ -151,8 +151,8 @@ class ToolSearch:
     def _best(self, text: str, limit: int) -> list[str]:
         if self._index is None:
             self._index = Index([words_of_tool(offer.tool, offer.connection.name) for offer in self._known.values()])
-        said = set(_NAME.findall(text.casefold()))
-        named = [name for name, offer in self._known.items() if not said.isdisjoint(_names(name, offer))]
+        mentioned = set(_NAME.findall(text.casefold()))
+        named = [name for name, offer in self._known.items() if not mentioned.isdisjoint(_names(name, offer))]
         names = list(self._known)
         fitting = [names[number] for number in self._index.best(text, limit)]
         return list(dict.fromkeys([*named, *fitting]))[:limit]

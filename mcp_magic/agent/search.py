@@ -80,10 +80,10 @@ class Index:
             for each, count in document.items():
                 self._having[each].append((number, rarity[each] * count * (K1 + 1) / (count + norm)))
 
-    def scores(self, said: Iterable[str]) -> dict[int, float]:
+    def scores(self, query_stems: Iterable[str]) -> dict[int, float]:
         """Return the score of each document that has any of some stems."""
         scores: defaultdict[int, float] = defaultdict(float)
-        for each in said:
+        for each in query_stems:
             for number, score in self._having.get(each, ()):
                 scores[number] += score
         return scores
