@@ -23,7 +23,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import result_reader
+from mcp_magic.agent.builtin import ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
+
+SEARCH_ABOVE = 50  # tools above which a model is given those that fit, by default
 
 SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
@@ -165,6 +167,7 @@ class _Nodes:
     limit: int
     timeout: float | None
     spill: int | None
+    search: ToolSearch
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
@@ -188,7 +191,7 @@ class _Nodes:
         """Return the tools for a turn, in the form that the model gets."""
         if self.programs is not None:
             return [self.programs.function] if self.registry.offers else []
-        tools = [offer.bound for offer in self.registry.offers.values()]
+        tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
@@ -251,7 +254,17 @@ class _Nodes:
             write(self.announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
-        await asyncio.gather(*(self.decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        asked = [(planned, planned.request) for planned in calls if planned.request is not None]
+        consent = self.registry.host.consent
+        if approver_of is None and (self.policy or consent.policy) == "plan" and self.programs is None:
+            decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
+            for (planned, _), decision in zip(asked, decisions, strict=True):
+                self._take(planned, decision)
+        else:
+            await asyncio.gather(*(self.decide(*each, approver_of and approver_of(each[0])) for each in asked))
+        for planned in calls:
+            if planned.request is None:
+                planned.approval = {"problem": planned.problem, "of": planned.of}
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
@@ -267,12 +280,12 @@ class _Nodes:
             event["trusted"] = connection.spec.trust
         return event
 
-    async def decide(self, planned: PlannedCall, approver: Approver | None) -> None:
+    async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
         """Decide about a call, which then knows the decision."""
-        if planned.request is None:
-            planned.approval = {"problem": planned.problem, "of": planned.of}
-            return
-        decision = await self.registry.host.consent.review(planned.request, policy=self.policy, approver=approver)
+        consent = self.registry.host.consent
+        self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
+
+    def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
         event = {"kind": "decided", "id": planned.id, "approved": decision.approved, "by": decision.by}
         arguments = dict(decision.arguments or {}) if planned.edited else None
@@ -485,7 +498,10 @@ class _InnerCalls:
         self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
         if run.before_asking is not None and nodes.is_asked(planned):
             await run.before_asking({planned.id})
-        await nodes.decide(planned, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
+        if planned.request is None:
+            planned.approval = {"problem": planned.problem, "of": planned.of}
+        else:
+            await nodes.decide(planned, planned.request, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
         self._write({"kind": "result", "id": planned.id, "message": message})
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
@@ -635,6 +651,8 @@ def build_graph(
     result_limit: int = 20_000,
     timeout: float | None = None,
     spill: int | None = SPILL,
+    search_above: float | None = SEARCH_ABOVE,
+    pinned: Iterable[str] = (),
     programs: Programs | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
@@ -648,8 +666,8 @@ def build_graph(
         servers: Names of the servers whose tools the agent may use; empty: all open sessions.
         tools: Patterns for `server:tool`; empty: all.
         system: The system message; "" for the default. The thread does not store it.
-        approve: The policy where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`; None: the host's
-            policy.
+        approve: The policy where no consent rule matches: `"ask"`, `"plan"` (one question about all calls of a turn),
+            `"auto"`, `"readonly"`, `"deny"`; None: the host's policy.
         ask: Who answers: `"host"`: the host's approver; `"interrupt"`: the caller that resumes the graph with
             `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
             or one decision for all.
@@ -660,15 +678,22 @@ def build_graph(
         timeout: Seconds for a call, or None for no limit.
         spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
             results are cut at `result_limit`.
+        search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
+            share of the model's context; None: it always gets all.
+        pinned: Patterns for tools that the model always gets.
         programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
             functions of modules. None: it gets the tools themselves.
     """
     if programs is not None and programs.namespace is None:
         require_monty()
-    builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
+    registry = Registry(host, servers=servers, tools=tools)
+    search = ToolSearch(registry, model, above=search_above, pinned=pinned)
+    builtin = [search.tool()]
+    if spill is not None:
+        builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     nodes = _Nodes(
         model,
-        Registry(host, servers=servers, tools=tools),
+        registry,
         system=system,
         policy=approve,
         ask=ask,
@@ -676,6 +701,7 @@ def build_graph(
         limit=result_limit,
         timeout=timeout,
         spill=spill,
+        search=search,
         programs=programs,
         builtin={tool.name: tool for tool in builtin},
     )

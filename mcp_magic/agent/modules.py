@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-import math
 import re
 import sys
-from collections import Counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import counted, listed
+from mcp_magic.agent.search import Index, stems, words_of_tool
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.server.stubs import SHORT_HEAD, ShortFunction, short_stubs
@@ -140,17 +139,13 @@ def find(modules: Mapping[str, Module], text: str, most: int = 8) -> str:
 
 
 def ranked(modules: Mapping[str, Module], text: str) -> list[tuple[str, str]]:
-    """Return modules and names of all functions, those first that share the most telling words with a text."""
-    from mcp_magic.agent.offline import stems
-
-    known = {
-        (module.name, name): {*stems(f"{module.name} {name} {function.stub.tool.description or ''}")}
-        for module in modules.values()
-        for name, function in module.functions.items()
-    }
-    counts = Counter(stem for own in known.values() for stem in own)
-    wanted = {stem: math.log(1 + len(known) / counts[stem]) for stem in {*stems(text)} if stem in counts}
-    return sorted(known, key=lambda key: -sum(weight for stem, weight in wanted.items() if stem in known[key]))
+    """Return modules and names of all functions, those first that fit a text best."""
+    known = [(module, name, function) for module in modules.values() for name, function in module.functions.items()]
+    scores = Index([words_of_tool(function.stub.tool, module.server) for module, _, function in known]).scores(
+        stems(text)
+    )
+    order = sorted(range(len(known)), key=lambda at: -scores.get(at, 0.0))
+    return [(known[at][0].name, known[at][1]) for at in order]
 
 
 # What is read of a program's code without running it.

@@ -67,10 +67,10 @@ class Settings(Configurable):
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
 
     approval = Enum(
-        ("ask", "auto", "readonly", "deny"),
+        ("ask", "plan", "auto", "readonly", "deny"),
         "ask",
-        help="What happens to calls of agents and servers that no rule matches: ask, auto, "
-        "readonly (asks for what changes things), deny.",
+        help="What happens to calls of agents and servers that no rule matches: ask, plan (one question about all "
+        "calls of an agent's turn), auto, readonly (asks for what changes things), deny.",
     ).tag(config=True)
     ask_with = Enum(
         ("auto", "panel", "input"),
@@ -95,6 +95,13 @@ class Settings(Configurable):
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
+    search_above = Float(
+        50,
+        allow_none=True,
+        min=0,
+        help="Tools above which a model is given search_tools and those that fit, instead of all; below 1, a share of "
+        "the model's context; None: it is always given all.",
+    ).tag(config=True)
     spill = Int(
         4000,
         allow_none=True,

@@ -68,13 +68,21 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
             f"connects what is declared. Connected: {listed(invocation.host)}"
         )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
-    defaults = {"servers": "", "tools": "", "thread": "", "show": "full", "max_turns": invocation.settings.max_turns}
-    plan: dict[str, Any] = {"approve": None, "code": False, **defaults, **declared, **given}
+    defaults = {
+        "servers": "",
+        "tools": "",
+        "pin": "",
+        "thread": "",
+        "show": "full",
+        "max_turns": invocation.settings.max_turns,
+        "code": False,
+    }
+    plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
     if arguments.where and not plan["code"]:
         raise CommandError(f"%%mcp_agent: --in {arguments.where} goes with --code.")
     plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
-    for names in ("servers", "tools"):
+    for names in ("servers", "tools", "pin"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
         plan[names] = tuple(filter(None, map(str.strip, parts)))
     return plan
@@ -143,6 +151,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
+    await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
@@ -168,6 +177,8 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
+            search_above=settings.search_above,
+            pinned=plan["pin"],
             programs=_programs(invocation, arguments.where) if plan["code"] else None,
         )
         return await run_agent(
@@ -220,6 +231,12 @@ MCP_AGENT = Implementation(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
         ),
         Argument(
+            "--pin",
+            metavar="PATTERN",
+            complete=_complete_tools,
+            help="the model always has these tools, also where it has to search others",
+        ),
+        Argument(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
@@ -253,7 +270,8 @@ MCP_AGENT = Implementation(
         "%%mcp_agent --code --model openai:gpt-5 --servers weather -o run",
         "Which three of the ten cities in weather:cities get the most rain this week?",
     ),
-    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
+    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting; `plan` asks about "
+    "all calls of a turn at once. Without a model "
     "the agent runs on `offline`, which needs no network. Threads are kept: --thread continues one, `%mcp agent "
     "--threads` lists them.",
     takes_body=True,
