@@ -110,6 +110,17 @@ class Settings(Configurable):
         "None: it is only cut at `result_characters`.",
     ).tag(config=True)
 
+    program_seconds = Float(
+        10.0,
+        min=0.1,
+        help="Seconds that an agent's program may compute in the sandbox; waiting for calls is not counted.",
+    ).tag(config=True)
+    program_memory = Int(256, min=1, help="Megabytes that the values of an agent's program may take.").tag(config=True)
+    program_calls = Int(100, min=0, help="Calls of tools that one program of an agent may make.").tag(config=True)
+    program_characters = Int(
+        2_000, min=100, help="Characters of a program's output and value that a model is given."
+    ).tag(config=True)
+
     reconnect = Enum(
         ("remote", "all", "off"),
         "remote",
