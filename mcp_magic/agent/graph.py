@@ -42,6 +42,7 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
@@ -167,6 +168,7 @@ class _Nodes:
     timeout: float | None
     spill: int | None
     search: ToolSearch
+    skills: AgentSkills
     bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
@@ -181,7 +183,7 @@ class _Nodes:
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
-        conversation = self._conversation(state["messages"], last=last)
+        conversation = self._conversation(state["messages"], await self.skills.told(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
@@ -192,11 +194,12 @@ class _Nodes:
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
         if self.programs is not None:
-            return [self.programs.function] if self.registry.offers else []
-        tools = [offer.bound for offer in self.search.chosen(messages)]
+            tools = [self.programs.function] if self.registry.offers else []
+        else:
+            tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
-    def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
+    def _conversation(self, messages: list[Any], skills: str, *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
         system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
         if self.programs is not None and self.registry.offers:
@@ -204,7 +207,7 @@ class _Nodes:
             known = interface(self._modules(_state(self.registry.host, messages)), requests[-1] if requests else "")
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
-        system += filter(None, map(instructions_of, connections.values()))
+        system += filter(None, [*map(instructions_of, connections.values()), skills])
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -655,6 +658,7 @@ def build_graph(
     spill: int | None = SPILL,
     search_above: float | None = SEARCH_ABOVE,
     pinned: Iterable[str] = (),
+    skills: Iterable[str] = (),
     max_tokens: int | None = None,
     max_cost: float | None = None,
     programs: Programs | None = None,
@@ -685,6 +689,7 @@ def build_graph(
         search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
             share of the model's context; None: it always gets all.
         pinned: Patterns for tools that the model always gets.
+        skills: Patterns for `server:skill`: the model is told of these skills, and gets `load_skill` to read them.
         max_tokens: The most tokens that the turns for one request may read and write.
         max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
             with the results so far before a turn that would exceed either.
@@ -699,10 +704,12 @@ def build_graph(
     bounds.check()
     if programs is not None and programs.namespace is None:
         require_monty()
+    servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
     search = ToolSearch(registry, model, above=search_above, pinned=pinned)
-    builtin = [search.tool()]
-    if spill is not None:
+    given = AgentSkills(host, skills, servers=servers, limit=result_limit)
+    builtin = [given.tool(), *([search.tool()] if programs is None else [])]
+    if spill is not None and programs is None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     nodes = _Nodes(
         model,
@@ -715,6 +722,7 @@ def build_graph(
         timeout=timeout,
         spill=spill,
         search=search,
+        skills=given,
         bounds=bounds,
         programs=programs,
         builtin={tool.name: tool for tool in builtin},
