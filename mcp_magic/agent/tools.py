@@ -359,13 +359,18 @@ class Offer(NamedTuple):
         return f"{self.connection.name}:{self.tool.name}"
 
 
+def as_patterns(tools: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns for `server:tool`; one without a server is for the tools of all servers."""
+    return tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
+
+
 class Registry:
     """The tools of a host that a model may use, without tools for apps only."""
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         self.host = host
         self.servers = tuple(servers)
-        self.patterns = tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
+        self.patterns = as_patterns(tools)
         self.offers: dict[str, Offer] = {}
         self.app_only: list[str] = []
         self._known: tuple[Any, ...] = ()

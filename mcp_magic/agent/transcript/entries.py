@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
@@ -328,6 +329,7 @@ class Called(Entry):
     trusted: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
     changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
+    parent: str = ""  # the id of the program that made the call
     turn: int = 0
     number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
@@ -355,6 +357,11 @@ class Called(Entry):
     def name(self) -> str:
         """`"server:tool"`, or the tool's name alone."""
         return f"{self.server}:{self.tool}" if self.server else self.tool
+
+    @property
+    def code(self) -> str:
+        """The program that ran, or would; "" of other calls."""
+        return str(self.sent.get("code", "")) if not self.server and self.tool == RUN_PROGRAM else ""
 
     @property
     def sent(self) -> Mapping[str, Any]:
