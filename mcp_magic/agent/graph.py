@@ -25,8 +25,9 @@ from langgraph.types import interrupt
 from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
+from mcp_magic.agent.cost import Bounds
 from mcp_magic.agent.maps import map_tool
-from mcp_magic.agent.models import agent_span, in_turn
+from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
     CODE_SYSTEM,
@@ -42,9 +43,9 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.run import AgentRun
-from mcp_magic.agent.tools import Registry
+from mcp_magic.agent.tools import Registry, instructions_of
 from mcp_magic.agent.transcript import Transcript
-from mcp_magic.agent.transcript.entries import is_stop, is_turn
+from mcp_magic.agent.transcript.entries import is_turn, stop_of
 from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
@@ -151,8 +152,6 @@ LAST_TURN = "This is the last turn: no further tool can be called. Answer with w
 
 OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
-INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
-
 KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
 
 
@@ -170,6 +169,7 @@ class _Nodes:
     timeout: float | None
     spill: int | None
     search: ToolSearch
+    bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
@@ -180,7 +180,9 @@ class _Nodes:
     async def think(self, state: AgentState) -> dict[str, Any]:
         """Run one turn of the model with the tools of this moment."""
         await self.registry.refresh()
-        last = turns_taken(state["messages"]) + 1 >= self.max_turns
+        # the turn after this one takes at least as much as this one
+        over, _ = self.bounds.reached(state["messages"], turns=2)
+        last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
         conversation = self._conversation(state["messages"], last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
@@ -203,10 +205,8 @@ class _Nodes:
             requests = [message.text for message in messages if message.type == "human"]
             known = interface(self._modules(_state(self.registry.host, messages)), requests[-1] if requests else "")
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
-        for connection in {offer.connection.name: offer.connection for offer in self.registry.offers.values()}.values():
-            if connection.instructions:
-                instructions = connection.instructions[:INSTRUCTIONS_LIMIT]
-                system.append(f"The server {connection.name} says of itself:\n{instructions}")
+        connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
+        system += filter(None, map(instructions_of, connections.values()))
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -224,7 +224,7 @@ class _Nodes:
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
-        if turns_taken(messages) >= self.max_turns:
+        if turns_taken(messages) >= self.max_turns or self.bounds.reached(messages)[0]:
             return "stop"
         calls = _context().plan(messages[-1], self.registry.offers, self.builtin, self.programs)
         return "approve" if any(map(self.is_asked, calls)) else "act"
@@ -454,9 +454,11 @@ class _Nodes:
     # The node "stop".
 
     async def stop(self, state: AgentState) -> dict[str, Any]:
-        """Refuse the calls of the last turn after `max_turns` turns, and end with the results so far."""
-        turns = counted(self.max_turns, "turns")
-        reason = f"not called: the run ends after {turns}"
+        """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
+        bound, spent = self.bounds.reached(state["messages"])
+        if turns_taken(state["messages"]) >= self.max_turns:
+            bound, spent = "max_turns", counted(self.max_turns, "turns")
+        reason = f"not called: the run ends after {spent}"
         refused = [
             ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
             for asked in calls_of(state["messages"][-1])
@@ -469,8 +471,8 @@ class _Nodes:
             name = self.registry.person_name
             lines = [f"- {name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
             known = "Known so far:\n\n" + "\n".join(lines)
-        text = f"Stopped after {turns}, before the work was done. {known}"
-        message = AIMessage(text, response_metadata={"stopped": "max_turns"})
+        text = f"Stopped after {spent}, before the work was done. {known}"
+        message = AIMessage(text, response_metadata={"stopped": bound})
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
 
@@ -662,6 +664,8 @@ def build_graph(
     spill: int | None = SPILL,
     search_above: float | None = SEARCH_ABOVE,
     pinned: Iterable[str] = (),
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
     programs: Programs | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
@@ -691,11 +695,20 @@ def build_graph(
         search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
             share of the model's context; None: it always gets all.
         pinned: Patterns for tools that the model always gets.
+        max_tokens: The most tokens that the turns for one request may read and write.
+        max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
+            with the results so far before a turn that would exceed either.
         programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
             functions of modules. None: it gets the tools themselves.
         tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
             tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
+
+    Raises:
+        MissingDependencyError: `max_cost` needs the package genai-prices.
+        ModelError: `max_cost` is given and the prices of the model are not known.
     """
+    bounds = Bounds(max_tokens, max_cost, model_name(model))
+    bounds.check()
     if programs is not None and programs.namespace is None:
         require_monty()
     if programs is not None and tables is not None:
@@ -719,6 +732,7 @@ def build_graph(
         timeout=timeout,
         spill=spill,
         search=search,
+        bounds=bounds,
         programs=programs,
         builtin={tool.name: tool for tool in builtin},
     )
@@ -789,7 +803,7 @@ async def run_agent(
         live.transcript.finish()
         live.flush()
         result.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
-        result.stopped = "max_turns" if any(map(is_stop, result.messages[-1:])) else ""
+        result.stopped = stop_of(result.messages[-1]) if result.messages else ""
         await prune(graph.checkpointer, thread)
     except BaseException as error:
         result.stopped = "error" if isinstance(error, Exception) else "interrupted"

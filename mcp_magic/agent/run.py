@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
 from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.cost import cost_of
 from mcp_magic.agent.program import kept
 from mcp_magic.agent.transcript import Transcript, messages_of
 from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of
@@ -146,7 +147,8 @@ class AgentRun:
         transcript: The transcript of this run.
         seconds: How long the run took.
         programs: The programs that the model wrote, in order.
-        stopped: Why the run ended early (`"stopped"` by you, `"interrupted"`, `"error"`, `"max_turns"`), or "".
+        stopped: Why the run ended early (`"stopped"` by you, `"interrupted"`, `"error"`, `"max_turns"`, `"max_tokens"`,
+            `"max_cost"`), or "".
     """
 
     request: str
@@ -196,8 +198,9 @@ class AgentRun:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The token counts that the model reports."""
-        return usage_of(self.messages)
+        """The token counts that the model reports, and `cost` in US dollars where its prices are known."""
+        cost = cost_of(self.messages, self.model)
+        return usage_of(self.messages) | ({} if cost is None else {"cost": cost})
 
     def __repr__(self) -> str:
         calls = counted(len(self.transcript.calls), "calls")

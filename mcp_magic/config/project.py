@@ -71,6 +71,8 @@ _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "system": _TEXT,
     "prompt": _TEXT,
     "max_turns": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "max_tokens": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "max_cost": (lambda value: is_a(value, float) and value >= 0, "a number of dollars"),
     "code": (lambda value: isinstance(value, bool), "true or false"),
     "thread": _TEXT,
     "show": _one_of("full", "answer", "none"),

@@ -510,7 +510,7 @@ async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> Non
 
 
 OFFERED = {
-    "an option of the agent": ("%%mcp_agent --max", ["--max-turns"]),
+    "an option of the agent": ("%%mcp_agent --max", ["--max-turns", "--max-tokens", "--max-cost"]),
     "an option after an agent": ("%%mcp_agent analyst --sh", ["--show"]),
     "an option that was used": ("%%mcp_agent --thread x --thr", []),
     "a declared agent": ("%%mcp_agent ", ["analyst", "brief"]),

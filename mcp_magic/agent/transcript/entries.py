@@ -92,10 +92,15 @@ def failed(message: BaseMessage) -> bool:
     return getattr(message, "status", "") == "error" or text_of(message).lstrip().startswith("Error:")
 
 
-def is_stop(message: BaseMessage) -> bool:
-    """Whether a message is the closing text of a run that used all its turns; the host writes it, not the model."""
+def stop_of(message: BaseMessage) -> str:
+    """Return which bound ended a run with this closing text, which the host writes; "" for any other message."""
     stopped = message.response_metadata.get("stopped")
-    return message.type in _MODELS and stopped == "max_turns"
+    return str(stopped) if message.type in _MODELS and stopped in ("max_turns", "max_tokens", "max_cost") else ""
+
+
+def is_stop(message: BaseMessage) -> bool:
+    """Whether a message is the closing text of a run that a bound ended."""
+    return stop_of(message) != ""
 
 
 def is_turn(message: BaseMessage) -> bool:

@@ -75,6 +75,8 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         "thread": "",
         "show": "full",
         "max_turns": invocation.settings.max_turns,
+        "max_tokens": None,
+        "max_cost": None,
         "code": False,
     }
     plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
@@ -133,6 +135,18 @@ _NO_LANGGRAPH = (
 )
 
 
+_GRAPH_OPTIONS = ("servers", "tools", "system", "approve", "max_turns", "max_tokens", "max_cost")
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
+    for option, least in (("max_turns", 1), ("max_tokens", 1), ("max_cost", 0)):
+        value = getattr(arguments, option)
+        if value is not None and value < least:
+            raise CommandError(f"%%mcp_agent: --{option.replace('_', '-')} {value:g}: at least {least}.")
+
+
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
@@ -144,10 +158,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     request = (invocation.body or "").strip()
     if not request:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
-    if arguments.max_turns is not None and arguments.max_turns < 1:
-        raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
+    _check_options(arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     tables = _tables(invocation, arguments.map)
     model = make_model(plan["model"])
@@ -173,7 +184,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         graph = build_graph(
             model,
             invocation.host,
-            **{name: plan[name] for name in ("servers", "tools", "system", "approve", "max_turns")},
+            **{name: plan[name] for name in _GRAPH_OPTIONS},
             checkpointer=opened,
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
@@ -257,6 +268,8 @@ MCP_AGENT = Implementation(
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
         Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
+        Argument("--max-tokens", type=int, metavar="N", help="tokens of the model for this request"),
+        Argument("--max-cost", type=float, metavar="DOLLARS", help="what the model may cost for this request"),
         Argument(
             "--code",
             action="store_true",
