@@ -172,6 +172,8 @@ class _Nodes:
     bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
+    _interface: tuple[dict[str, Module], str, str] | None = None
+    _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -203,7 +205,11 @@ class _Nodes:
         system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
         if self.programs is not None and self.registry.offers:
             requests = [message.text for message in messages if message.type == "human"]
-            known = interface(self._modules(_state(self.registry.host, messages)), requests[-1] if requests else "")
+            modules = self._modules(_state(self.registry.host, messages))
+            about = (modules, requests[-1] if requests else "")
+            if self._interface is None or self._interface[0] is not modules or self._interface[1] != about[1]:
+                self._interface = (*about, interface(*about))
+            known = self._interface[2]
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, map(instructions_of, connections.values()))
@@ -408,11 +414,13 @@ class _Nodes:
 
     def _modules(self, state: State) -> dict[str, Module]:
         """Return the servers as the programs of a thread know them."""
-        modules = modules_of(
-            ((offer.connection, offer.tool) for offer in self.registry.offers.values()), before=state.modules
-        )
-        state.modules.update({module.server: module.name for module in modules.values()})
-        return modules
+        offers, known = self.registry.offers, self._known_modules
+        if known is None or known[0] is not offers or known[1] is not state:
+            tools = ((offer.connection, offer.tool) for offer in offers.values())
+            modules = modules_of(tools, before=state.modules)
+            state.modules.update({module.server: module.name for module in modules.values()})
+            self._known_modules = known = (offers, state, modules)
+        return known[2]
 
     async def _run_program(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, messages: list[Any]
