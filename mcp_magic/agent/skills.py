@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
     from mcp_magic._host import Host
+    from mcp_magic.agent.builtin import Caller
     from mcp_magic.langchain.content import Content
     from mcp_magic.skills import Skill
 
@@ -98,7 +99,9 @@ class AgentSkills:
         function = {"name": LOAD_SKILL, "description": "Reads a skill, or a file of it.", "parameters": parameters}
         return BuiltinTool(function, self._answer, when=lambda _: bool(self._skills))
 
-    async def _answer(self, given: Mapping[str, Any], _: Sequence[BaseMessage]) -> tuple[Content, dict[str, Any]]:
+    async def _answer(
+        self, given: Mapping[str, Any], _: Sequence[BaseMessage], __: Caller
+    ) -> tuple[Content, dict[str, Any]]:
         known = await self.list()
         name, file = str(given["skill"]), given.get("file")
         if name not in known:
