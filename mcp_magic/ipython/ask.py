@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -30,6 +30,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
+from mcp_magic.inflight import shown_report
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -531,11 +532,16 @@ class Asking:
 
         Raises TimeoutError if the time is up.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds - EARLIER
+        until = asyncio.get_running_loop().time() + seconds - EARLIER
         way = await self.way()
         if way == "nobody":
             return Reply(reason=question.refused, by="default")
+        report = shown_report.get()
+        with report.paused() if report is not None else nullcontext():
+            return await self._ask(question, until, way)
+
+    async def _ask(self, question: Question, until: float, way: Way) -> Reply:
+        loop = asyncio.get_running_loop()
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
         with status.hidden():

@@ -383,9 +383,9 @@ class Card:
             self._post(self.edit)
         elif self.editor is not None and choice.sends:
             again = f"Nothing was sent: the page has not sent all that you typed. Press {choice.label} again."
-            self._echo.then(lambda: self._make(choice), partial(self._say, again))
+            self._echo.then(partial(self._make, choice), partial(self._say, again))
         elif any(isinstance(field, ipywidgets.Text) and field.value for field in self._fields.values()):
-            self._echo.then(lambda: self._make(choice), lambda: self._make(choice))
+            self._echo.then(partial(self._make, choice))
         else:
             self._make(choice)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -49,6 +50,8 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     rows = invocation.value(arguments.rows)
     if isinstance(rows, str):
         rows = invocation.path(rows)
+    if arguments.dry_run and isinstance(rows, Iterator):
+        raise ArgumentsError("--dry-run would take rows from an iterator, which gives each only once; give a list")
     if invocation.body is None:
         steps = [await _step(invocation, "", arguments.tool, arguments.arguments, ())]
     else:
