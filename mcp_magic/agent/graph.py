@@ -23,9 +23,10 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import ToolSearch, result_reader
+from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.cost import Bounds
+from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
+    from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic._host import Host
     from mcp_magic.agent.builtin import BuiltinTool
@@ -170,6 +172,8 @@ class _Nodes:
     bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
+    _interface: tuple[dict[str, Module], str, str] | None = None
+    _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -201,7 +205,11 @@ class _Nodes:
         system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
         if self.programs is not None and self.registry.offers:
             requests = [message.text for message in messages if message.type == "human"]
-            known = interface(self._modules(_state(self.registry.host, messages)), requests[-1] if requests else "")
+            modules = self._modules(_state(self.registry.host, messages))
+            about = (modules, requests[-1] if requests else "")
+            if self._interface is None or self._interface[0] is not modules or self._interface[1] != about[1]:
+                self._interface = (*about, interface(*about))
+            known = self._interface[2]
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, map(instructions_of, connections.values()))
@@ -339,13 +347,14 @@ class _Nodes:
         results = sum(message.type == "tool" for message in messages)
 
         async def make(number: int, planned: PlannedCall) -> ToolMessage:
-            approval = approvals[planned.id]
+            approval, handle = approvals[planned.id], f"result_{results + number}"
             if planned.program is not None:
                 message = await self._run_program(planned, approval, run, messages)
             elif planned.builtin is not None and not approval.get("problem"):
-                message = await _answer_builtin(planned, planned.builtin, messages, write)
+                caller = Caller(run.asker, run.run, _reporting(planned, write), handle)
+                message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
-                message = await self.answer(planned, approval, run, write, f"result_{results + number}")
+                message = await self.answer(planned, approval, run, write, handle)
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
@@ -376,9 +385,6 @@ class _Nodes:
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
             return _message(planned, _denied(offer, decision), artifact)
 
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
-
         write({"kind": "started", "id": planned.id})
         profile = getattr(self.model, "profile", None) or {}
         failed = False
@@ -391,7 +397,7 @@ class _Nodes:
                 run=run.run,
                 decision=decision,
                 checked=offer.tool,
-                on_progress=on_progress,
+                on_progress=_reporting(planned, write),
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
                 spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
@@ -408,11 +414,13 @@ class _Nodes:
 
     def _modules(self, state: State) -> dict[str, Module]:
         """Return the servers as the programs of a thread know them."""
-        modules = modules_of(
-            ((offer.connection, offer.tool) for offer in self.registry.offers.values()), before=state.modules
-        )
-        state.modules.update({module.server: module.name for module in modules.values()})
-        return modules
+        offers, known = self.registry.offers, self._known_modules
+        if known is None or known[0] is not offers or known[1] is not state:
+            tools = ((offer.connection, offer.tool) for offer in offers.values())
+            modules = modules_of(tools, before=state.modules)
+            state.modules.update({module.server: module.name for module in modules.values()})
+            self._known_modules = known = (offers, state, modules)
+        return known[2]
 
     async def _run_program(
         self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, messages: list[Any]
@@ -475,6 +483,15 @@ class _Nodes:
         message = AIMessage(text, response_metadata={"stopped": bound})
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
+
+
+def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFnT:
+    """Return what shows the progress of a call."""
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
+
+    return on_progress
 
 
 class _InnerCalls:
@@ -544,15 +561,15 @@ def cell_of(messages: Sequence[BaseMessage]) -> str:
 
 
 async def _answer_builtin(
-    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], write: Callable[[Any], None]
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: Caller, write: Callable[[Any], None]
 ) -> ToolMessage:
     """Return the answer of one of the agent's own tools."""
     write({"kind": "started", "id": planned.id})
     try:
-        content, artifact = await tool.answer(planned.arguments, messages)
+        content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
         return _message(planned, str(error), None)
-    return _message(planned, content, artifact, failed=False)
+    return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -658,6 +675,7 @@ def build_graph(
     max_tokens: int | None = None,
     max_cost: float | None = None,
     programs: Programs | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -690,6 +708,8 @@ def build_graph(
             with the results so far before a turn that would exceed either.
         programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
             functions of modules. None: it gets the tools themselves.
+        tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
+            tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
 
     Raises:
         MissingDependencyError: `max_cost` needs the package genai-prices.
@@ -699,11 +719,16 @@ def build_graph(
     bounds.check()
     if programs is not None and programs.namespace is None:
         require_monty()
+    if programs is not None and tables is not None:
+        raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
     registry = Registry(host, servers=servers, tools=tools)
     search = ToolSearch(registry, model, above=search_above, pinned=pinned)
     builtin = [search.tool()]
     if spill is not None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
+    if tables is not None:
+        own: Any = {"policy": approve, "interrupts": ask == "interrupt", "limit": result_limit, "spill": spill}
+        builtin.append(map_tool(registry, tables, timeout=timeout, **own))
     nodes = _Nodes(
         model,
         registry,

@@ -9,6 +9,7 @@ import re
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from mcp_magic._text import counted, listed
 from mcp_magic.agent.search import Index, stems, words_of_tool
@@ -89,10 +90,24 @@ def modules_of(tools: Iterable[tuple[Connection, Tool]], before: Mapping[str, st
             names[server] = name
     modules = {}
     for server, offered in servers.items():
-        stubs = short_stubs(tool for _, tool in offered)
-        functions = {stub.name: Function(offered[0][0], stub) for stub in stubs}
+        connection = offered[0][0]
+        functions = {
+            stub.name: Function(connection, stub) for stub in _stubs_of(connection, [tool for _, tool in offered])
+        }
         modules[names[server]] = Module(names[server], server, functions)
     return modules
+
+
+_stubs: WeakKeyDictionary[Connection, tuple[list[Tool], list[ShortFunction]]] = WeakKeyDictionary()
+
+
+def _stubs_of(connection: Connection, tools: list[Tool]) -> list[ShortFunction]:
+    """Return the functions of a server, made once while its tools stay the same."""
+    known, stubs = _stubs.get(connection, ([], []))
+    if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
+        stubs = short_stubs(tools)
+        _stubs[connection] = (tools, stubs)
+    return stubs
 
 
 def _module_name(server: str) -> str:

@@ -16,7 +16,7 @@ import traceback
 from collections import OrderedDict
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -300,7 +300,7 @@ async def _checked_types(code: str, tree: ast.Module, modules: Mapping[str, Modu
         raise ArgumentsError("`from x import *` is not valid here: name the functions")
     used = {*imported_modules(tree), *(text.split()[1] for text in state.names.values() if text)}
     head = [f"import {name} as _module_{name}" for name in modules if name in used]
-    head += ["import tools as _module_tools", "from typing import Any"]
+    head += [*(["import tools as _module_tools"] if "tools" in used else []), "from typing import Any"]
     known = {name: text for name, text in state.names.items() if name not in names.annotated}
     head += [text or f"{name}: Any" for name, text in known.items()]
     changed = [name for name in known if name in {*names.assigned, *names.defined, *names.imports}]
@@ -352,13 +352,15 @@ def _host(modules: Mapping[str, Module], calls: Calls | None = None) -> Any:
     async def nothing(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("a program that is only checked calls nothing")
 
-    made: dict[str, Any] = {}
-    for module in modules.values():
+    async def imported(module: Module) -> ExternalModule:
         functions = {name: calls.function(f) if calls else nothing for name, f in module.functions.items()}
-        made[module.name] = ExternalModule(functions, stubs=module.stub)
-    stub = "def find(words: str) -> str: 'Returns the functions that fit.'\n"
-    made["tools"] = ExternalModule({"find": lambda words: find(modules, words)}, stubs=stub)
-    return made
+        return ExternalModule(functions, stubs=module.stub)
+
+    async def tools() -> ExternalModule:
+        stub = "def find(words: str) -> str: 'Returns the functions that fit.'\n"
+        return ExternalModule({"find": lambda words: find(modules, words)}, stubs=stub)
+
+    return {**{module.name: partial(imported, module) for module in modules.values()}, "tools": tools}
 
 
 async def run_program(code: str, modules: Mapping[str, Module], state: State, programs: Programs, call: Any) -> Program:

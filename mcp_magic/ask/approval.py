@@ -202,6 +202,8 @@ def _times(request: Request) -> str:
 
 
 def _badges(request: Request) -> list[Badge]:
+    if request.program:
+        return []
     marks = [request.change.badge] if request.change is not None else []
     return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
 

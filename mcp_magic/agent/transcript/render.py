@@ -244,7 +244,7 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
         summary.append(tag("span", f"→ {outcome}"))
     if about := about_call(called, " · "):
         summary.append(tag("span", f"· {about}", class_="mcp-note"))
-    if called.definition is not None and called.status in OPEN:
+    if called.definition is not None and called.status in OPEN and not called.code:
         badges = tool_badges(called.definition, trusted=called.trusted)
         summary.append(tag("span", joined(badges, " "), class_="mcp-badges"))
     class_ = f"mcp-call mcp-call-{called.status.replace(' ', '-')}{' mcp-inner' if called.parent else ''}"
@@ -262,7 +262,7 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
 def _call_plain(called: Called, level: Level, text: str) -> str:
     """Return the summary line of a call and, indented below it, the edited arguments and the result."""
     badges = []
-    if called.definition is not None and called.status in OPEN:
+    if called.definition is not None and called.status in OPEN and not called.code:
         badges = tool_badges(called.definition, trusted=called.trusted)
     margin = _INNER if called.parent else ""
     call = f"{one_line(called.name, 100)}({_call_line(called, MAX_LINE)})"

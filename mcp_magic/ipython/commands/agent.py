@@ -160,6 +160,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
     _check_options(arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
+    tables = _tables(invocation, arguments.map)
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
@@ -188,6 +189,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
+            tables=tables,
             search_above=settings.search_above,
             pinned=plan["pin"],
             programs=_programs(invocation, arguments.where) if plan["code"] else None,
@@ -205,6 +207,16 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             notes=notes,
             over=over,
         )
+
+
+def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
+    """Return the tables of `--map` by name."""
+    if words is None:
+        return None
+    names = [word.strip() for word in words.split(",") if word.strip()]
+    if wrong := [name for name in names if not name.startswith("$")]:
+        raise CommandError(f"%%mcp_agent: --map {wrong[0]}: variables are meant: --map $cities,$orders")
+    return {name[1:]: invocation.value(name) for name in names}
 
 
 def _programs(invocation: Invocation, where: str | None) -> Programs:
@@ -271,6 +283,13 @@ MCP_AGENT = Implementation(
             help="where programs run; each one in the kernel waits for your approval",
         ),
         Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
+        Argument(
+            "--map",
+            nargs="?",
+            const="",
+            metavar="$TABLE,...",
+            help="give the model the tool `map`, which calls a tool for each row of these tables",
+        ),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),
     examples=(
