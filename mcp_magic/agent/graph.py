@@ -23,9 +23,10 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import ToolSearch, result_reader
+from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.cost import Bounds
+from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
@@ -42,6 +43,7 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
+    from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic._host import Host
     from mcp_magic.agent.builtin import BuiltinTool
@@ -167,6 +170,7 @@ class _Nodes:
     timeout: float | None
     spill: int | None
     search: ToolSearch
+    skills: AgentSkills
     bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
@@ -183,7 +187,7 @@ class _Nodes:
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
-        conversation = self._conversation(state["messages"], last=last)
+        conversation = self._conversation(state["messages"], await self.skills.told(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
@@ -194,11 +198,12 @@ class _Nodes:
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
         if self.programs is not None:
-            return [self.programs.function] if self.registry.offers else []
-        tools = [offer.bound for offer in self.search.chosen(messages)]
+            tools = [self.programs.function] if self.registry.offers else []
+        else:
+            tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
-    def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
+    def _conversation(self, messages: list[Any], skills: str, *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
         system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
         if self.programs is not None and self.registry.offers:
@@ -210,7 +215,7 @@ class _Nodes:
             known = self._interface[2]
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
-        system += filter(None, map(instructions_of, connections.values()))
+        system += filter(None, [*map(instructions_of, connections.values()), skills])
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -345,13 +350,14 @@ class _Nodes:
         results = sum(message.type == "tool" for message in messages)
 
         async def make(number: int, planned: PlannedCall) -> ToolMessage:
-            approval = approvals[planned.id]
+            approval, handle = approvals[planned.id], f"result_{results + number}"
             if planned.program is not None:
                 message = await self._run_program(planned, approval, run, messages)
             elif planned.builtin is not None and not approval.get("problem"):
-                message = await _answer_builtin(planned, planned.builtin, messages, write)
+                caller = Caller(run.asker, run.run, _reporting(planned, write), handle)
+                message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
-                message = await self.answer(planned, approval, run, write, f"result_{results + number}")
+                message = await self.answer(planned, approval, run, write, handle)
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
@@ -382,9 +388,6 @@ class _Nodes:
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
             return _message(planned, _denied(offer, decision), artifact)
 
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
-
         write({"kind": "started", "id": planned.id})
         profile = getattr(self.model, "profile", None) or {}
         failed = False
@@ -397,7 +400,7 @@ class _Nodes:
                 run=run.run,
                 decision=decision,
                 checked=offer.tool,
-                on_progress=on_progress,
+                on_progress=_reporting(planned, write),
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
                 spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
@@ -485,6 +488,15 @@ class _Nodes:
         return {"messages": [*refused, message]}
 
 
+def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFnT:
+    """Return what shows the progress of a call."""
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
+
+    return on_progress
+
+
 class _InnerCalls:
     """The calls of one program."""
 
@@ -552,15 +564,15 @@ def cell_of(messages: Sequence[BaseMessage]) -> str:
 
 
 async def _answer_builtin(
-    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], write: Callable[[Any], None]
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: Caller, write: Callable[[Any], None]
 ) -> ToolMessage:
     """Return the answer of one of the agent's own tools."""
     write({"kind": "started", "id": planned.id})
     try:
-        content, artifact = await tool.answer(planned.arguments, messages)
+        content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
         return _message(planned, str(error), None)
-    return _message(planned, content, artifact, failed=False)
+    return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -663,9 +675,11 @@ def build_graph(
     spill: int | None = SPILL,
     search_above: float | None = SEARCH_ABOVE,
     pinned: Iterable[str] = (),
+    skills: Iterable[str] = (),
     max_tokens: int | None = None,
     max_cost: float | None = None,
     programs: Programs | None = None,
+    tables: Mapping[str, Any] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -693,11 +707,14 @@ def build_graph(
         search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
             share of the model's context; None: it always gets all.
         pinned: Patterns for tools that the model always gets.
+        skills: Patterns for `server:skill`: the model is told of these skills, and gets `load_skill` to read them.
         max_tokens: The most tokens that the turns for one request may read and write.
         max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
             with the results so far before a turn that would exceed either.
         programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
             functions of modules. None: it gets the tools themselves.
+        tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
+            tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
 
     Raises:
         MissingDependencyError: `max_cost` needs the package genai-prices.
@@ -707,11 +724,18 @@ def build_graph(
     bounds.check()
     if programs is not None and programs.namespace is None:
         require_monty()
+    if programs is not None and tables is not None:
+        raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
+    servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
     search = ToolSearch(registry, model, above=search_above, pinned=pinned)
-    builtin = [search.tool()]
-    if spill is not None:
+    given = AgentSkills(host, skills, servers=servers, limit=result_limit)
+    builtin = [given.tool(), *([search.tool()] if programs is None else [])]
+    if spill is not None and programs is None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
+    if tables is not None:
+        own: Any = {"policy": approve, "interrupts": ask == "interrupt", "limit": result_limit, "spill": spill}
+        builtin.append(map_tool(registry, tables, timeout=timeout, **own))
     nodes = _Nodes(
         model,
         registry,
@@ -723,6 +747,7 @@ def build_graph(
         timeout=timeout,
         spill=spill,
         search=search,
+        skills=given,
         bounds=bounds,
         programs=programs,
         builtin={tool.name: tool for tool in builtin},

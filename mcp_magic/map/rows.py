@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1000  # rows of a DataFrame that are converted to Python objects at a time
 
-FILES = ".csv, .tsv, .jsonl, .ndjson, .json, .parquet"
+FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")  # endings of files with rows
 
 
 class Row(Mapping[str, Any]):
@@ -177,7 +177,7 @@ def _of_file(path: Path) -> Table:
             return _of_items(_json_rows(path))
         if ending in (".csv", ".tsv", ".parquet"):
             return _of_frame(_frame_of(path, ending))
-        problem = f"{str(path)!r} has no ending of a table; {FILES} are read"
+        problem = f"{str(path)!r} has no ending of a table; {', '.join(FILES)} are read"
     except OSError as error:
         problem = f"{path}: {error.strerror or error}"
     except ImportError:

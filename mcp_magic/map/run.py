@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
+    from mcp_magic.consent.consent import Approver
     from mcp_magic.session.services import Services
 
 ATTEMPTS = 8  # maximum number of attempts for one row
@@ -100,7 +101,8 @@ class MapOptions:
         on: The workers of a cluster that make the calls, or None.
         asker: Who maps, for consent.
         run: The agent run that maps, or None.
-        decision: What consent has decided about all calls, or None.
+        policy: Decides where no consent rule does, unless you map yourself; None for the host's.
+        approver: Is asked instead of the host's approver, or None.
         on_progress: Awaited with the rows that have ended and their number, instead of showing them below the cell.
     """
 
@@ -116,7 +118,8 @@ class MapOptions:
     on: Workers | None = None
     asker: str = PERSON
     run: str | None = None
-    decision: Decision | None = None
+    policy: str | None = None
+    approver: Approver | None = None
     on_progress: ProgressFnT | None = None
 
 
@@ -751,7 +754,8 @@ class MapRun:
             else:
                 allowed.append(request)
         if allowed:
-            stage.granted = self.options.decision or await consent.review_set(allowed)
+            options = self.options
+            stage.granted = await consent.review_set(allowed, policy=options.policy, approver=options.approver)
             if not stage.granted.approved:
                 raise consent.refusal(allowed[0], stage.granted)
         elif error:
@@ -916,9 +920,11 @@ class MapRun:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"<MapRun {self.title}: {self._summary()}>"
+        return f"<MapRun {self.title}: {self.summary}>"
 
-    def _summary(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The figures in a line: `"20 of 20 rows done, 1.1 s, 17 calls/s"`."""
         stats = self.stats
         counts = [f"{stats[DONE]:,} of {stats['rows']:,} rows done"]
         counts += [f"{stats[state]:,} {state}" for state in (FAILED, DENIED, INVALID, UNKNOWN) if stats[state]]
@@ -933,7 +939,7 @@ class MapRun:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: the figures, the errors by message, and the first rows."""
-        parts = [Part.note(f"{self.title}: {self._summary()}")]
+        parts = [Part.note(f"{self.title}: {self.summary}")]
         if self.problem:
             rest = "; `await out.retry()` goes on with the rest" if self.options.keep else ""
             parts.append(Part.note(f"It stopped: {self.problem}{rest}"))

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from mcp_magic import ArgumentsError, CommandError, Decision, DeniedError, MapRun, Request, Rule, host
+from mcp_magic.ipython.completion import candidates
 from tests.core.asgi import serving
 from tests.servers.bundled import load
 
@@ -94,6 +95,7 @@ LINES = {
     "map math:add --rows $rows a={row.y} b=1": (ArgumentsError, "the row has no column 'y'"),
     "map math:add --rows $rows --no-keep a={row.x} b=1": (ArgumentsError, "--no-keep needs --journal FILE"),
     "map math:add --rows none.csv": (ArgumentsError, "none.csv: No such file"),
+    "map math:add --rows $rows -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
     "map --resume $rows": (ArgumentsError, "--resume takes a MapRun"),
     "bench math:add a=1 b=2 --concurrency x": (CommandError, "--concurrency 1,4,16"),
 }
@@ -168,3 +170,13 @@ async def test_a_bench_asks_before_it_loads_a_server_elsewhere(magic: Any, monke
             await magic("bench away:add a=1 b=2 --seconds 0.1")
         assert host["away"].calls == 0
     assert str(raised.value) == ("away:add was not measured: it is not on this machine, and you did not say yes.")
+
+
+def test_tab_offers_tables_files_and_maps(magic: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (tmp_path / "rows.py").write_text("")
+    names = {"frame": ROWS, "dicts": [{"a": 1}], "number": 3, "text": "abc"}
+    assert candidates("map math:add --rows ", names).texts == ["$frame", "$dicts", "rows.csv"]
+    assert candidates("map math:add --rows $f", names).texts == ["$frame"]
+    assert candidates("map math:add --rows $frame ", names).texts == ["a=", "b="]
+    assert candidates("map --resume ", names).texts == []

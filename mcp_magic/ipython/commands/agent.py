@@ -72,6 +72,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         "servers": "",
         "tools": "",
         "pin": "",
+        "skills": "",
         "thread": "",
         "show": "full",
         "max_turns": invocation.settings.max_turns,
@@ -84,7 +85,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         raise CommandError(f"%%mcp_agent: --in {arguments.where} goes with --code.")
     plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
-    for names in ("servers", "tools", "pin"):
+    for names in ("servers", "tools", "pin", "skills"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
         plan[names] = tuple(filter(None, map(str.strip, parts)))
     return plan
@@ -135,7 +136,7 @@ _NO_LANGGRAPH = (
 )
 
 
-_GRAPH_OPTIONS = ("servers", "tools", "system", "approve", "max_turns", "max_tokens", "max_cost")
+_GRAPH_OPTIONS = ("servers", "tools", "skills", "system", "approve", "max_turns", "max_tokens", "max_cost")
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -152,6 +153,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise MissingDependencyError(_NO_LANGGRAPH)
     from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model, model_name
+    from mcp_magic.agent.skills import AgentSkills
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 
@@ -160,9 +162,11 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
     _check_options(arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
+    tables = _tables(invocation, arguments.map)
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
+    await AgentSkills(invocation.host, plan["skills"], servers=plan["servers"], limit=0).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
@@ -188,6 +192,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
+            tables=tables,
             search_above=settings.search_above,
             pinned=plan["pin"],
             programs=_programs(invocation, arguments.where) if plan["code"] else None,
@@ -205,6 +210,16 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             notes=notes,
             over=over,
         )
+
+
+def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
+    """Return the tables of `--map` by name."""
+    if words is None:
+        return None
+    names = [word.strip() for word in words.split(",") if word.strip()]
+    if wrong := [name for name in names if not name.startswith("$")]:
+        raise CommandError(f"%%mcp_agent: --map {wrong[0]}: variables are meant: --map $cities,$orders")
+    return {name[1:]: invocation.value(name) for name in names}
 
 
 def _programs(invocation: Invocation, where: str | None) -> Programs:
@@ -248,6 +263,14 @@ MCP_AGENT = Implementation(
             help="the model always has these tools, also where it has to search others",
         ),
         Argument(
+            "--skills",
+            nargs="?",
+            const="*",
+            metavar="PATTERN",
+            complete=lambda tab: completion.continuing(tab, [f"{name}:*" for name in host]),
+            help="skills of servers that the model can read, such as 'acme:*'; without PATTERN all",
+        ),
+        Argument(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
@@ -271,6 +294,13 @@ MCP_AGENT = Implementation(
             help="where programs run; each one in the kernel waits for your approval",
         ),
         Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
+        Argument(
+            "--map",
+            nargs="?",
+            const="",
+            metavar="$TABLE,...",
+            help="give the model the tool `map`, which calls a tool for each row of these tables",
+        ),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),
     examples=(

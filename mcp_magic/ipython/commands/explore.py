@@ -237,7 +237,7 @@ SKILLS = Implementation(
     (ANY_SERVER, Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
     details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
-    "only if it matches what the server announced. No model gets any of it.",
+    "only if it matches what the server announced. An agent gets only skills that `--skills` names.",
 )
 
 
