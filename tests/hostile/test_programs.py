@@ -138,7 +138,7 @@ EXHAUSTION = {
     "import asyncio\nawait asyncio.sleep(10**6)": "it sleeps for longer",
     "from notes import keep\nfor n in range(10**6): await keep(str(n))": "a program can make 20 calls",
     "import asyncio\nfrom notes import keep\nawait asyncio.gather(*[keep('x') for n in range(500)])": "program_calls",
-    "from notes import keep\nwhile True:\n    try:\n        await keep('x')\n    except BaseException: pass": "program_calls",
+    "from notes import keep\nwhile 1:\n    try: await keep('x')\n    except BaseException: pass": "program_calls",
     "import tools\nfor n in range(10**6): tools.find('keep')": "it makes more than 20 calls",
     "import tools\ntools.find('keep ' * 10**6)": "",
     f"{'(' * 5000}1{')' * 5000}": "SyntaxError",
