@@ -142,11 +142,34 @@ async def test_a_program_with_a_type_error_is_not_asked_about_and_calls_nothing(
             "from shop import price\n(await price('apple')).upper()",
             "line 2: Object of type `float` has no attribute `upper`",
         ),
+        ("x = 1\nreturn x", "SyntaxError: line 2: 'return' outside function"),
         ("x = 1\n" * 4000, "the program has 24,000 characters; at most 20,000 are valid"),
     ],
 )
 async def test_what_cannot_run_is_said_in_a_line(host: Host, code: str, problem: str) -> None:
     assert problem in answers(await Coder(host, code).run())[0]
+
+
+async def test_data_of_several_types_and_names_that_functions_assign_are_fine(host: Host) -> None:
+    code = """
+rows = [{"n": 1}]
+rows[0]["name"] = "one"
+found = None
+for row in rows:
+    found = row
+count = 0
+def bump():
+    global count
+    count += 1
+bump()
+count, found
+"""
+
+    run = await Coder(host, code, "count = 'many'", "bump()\ncount").run()
+
+    assert [bool(program.problem) for program in run.programs] == [False, False, True]
+    assert "TypeError" in answers(run)[2]  # which Python raises, and not the check
+    assert run.programs[0].value == (1, {"n": 1, "name": "one"})
 
 
 async def test_an_exception_goes_back_with_its_line_and_what_was_printed(host: Host) -> None:
@@ -256,6 +279,25 @@ async def test_stop_ends_a_program_and_its_call(host: Host, shop: Shop) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     await asyncio.wait_for(shop.cancelled.wait(), 10)
+
+
+async def test_an_interrupt_ends_a_program_that_computes(host: Host) -> None:
+    shown = asyncio.Event()
+    coder = Coder(host, "while True: pass", programs=Programs(seconds=60))
+
+    class Screen:
+        def changed(self, transcript: Transcript) -> None:
+            if any(call.approved for call in transcript.calls):
+                shown.set()
+
+        def flush(self, transcript: Transcript) -> None: ...
+
+    running = asyncio.ensure_future(run_agent(coder.graph, host, "go", thread="t", screen=Screen()))
+    await asyncio.wait_for(shown.wait(), 30)
+    running.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 async def test_a_thread_goes_on_after_its_variables_are_gone_and_the_model_is_told(host: Host, shop: Shop) -> None:
@@ -374,9 +416,19 @@ async def test_nothing_but_the_user_approves_a_program_in_the_kernel(host: Host,
         assert "you cannot be asked here" in answers(run)[0]
 
 
-async def test_a_program_in_the_kernel_that_fails_says_where(host: Host) -> None:
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("x = 1\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
+        ("from shop import *", "`from x import *` is not valid here"),
+        ("from shop import cellar", "has no attribute 'cellar'"),
+        ("x = ", "SyntaxError: line 1: invalid syntax"),
+    ],
+)
+async def test_a_program_in_the_kernel_that_fails_says_where(host: Host, code: str, problem: str) -> None:
     host.consent.approver = approve([])
 
-    run = await Coder(host, "x = 1\n1 / 0", programs=Programs(namespace={})).run()
+    run = await Coder(host, code, programs=Programs(namespace={})).run()
 
-    assert answers(run) == ["line 2: ZeroDivisionError: division by zero"]
+    assert problem in answers(run)[0]
