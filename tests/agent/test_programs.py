@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from langchain_anthropic.chat_models import convert_to_anthropic_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph, cell_of, run_agent
 from mcp_magic.agent.modules import as_cell, interface, modules_of, server_module
 from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Transcript
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
+from tests.agent.provider_rules import anthropic_refuses, openai_refuses
 from tests.agent.telling import html
 
 pytest.importorskip("pydantic_monty")
 
 if TYPE_CHECKING:
-    from mcp_magic._host import Host
+    from pathlib import Path
+
     from mcp_magic.agent.run import AgentRun
     from tests.agent.conftest import Shop
 
@@ -254,6 +259,43 @@ async def test_where_a_graph_is_interrupted_the_program_is_asked_about_and_its_c
     assert (waiting["program"], waiting["arguments"]) == ("sandbox", {"code": code})
     assert "an interrupt cannot ask about the calls of a program" in state["messages"][2].text
     assert [name for name, _ in shop.called] == ["price"]
+
+
+async def test_a_rule_lets_the_programs_of_the_sandbox_run(host: Host) -> None:
+    host.consent.policy, log = "ask", []
+    host.consent.approver = approve(log)
+    host.consent.add(Rule("allow", ":run_program"))
+
+    await Coder(host, "from shop import price\nawait price('apple')").run()
+
+    assert [request.name for request in log] == ["shop:price"]
+
+
+async def test_the_calls_of_a_program_are_traced_and_played_from_a_cassette(shop: Shop, tmp_path: Path) -> None:
+    async def ran(model: ScriptedModel) -> AgentRun:
+        async with Host() as host:
+            host.consent.policy = "auto"
+            await host.connect(shop.server, name="shop")
+            graph = build_graph(model, host, programs=Programs(), checkpointer=InMemorySaver())
+            run = await run_agent(graph, host, "go", thread="t")
+            assert [each.method for each in host.trace].count("tools/call") == 4  # two requests, two answers
+            return run
+
+    with deck.holding(tmp_path / "tape.jsonl", "record"):
+        recorded = await ran(ScriptedModel([program(SUM), "done"]))
+    shop.called.clear()
+    with deck.holding(tmp_path / "tape.jsonl", "replay", in_process="replay"):
+        played = await ran(ScriptedModel([]))
+
+    assert (played.value, answers(played), played.answer) == (recorded.value, answers(recorded), "done")
+    assert not shop.called
+
+
+def test_every_provider_takes_the_tool() -> None:
+    tool = Programs().function
+
+    assert not openai_refuses([tool])
+    assert not anthropic_refuses([convert_to_anthropic_tool(tool)])
 
 
 async def test_tables_are_dataframes_and_the_model_reads_their_beginning(host: Host) -> None:
