@@ -275,7 +275,9 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
 
     code = cell_of(run.messages)
 
-    assert code.startswith("from mcp_magic import host\n")
+    assert code.startswith(
+        "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first.\n"
+    )
     assert "shop = server_module(host, 'shop')" in code
     assert "price = shop.price" in code
     shop.called.clear()
@@ -290,7 +292,7 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
 def test_imports_of_servers_become_assignments_and_other_lines_stay() -> None:
     code = "import json, shop as s; from shop import (\n    price as p,\n    buy,\n)\nx = 'import shop'\nawait p('a')"
 
-    assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines() == [
+    assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines()[1:] == [
         "from mcp_magic import host",
         "from mcp_magic.agent.modules import server_module",
         "",
