@@ -1,22 +1,40 @@
-"""The agent's own tools, which reach no server and need no consent."""
+"""The agent's own tools, which are not asked about as such: they read on in large results, and search for tools."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mcp_magic._text import did_you_mean, listed
+from mcp_magic.agent.search import Index, words_of_tool
+from mcp_magic.agent.tools import as_patterns
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import result_of
 from mcp_magic.langchain.large_results import READ_RESULT, read_result, spilled
+from mcp_magic.lint import CHARACTERS_A_TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
+    from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import Tool
 
     from mcp_magic.langchain.content import Content
+
+
+class Caller(NamedTuple):
+    """Who calls one of these tools, and with which call."""
+
+    asker: str  # for consent
+    run: str | None  # the run of the agent
+    on_progress: ProgressFnT  # shows the progress of the call
+    handle: str  # names the result if it is large
 
 
 @dataclass(frozen=True)
@@ -25,13 +43,13 @@ class BuiltinTool:
 
     Attributes:
         function: Name, description and parameters, as in OpenAI's functions.
-        answer: Answers a call, from its arguments and the messages of the thread, with content and artifact. An
-            MCPMagicError that it raises is the answer of a failed call.
+        answer: Answers a call, from its arguments, the messages of the thread and the caller, with content and
+            artifact. An MCPMagicError that it raises is the answer of a failed call.
         when: Whether the model is given the tool, from the messages of the thread.
     """
 
     function: Mapping[str, Any]
-    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage]], Awaitable[tuple[Content, dict[str, Any]]]]
+    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage], Caller], Awaitable[tuple[Content, dict[str, Any]]]]
     when: Callable[[Sequence[BaseMessage]], bool] = lambda _: True
 
     @property
@@ -48,7 +66,9 @@ class BuiltinTool:
 def result_reader(limit: int) -> BuiltinTool:
     """Return `read_result`, which is given to the model once a result was too large for it."""
 
-    async def answer(given: Mapping[str, Any], messages: Sequence[BaseMessage]) -> tuple[Content, dict[str, Any]]:
+    async def answer(
+        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+    ) -> tuple[Content, dict[str, Any]]:
         known = spilled(messages)
         handle, _, table = str(given["handle"]).partition(".")
         if handle not in known:
@@ -58,3 +78,150 @@ def result_reader(limit: int) -> BuiltinTool:
         return read_result(result_of(known[handle]), table, **rest, limit=limit), {}
 
     return BuiltinTool(READ_RESULT, answer, when=lambda messages: bool(spilled(messages)))
+
+
+# The search of tools: a model is given the tools that fit its request, and finds others.
+
+FITTING, FOUND = 5, 10
+"""How many tools are bound for the words of a request, and how many a search finds."""
+
+KEPT = 40  # most tools that stay bound because they were found or called earlier in the thread
+
+CONTEXT = 128_000  # tokens of a model's context, where its profile does not say
+
+LINE = 120  # characters of a tool's description in the answer of a search
+
+SEARCH_TOOLS = "search_tools"
+
+_NAME = re.compile(r"[\w:.-]*\w")
+
+
+class Candidate(Protocol):
+    """A tool that can be searched, such as an `Offer`."""
+
+    @property
+    def person_name(self) -> str:
+        """`"server:tool"`."""
+
+    @property
+    def tool(self) -> Tool:
+        """Its definition."""
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The tool as the model gets it."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def _server(candidate: Candidate) -> str:
+    return candidate.person_name.rpartition(":")[0]
+
+
+def _names(name: str, candidate: Candidate) -> tuple[str, ...]:
+    """Return the names under which a text may mention a tool."""
+    return name.casefold(), candidate.tool.name.casefold(), candidate.person_name.casefold()
+
+
+class ToolSearch(Generic[C]):
+    """The choice of the tools for a turn: those that are pinned, fit the request, or were found or called before.
+
+    Args:
+        offers: Returns all tools that the agent may use, by the model's name; the same object while they stay the same.
+        model: The model, whose context is meant by a share.
+        above: How many tools there are at least before any is left out; below 1, their share of the model's context;
+            None: never.
+        pinned: Patterns for the tools that are always bound.
+    """
+
+    def __init__(
+        self,
+        offers: Callable[[], Mapping[str, C]],
+        model: BaseChatModel | None = None,
+        *,
+        above: float | None,
+        pinned: Iterable[str] = (),
+    ) -> None:
+        self._offers = offers
+        self._model = model
+        self._above = above
+        self._pinned = as_patterns(pinned)
+        self._known: Mapping[str, C] = {}
+        self._many = False
+        self._index: Index | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the tools are too many for the model."""
+        offers = self._offers()
+        if offers is not self._known:
+            self._known, self._index = offers, None
+            self._many = self._above is not None and self._is_above(self._above)
+        return self._many
+
+    def _is_above(self, above: float) -> bool:
+        if above >= 1:
+            return len(self._known) > above
+        characters = sum(len(json.dumps(offer.bound)) for offer in self._known.values())
+        profile = getattr(self._model, "profile", None) or {}
+        return characters / CHARACTERS_A_TOKEN > above * (profile.get("max_input_tokens") or CONTEXT)
+
+    def chosen(self, messages: Sequence[BaseMessage]) -> list[C]:
+        """Return the tools for the next turn of a thread, in the order of all tools; all if they are not too many."""
+        offers = self._offers()
+        if not self.needed:
+            return list(offers.values())
+        names = {name for name, offer in offers.items() if self._pinned and self._is_pinned(offer)}
+        request = next((message.text for message in reversed(messages) if message.type == "human"), "")
+        names.update(self._best(request, FITTING))
+        known: dict[str, None] = {}  # the latest last
+        for message in messages:
+            artifact = getattr(message, "artifact", None)
+            used = artifact.get(SEARCH_TOOLS, ()) if isinstance(artifact, dict) else ()
+            for name in (*used, *(call["name"] for call in getattr(message, "tool_calls", ()))):
+                known.pop(name, None)
+                known[name] = None
+        names.update(list(known)[-KEPT:])
+        return [offer for name, offer in offers.items() if name in names]
+
+    def _is_pinned(self, offer: C) -> bool:
+        return any(fnmatchcase(offer.person_name, pattern) for pattern in self._pinned)
+
+    def _best(self, text: str, limit: int) -> list[str]:
+        if self._index is None:
+            self._index = Index([words_of_tool(offer.tool, _server(offer)) for offer in self._known.values()])
+        mentioned = set(_NAME.findall(text.casefold()))
+        named = [name for name, offer in self._known.items() if not mentioned.isdisjoint(_names(name, offer))]
+        names = list(self._known)
+        fitting = [names[number] for number in self._index.best(text, limit)]
+        return list(dict.fromkeys([*named, *fitting]))[:limit]
+
+    def tool(self) -> BuiltinTool:
+        """Return `search_tools`, which is given to the model where tools are left out."""
+        return BuiltinTool(
+            {
+                "name": SEARCH_TOOLS,
+                "description": "Finds tools of the servers by what they should do. You have only a few of them; those "
+                "that it finds can be called from your next turn on.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"query": {"type": "string", "description": "what the tool should do, in keywords"}},
+                    "required": ["query"],
+                },
+            },
+            self._answer,
+            when=lambda _: self.needed,
+        )
+
+    async def _answer(
+        self, given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+    ) -> tuple[Content, dict[str, Any]]:
+        if not self.needed:
+            return "You have all tools.", {}
+        found = self._best(given["query"], FOUND)
+        if not found:
+            servers = dict.fromkeys(map(_server, self._known.values()))
+            return f"No tool has any of these words. Try others; the servers are: {listed(servers, 20)}", {}
+        lines = [f"{name}: {one_line(self._known[name].tool.description or '', LINE)}" for name in found]
+        return "\n".join(lines), {SEARCH_TOOLS: found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.agent import threads
 from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.ipython.commands import AGENT
 from mcp_magic.ipython.extension import MCPMagics, completer
 from mcp_magic.notebook import host
@@ -226,6 +228,141 @@ async def test_up_again_replaces_the_agents_of_the_same_declaration(notebook: No
         await notebook.agent("one")
 
 
+# Bounds, many tools, large results, skills
+
+ADD = [("math:add", {"a": 1, "b": 2})]
+
+
+async def test_a_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook: Notebook) -> None:
+    run = await notebook.agent("--model $m --thread sums --max-tokens 20", ADD, "done")
+
+    assert (run.stopped, run.usage["total_tokens"]) == ("max_tokens", 15)
+    assert "Stopped after 15 of 20 tokens, before the work was done." in told(run)
+    assert (await notebook.agent("--model $m --thread sums", "It is 3.")).answer == "It is 3."
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--max-tokens 0", "%%mcp_agent: --max-tokens 0: at least 1."),
+        ("--max-cost -1", "%%mcp_agent: --max-cost -1: at least 0."),
+        ("--pin nothing", "no tool matches *:nothing; `%mcp tools` lists them"),
+        ("--skills acme:x", "no skill matches acme:x; `%mcp skills` lists them"),
+    ],
+)
+async def test_options_that_cannot_be_are_told(notebook: Notebook, line: str, words: str) -> None:
+    with pytest.raises(errors.MCPMagicError) as error:
+        await notebook.agent(f"--model $m {line}", "done")
+    assert str(error.value) == words
+
+
+async def test_settings_say_when_tools_are_searched_and_results_are_read_in_parts(notebook: Notebook) -> None:
+    notebook.magics.search_above, notebook.magics.spill = 1, 1
+
+    run = await notebook.agent("--model $m --pin math:add", ADD, [("read_result", {"handle": "result_1"})], "done")
+
+    assert {"search_tools", "math__add"} <= notebook.given()[1]
+    assert "math__divide" not in notebook.given()[1]
+    assert [called.name for called in run.transcript.calls] == ["math:add", "read_result"]
+
+
+async def test_what_tools_cost_is_ranked(notebook: Notebook) -> None:
+    rows = list(await notebook.mcp("tools --cost"))
+
+    assert {row["name"] for row in rows[:2]} == {"math", "weather"}
+    assert rows[0]["tokens"] >= rows[1]["tokens"]
+    bound = {row["tool"]: row["tokens"] for row in await notebook.mcp("tools --bound")}
+    assert {row["name"]: row["tokens"] for row in rows if row["what"] == "tool"} == bound
+    assert all(row["name"].startswith("math") for row in await notebook.mcp("tools math --cost"))
+
+
+# Programs
+
+PROGRAM = [("run_program", {"code": "from math_server import add\ntotal = await add(a=1, b=2)\ntotal"})]
+
+
+async def test_with_code_the_model_writes_programs_whose_values_stay(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+
+    await notebook.agent("--model $m --code --thread sums -o run", PROGRAM, "done")
+
+    run = notebook.shell.user_ns["run"]
+    assert notebook.given()[1] == {"run_program"}
+    assert (run.value, run.variables, run.code) == (3, {"total": 3}, PROGRAM[0][1]["code"])
+    assert "ok math:add(a=1, b=2)" in told(run)
+
+
+async def test_settings_bound_a_program(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+    notebook.magics.program_calls, notebook.magics.program_characters = 1, 100
+    code = "from math_server import add\nprint('x' * 500)\nawait add(a=1, b=2)\nawait add(a=3, b=4)"
+
+    run = await notebook.agent("--model $m --code", [("run_program", {"code": code})], "done")
+
+    assert "a program can make 1 call (setting program_calls)" in told(run)
+    assert "[the first 100 of 500 characters]" in told(run)
+
+
+async def test_the_program_of_a_thread_goes_into_the_next_cell_and_runs_there(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+    cells: list[str] = []
+    notebook.shell.set_next_input = cells.append
+    await notebook.agent("--model $m --code --thread sums", PROGRAM, "done")
+
+    for line in ("agent --cell", "agent --cell sums"):
+        assert str(await notebook.mcp(line)) == "the program of 'sums' is in the next cell"
+
+    assert cells[0] == cells[1]
+    ran = await notebook.shell.run_cell_async(cells[0], transformed_cell=cells[0])
+    assert ran.success
+    assert (notebook.shell.user_ns["total"], ran.result) == (3, 3)
+
+
+async def test_a_program_in_the_kernel_waits_for_you_and_uses_your_variables(notebook: Notebook) -> None:
+    asked = []
+
+    async def approve(request: Request) -> Decision:
+        asked.append((request.program, request.tool))
+        return Decision.approve()
+
+    host.approver = approve
+    notebook.shell.user_ns["numbers"] = [1, 2]
+    code = "from math_server import add\ndoubled = await add(a=numbers[0], b=numbers[1])"
+    try:
+        await notebook.agent("--model $m --code --in kernel", [("run_program", {"code": code})], "done")
+    finally:
+        host.approver = None
+
+    assert asked == [("kernel", "run_program")]  # the call in it is allowed by the setting, the program never is
+    assert notebook.shell.user_ns["doubled"] == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("agent --cell", "there is no thread; `%%mcp_agent --code` makes one"),
+        ("agent --cell trip", "no thread 'trip'"),
+    ],
+)
+async def test_without_a_program_there_is_no_cell(notebook: Notebook, line: str, words: str) -> None:
+    with pytest.raises(errors.MCPMagicError, match=words):
+        await notebook.mcp(line)
+
+
+async def test_in_goes_with_code(notebook: Notebook) -> None:
+    with pytest.raises(errors.CommandError, match="--in kernel goes with --code"):
+        await notebook.agent("--model $m --in kernel")
+
+
+async def test_without_the_sandbox_the_error_says_what_to_install(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install 'mcp-magic\[code\]'"):
+        await notebook.agent("--model $m --code")
+
+
 # %mcp agent
 
 
@@ -421,7 +558,7 @@ async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> Non
 
 
 OFFERED = {
-    "an option of the agent": ("%%mcp_agent --max", ["--max-turns"]),
+    "an option of the agent": ("%%mcp_agent --max", ["--max-turns", "--max-tokens", "--max-cost"]),
     "an option after an agent": ("%%mcp_agent analyst --sh", ["--show"]),
     "an option that was used": ("%%mcp_agent --thread x --thr", []),
     "a declared agent": ("%%mcp_agent ", ["analyst", "brief"]),
@@ -484,3 +621,20 @@ def host_server(name: str) -> Any:
 
     SERVERS[name] = MCPServer(name, log_level="ERROR")
     return SERVERS[name]
+
+
+# Maps.
+
+
+async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook: Notebook) -> None:
+    call = {"tool": "math__add", "table": "pairs", "arguments": {"a": "{x}", "b": 1}}
+    pairs = [{"x": 1}, {"x": 2}]
+    run = await notebook.agent("--model $m --map $pairs", [("map", call)], "done", pairs=pairs)
+    assert "map" in notebook.given()[1]
+    assert run.results[0].df["result"].tolist() == [2, 3]
+    await notebook.agent("--model $m --map", "done")
+    assert "map" in notebook.given()[1]
+    await notebook.agent("--model $m", "done")
+    assert "map" not in notebook.given()[1]
+    with pytest.raises(errors.CommandError, match=r"--map planner: variables are meant: --map \$cities,\$orders"):
+        await notebook.agent("--model $m --map planner", "done")
