@@ -11,7 +11,7 @@ LEAN := -p no:nbval -p no:langsmith_plugin
 SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
-  notebooks/python_api.ipynb notebooks/map.ipynb
+  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 

@@ -25,7 +25,7 @@ from langgraph.types import interrupt
 from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
-from mcp_magic.agent.cost import Bounds
+from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
@@ -51,7 +51,6 @@ from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
-from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
@@ -155,8 +154,6 @@ HELD_SECONDS = 0.05  # seconds without another call of a program, after which th
 
 OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
-KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
-
 
 @dataclass
 class _Nodes:
@@ -171,7 +168,7 @@ class _Nodes:
     limit: int
     timeout: float | None
     spill: int | None
-    search: ToolSearch
+    search: ToolSearch[Offer]
     skills: AgentSkills
     bounds: Bounds
     programs: Programs | None = None
@@ -488,21 +485,7 @@ class _Nodes:
         bound, spent = self.bounds.reached(state["messages"])
         if turns_taken(state["messages"]) >= self.max_turns:
             bound, spent = "max_turns", counted(self.max_turns, "turns")
-        reason = f"not called: the run ends after {spent}"
-        refused = [
-            ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
-            for asked in calls_of(state["messages"][-1])
-        ]
-        messages = state["messages"]
-        since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
-        results = [message for message in messages[since:] if message.type == "tool" and message.status == "success"]
-        known = "Nothing is known yet."
-        if results:
-            name = self.registry.person_name
-            lines = [f"- {name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
-            known = "Known so far:\n\n" + "\n".join(lines)
-        text = f"Stopped after {spent}, before the work was done. {known}"
-        message = AIMessage(text, response_metadata={"stopped": bound})
+        refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
 
@@ -783,7 +766,7 @@ def build_graph(
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
     servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
-    search = ToolSearch(registry, model, above=search_above, pinned=pinned)
+    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned)
     given = AgentSkills(host, skills, servers=servers, limit=result_limit)
     builtin = [given.tool(), *([search.tool()] if programs is None else [])]
     if spill is not None and programs is None:
