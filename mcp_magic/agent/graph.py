@@ -150,6 +150,8 @@ SYSTEM = (
 
 LAST_TURN = "This is the last turn: no further tool can be called. Answer with what is known now."
 
+HELD_SECONDS = 0.05  # seconds without another call of a program, after which those that wait are asked about
+
 OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
 
@@ -237,10 +239,20 @@ class _Nodes:
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
 
+    @property
+    def plans(self) -> bool:
+        """Whether calls that wait at the same time are one question."""
+        return self.ask == "host" and (self.policy or self.registry.host.consent.policy) == "plan"
+
+    @property
+    def _decides(self) -> str | None:
+        """The policy; a plan of a program's calls needs no question about a sandbox, and none about what only reads."""
+        return "readonly" if self.plans and self.programs is not None else self.policy
+
     def is_asked(self, planned: PlannedCall) -> bool:
         """Whether the user has to decide about a call."""
         request = planned.request
-        return request is not None and self.registry.host.consent.verdict(request, self.policy) == "ask"
+        return request is not None and self.registry.host.consent.verdict(request, self._decides) == "ask"
 
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
@@ -263,11 +275,8 @@ class _Nodes:
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
         asked = [(planned, planned.request) for planned in calls if planned.request is not None]
-        consent = self.registry.host.consent
-        if approver_of is None and (self.policy or consent.policy) == "plan" and self.programs is None:
-            decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
-            for (planned, _), decision in zip(asked, decisions, strict=True):
-                self._take(planned, decision)
+        if self.plans and self.programs is None:
+            await self.decide_together(asked)
         else:
             await asyncio.gather(*(self.decide(*each, approver_of and approver_of(each[0])) for each in asked))
         for planned in calls:
@@ -291,7 +300,14 @@ class _Nodes:
     async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
         """Decide about a call, which then knows the decision."""
         consent = self.registry.host.consent
-        self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
+        self._take(planned, await consent.review(request, policy=self._decides, approver=approver))
+
+    async def decide_together(self, calls: Sequence[tuple[PlannedCall, Request]]) -> None:
+        """Decide about calls with one question."""
+        requests = [request for _, request in calls]
+        decisions = await self.registry.host.consent.review_plan(requests, policy=self._decides)
+        for (planned, _), decision in zip(calls, decisions, strict=True):
+            self._take(planned, decision)
 
     def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
@@ -447,7 +463,10 @@ class _Nodes:
             program = Program(code, problem=problem)
         else:
             with InFlightRequest("program running", reports=self.registry.host.reports, button="Stop"):
-                program = await run_program(code, modules, state, programs, inner.call)
+                try:
+                    program = await run_program(code, modules, state, programs, inner.call)
+                finally:
+                    await inner.close()
         run.programs.append(program)
         content = told(program, programs.characters)
         if lost:
@@ -488,6 +507,40 @@ class _InnerCalls:
         self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
         self._write = get_stream_writer()
         self._count = 0
+        self._held: list[tuple[PlannedCall, Request, asyncio.Future[None]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Ask no more: the program has ended."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _hold(self, planned: PlannedCall, request: Request) -> None:
+        """Hold a call until the program makes no more of them, and decide about all that are held."""
+        decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append((planned, request, decided))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        await decided
+
+    async def _ask(self) -> None:
+        while self._held:
+            count = 0
+            while count != self._count:
+                count = self._count
+                await asyncio.sleep(HELD_SECONDS)
+            held = [each for each in self._held if not each[2].done()]  # the program may have given up others
+            self._held = []
+            try:
+                await self._nodes.decide_together([(planned, request) for planned, request, _ in held])
+            except Exception as error:
+                for _, _, decided in held:
+                    if not decided.done():
+                        decided.set_exception(error)
+            for _, _, decided in held:
+                if not decided.done():
+                    decided.set_result(None)
 
     async def call(self, function: Function, arguments: dict[str, Any]) -> Any:
         """Return the data of a call; CallFailedError if it fails or is denied."""
@@ -505,6 +558,8 @@ class _InnerCalls:
             await run.before_asking({planned.id})
         if planned.request is None:
             planned.approval = {"problem": planned.problem, "of": planned.of}
+        elif nodes.plans and nodes.is_asked(planned):
+            await self._hold(planned, planned.request)
         else:
             await nodes.decide(planned, planned.request, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
