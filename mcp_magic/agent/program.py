@@ -18,6 +18,7 @@ from collections import OrderedDict
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -180,6 +181,8 @@ MAX_PROCESSES = 16  # programs at the same time; each process takes some 12 MB
 
 MAX_VARIABLES = 200  # variables of a program that leave the sandbox
 
+MAX_ARGUMENTS = 32_000_000  # bytes of the arguments of a call
+
 MAX_BITS = 14_000  # of an integer that Python writes: some 4,300 digits
 
 MAX_PRINTED = 100_000  # characters kept of what a program prints
@@ -228,7 +231,7 @@ class Calls:
     def __init__(self, call: Callable[[Function, dict[str, Any]], Awaitable[Any]], programs: Programs) -> None:
         self._call = call
         self._most = programs.calls
-        self._largest = programs.memory if programs.namespace is None else math.inf
+        self._largest = min(MAX_ARGUMENTS, programs.memory) if programs.namespace is None else math.inf
         self._made = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self.fatal: BaseException | None = None  # an error that a program must not catch
@@ -241,7 +244,7 @@ class Calls:
             if self._made > self._most:
                 raise RuntimeError(f"a program can make {counted(self._most, 'calls')} (setting program_calls)")
             if size_of((args, kwargs)) > self._largest:
-                raise RuntimeError(f"the arguments of {function.stub.name} are too large (setting program_memory)")
+                raise RuntimeError(f"the arguments of {function.stub.name} are too large: at most 32 MB are sent")
             try:
                 arguments = function.arguments(args, kwargs)
             except ArgumentsError as error:
@@ -560,6 +563,8 @@ async def _in_kernel(
 
 # What the model reads, and what the user keeps.
 
+MAX_CUT = 10_000  # characters of a text in the beginning of a large value
+
 HEAD_ROWS = 3  # rows of a table that the model reads
 
 
@@ -607,7 +612,7 @@ def _written(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return f"{value!r}"
+        return f"a value of type {type(value).__name__}"
 
 
 def told(program: Program, limit: int) -> str:
@@ -632,15 +637,25 @@ def told(program: Program, limit: int) -> str:
 
 def _value(value: Any, room: int) -> str:
     rows = table_of(value)
-    text = _written(value)
-    if len(text) <= room:
+    is_small = size_of(value) <= 100 * room
+    text = _written(value if is_small else _head(value))
+    if len(text) <= room and is_small:
         return text
     if rows is not None:
-        head = _written(value[:HEAD_ROWS])
+        head = _written(_head(value[:HEAD_ROWS]))
         return f"{outline(value)}; the first {HEAD_ROWS}: {_cut(head, room)}"
     if hasattr(value, "shape") and hasattr(value, "columns"):
         return f"{outline(value)}; it begins with\n{_cut(str(value.head(HEAD_ROWS)), room)}"
     return f"{outline(value)}; it begins with {_cut(text, room)}"
+
+
+def _head(value: Any, levels: int = 3) -> Any:
+    """Return the first parts of a large value."""
+    if isinstance(value, dict):
+        return {name: _head(inner, levels - 1) for name, inner in islice(value.items(), 20)} if levels else "..."
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_head(inner, levels - 1) for inner in islice(value, 20)] if levels else "..."
+    return value[:MAX_CUT] if isinstance(value, str | bytes) else value
 
 
 def _cut(text: str, limit: int) -> str:
