@@ -550,7 +550,7 @@ class MapRun:
         if self._journal is not None and self._found(self._journal, item, lane, key):
             return True
         decision = await self._decision(item, lane, arguments)
-        await lane.pace.turn()
+        sent = await lane.pace.turn()
         journal = None if lane.repeatable else self._journal  # of what may be repeated only the answers are kept
         if journal is not None:
             journal.write(lane.journal, key, item.nth, None)
@@ -563,7 +563,7 @@ class MapRun:
                 self._settle(item)
             raise
         except MCPMagicError as error:
-            again, may_have_run = self._failed(item, lane, error)
+            again, may_have_run = self._failed(item, lane, error, sent)
             if journal is not None and not may_have_run:
                 journal.forget(lane.journal, key, item.nth)
             if not again:
@@ -571,7 +571,7 @@ class MapRun:
             return not again
         item.seconds += result.seconds
         self._note_answer(result.seconds)
-        lane.pace.accepted()
+        lane.pace.accepted(sent)
         self._keep_answer(item, lane, key, result)
         return True
 
@@ -607,15 +607,15 @@ class MapRun:
             return True
         return answer is not None
 
-    def _failed(self, item: MapItem, lane: _Lane, error: MCPMagicError) -> tuple[bool, bool]:
+    def _failed(self, item: MapItem, lane: _Lane, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
         """Return whether a failed call is made again, and whether it may have run."""
         is_left = item.attempts < ATTEMPTS
         if isinstance(error, ProtocolError) and error.status in BUSY:
             self.refusals.append(self._running())
-            lane.pace.refused(error.retry_after)
+            lane.pace.refused(sent, error.retry_after)
             return is_left, False
         if isinstance(error, RequestTimeoutError):
-            lane.pace.refused()
+            lane.pace.refused(sent)
             return lane.repeatable and is_left, True
         if isinstance(error, SessionClosedError):
             if lane.step.connection.state not in (State.OPEN, State.RECONNECTING):
