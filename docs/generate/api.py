@@ -53,6 +53,18 @@ PAGES = {
             "mcp_magic.results.content.Media",
         ],
     ),
+    "Maps": (
+        "What `host.map` and `host.map_iter` take and return; see [A tool over a table](../map.md).",
+        [
+            "mcp_magic.MapRun",
+            "mcp_magic.MapItem",
+            "mcp_magic.col",
+            "mcp_magic.map_partition",
+            "mcp_magic.map.run.MapOptions",
+            "mcp_magic.map.run.Step",
+            "mcp_magic.map.bench.Bench",
+        ],
+    ),
     "Consent": (
         "`host.consent`: who may call what without asking. `host.approver` is asked about the rest: an "
         "`Approver` is any `async def (request: Request) -> Decision`.",

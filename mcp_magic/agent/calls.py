@@ -7,6 +7,7 @@ import re
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.messages.tool import ToolCallChunk
     from langchain_core.runnables import Runnable
 
+    from mcp_magic.agent.builtin import BuiltinTool
     from mcp_magic.agent.tools import Offer
 
 
@@ -38,6 +40,7 @@ class PlannedCall:
     name: str
     arguments: dict[str, Any]
     offer: Offer | None = None
+    builtin: BuiltinTool | None = None
     problem: str = ""
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
@@ -47,6 +50,14 @@ class PlannedCall:
     def edited(self) -> bool:
         """Whether the user changed the arguments."""
         return self.approval.get("decision") == "edit"
+
+    def take(self, arguments: Mapping[str, Any], input_schema: Mapping[str, Any]) -> None:
+        """Take the arguments, checked by the schema of the tool."""
+        self.arguments = decode_big_ints(arguments, input_schema)
+        try:
+            self.arguments, _ = schema.prepare_arguments(self.arguments, input_schema)
+        except ArgumentsError as error:
+            self.problem = str(error)
 
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
@@ -64,9 +75,15 @@ class PlannedCall:
         return Decision(approved, arguments, approval["reason"], approval["by"], definition=definition)
 
 
-def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: str | None) -> list[PlannedCall]:
+def plan_calls(
+    turn: AIMessage,
+    offers: Mapping[str, Offer],
+    asker: str,
+    run: str | None,
+    builtin: Mapping[str, BuiltinTool] = MappingProxyType({}),
+) -> list[PlannedCall]:
     """Return the calls of a turn, each checked by the schema of its tool."""
-    calls = [_planned(turn, call, offers) for call in calls_of(turn)]
+    calls = [_planned(turn, call, offers, builtin) for call in calls_of(turn)]
     times = Counter(call.id for call in calls)
     for call in calls:
         if times[call.id] > 1:  # the state may have been written from outside
@@ -77,23 +94,23 @@ def plan_calls(turn: AIMessage, offers: Mapping[str, Offer], asker: str, run: st
     return calls
 
 
-def _planned(turn: AIMessage, call: Mapping[str, Any], offers: Mapping[str, Offer]) -> PlannedCall:
+def _planned(
+    turn: AIMessage, call: Mapping[str, Any], offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]
+) -> PlannedCall:
     name, given = str(call.get("name") or ""), call["args"]
     offer = offers.get(name)
     of = {"turn": turn.id, "tool": offer.person_name if offer else call["name"], "arguments": given}
-    planned = PlannedCall(str(call["id"]), name, given, offer, of=of)
+    planned = PlannedCall(str(call["id"]), name, given, offer, builtin.get(name), of=of)
     if not isinstance(given, dict):
         planned.arguments = {}
         planned.problem = f"the arguments are not a JSON object: {str(given)[:200]}"
+    elif planned.builtin is not None:
+        planned.take(given, planned.builtin.function["parameters"])
     elif offer is None:
         names = list(offers)
         planned.problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
     else:
-        planned.arguments = decode_big_ints(own_arguments(given, offer.renamed), offer.tool.input_schema)
-        try:
-            planned.arguments, _ = schema.prepare_arguments(planned.arguments, offer.tool.input_schema)
-        except ArgumentsError as error:
-            planned.problem = str(error)
+        planned.take(own_arguments(given, offer.renamed), offer.tool.input_schema)
     return planned
 
 

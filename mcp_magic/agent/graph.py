@@ -23,6 +23,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
+from mcp_magic.agent.builtin import result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
@@ -38,6 +39,8 @@ from mcp_magic.errors import CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
+from mcp_magic.langchain.large_results import Spill
+from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -49,12 +52,15 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
     from mcp_magic._host import Host
+    from mcp_magic.agent.builtin import BuiltinTool
     from mcp_magic.agent.tools import Offer
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
+
+SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
 
 # The state that flows through the graph, and the context of a run.
@@ -81,10 +87,10 @@ class RunContext:
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
-    def plan(self, turn: Any, offers: Mapping[str, Offer]) -> list[PlannedCall]:
+    def plan(self, turn: Any, offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
         if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
-            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run))
+            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, builtin))
         return self._plan[2]
 
 
@@ -134,6 +140,8 @@ class _Nodes:
     max_turns: int
     limit: int
     timeout: float | None
+    spill: int | None
+    builtin: dict[str, BuiltinTool] = field(default_factory=dict)
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -145,10 +153,16 @@ class _Nodes:
         last = turns_taken(state["messages"]) + 1 >= self.max_turns
         conversation = self._conversation(state["messages"], last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
-            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model), conversation))
+            tools = self._tools(state["messages"])
+            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [message]}
+
+    def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
+        """Return the tools for a turn, in the form that the model gets."""
+        tools = [offer.bound for offer in self.registry.offers.values()]
+        return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
@@ -170,13 +184,13 @@ class _Nodes:
                 conversation.append(message)
         return conversation
 
-    def after_thinking(self, state: AgentState) -> str:
+    async def after_thinking(self, state: AgentState) -> str:  # LangGraph runs what is not a coroutine on a thread
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
         if turns_taken(messages) >= self.max_turns:
             return "stop"
-        calls = _context().plan(messages[-1], self.registry.offers)
+        calls = _context().plan(messages[-1], self.registry.offers, self.builtin)
         return "approve" if any(map(self._is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
@@ -189,7 +203,7 @@ class _Nodes:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
-        calls = run.plan(turn, offers)
+        calls = run.plan(turn, offers, self.builtin)
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
@@ -262,23 +276,35 @@ class _Nodes:
         offers = self.registry.offers or await self.registry.refresh()
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
-        calls = run.plan(turn, offers)
+        calls = run.plan(turn, offers, self.builtin)
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
+        messages = state["messages"]
+        results = sum(message.type == "tool" for message in messages)
 
-        async def make(planned: PlannedCall) -> ToolMessage:
-            message = await self._answer(planned, approvals[planned.id], run, write)
+        async def make(number: int, planned: PlannedCall) -> ToolMessage:
+            approval = approvals[planned.id]
+            if planned.builtin is not None and not approval.get("problem"):
+                message = await _answer_builtin(planned, planned.builtin, messages, write)
+            else:
+                message = await self._answer(planned, approval, run, write, f"result_{results + number}")
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
-        return {"messages": await _together([make(planned) for planned in calls]), "approvals": {}}
+        made = [make(number, planned) for number, planned in enumerate(calls, 1)]
+        return {"messages": await _together(made), "approvals": {}}
 
     async def _answer(
-        self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, write: Callable[[Any], None]
+        self,
+        planned: PlannedCall,
+        approval: dict[str, Any],
+        run: RunContext,
+        write: Callable[[Any], None],
+        handle: str,
     ) -> ToolMessage:
-        """Return the message that answers a call, whatever its outcome."""
+        """Return the message that answers a call, whatever its outcome; `handle` names its result if it is large."""
         offer = planned.offer
         problem = approval.get("problem", "")
         if not problem and offer is None:
@@ -311,6 +337,7 @@ class _Nodes:
                 on_progress=on_progress,
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
+                spill=None if self.spill is None else Spill.above(self.spill, handle),
                 timeout=self.timeout,
             )
         except MCPToolException as error:
@@ -340,6 +367,18 @@ class _Nodes:
         message = AIMessage(text, response_metadata={"stopped": "max_turns"})
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
+
+
+async def _answer_builtin(
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], write: Callable[[Any], None]
+) -> ToolMessage:
+    """Return the answer of one of the agent's own tools."""
+    write({"kind": "started", "id": planned.id})
+    try:
+        content, artifact = await tool.answer(planned.arguments, messages)
+    except MCPMagicError as error:
+        return _message(planned, str(error), None)
+    return _message(planned, content, artifact, failed=False)
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -434,6 +473,7 @@ def build_graph(
     store: BaseStore | None = None,
     result_limit: int = 20_000,
     timeout: float | None = None,
+    spill: int | None = SPILL,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -456,7 +496,10 @@ def build_graph(
         store: LangGraph's store, passed through.
         result_limit: Characters of one result that the model gets.
         timeout: Seconds for a call, or None for no limit.
+        spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
+            results are cut at `result_limit`.
     """
+    builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
     nodes = _Nodes(
         model,
         Registry(host, servers=servers, tools=tools),
@@ -466,6 +509,8 @@ def build_graph(
         max_turns=max_turns,
         limit=result_limit,
         timeout=timeout,
+        spill=spill,
+        builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
     graph.add_node("think", nodes.think)

@@ -369,7 +369,7 @@ class Registry:
         self.offers: dict[str, Offer] = {}
         self.app_only: list[str] = []
         self._known: tuple[Any, ...] = ()
-        self._bound: tuple[Any, Runnable[Any, Any]] | None = None
+        self._bound: tuple[Sequence[dict[str, Any]], Runnable[Any, Any]] | None = None
 
     async def check(self) -> None:
         """Raise for unknown servers, and for patterns that match no tool."""
@@ -395,11 +395,10 @@ class Registry:
             self._known, self.offers = known, self._offers(listings)
         return self.offers
 
-    def bind(self, model: BaseChatModel) -> Runnable[Any, Any]:
-        """Return the model with the tools bound; the same object while the tools stay the same."""
-        if self._bound is None or self._bound[0] is not self.offers:
-            tools = [offer.bound for offer in self.offers.values()]
-            self._bound = (self.offers, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
+    def bind(self, model: BaseChatModel, tools: Sequence[dict[str, Any]]) -> Runnable[Any, Any]:
+        """Return the model with tools bound; the same object while the tools stay the same."""
+        if self._bound is None or self._bound[0] != tools:
+            self._bound = (tools, bind_tools(model, tools, instead=WITHOUT_TOOLS) if tools else model)
         return self._bound[1]
 
     def person_name(self, name: str) -> str:

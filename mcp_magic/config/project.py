@@ -344,7 +344,7 @@ _HARMLESS = frozenset(
     (
         *("timeout", "call_timeout", "max_total_timeout", "login_timeout", "approval_timeout"),
         *("show_progress", "show_logs", "display_rows", "display_characters"),
-        *("ask_with", "max_turns", "result_characters", "reconnect"),
+        *("ask_with", "max_turns", "result_characters", "spill", "reconnect"),
     )
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""

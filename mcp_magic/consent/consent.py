@@ -50,7 +50,8 @@ class Request:
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
-        calls: How many calls it stands for; with more than one, the arguments summarise theirs.
+        calls: How many calls it stands for, 0 if that is not known; unless it is 1, the arguments summarise theirs.
+        each: The arguments of each of these calls, if they are known.
         change: How the definition differs from the one the user knew, or None.
         outdated: Why a rule that allows the call no longer covers it, or "".
     """
@@ -63,6 +64,7 @@ class Request:
     trusted: bool = False
     run: str | None = None
     calls: int = 1
+    each: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
     change: Change | None = field(default=None, compare=False)
     outdated: str = field(default="", compare=False)
 
@@ -298,49 +300,46 @@ class Consent:
         return request.arguments if decision.arguments is None else decision.arguments
 
     async def review(
-        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+        self,
+        request: Request,
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision:
-        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails."""
+        """Decide about a request, remember a lasting approval, and record both; ConfigError if the file fails.
+
+        If the request is one of many, `summary` stands for all of them: the user is asked about it.
+        """
         started = time.perf_counter()
         request, since = as_it_is(request, self.definitions), self.definitions.count
-        decision = await self.decide(request, policy=policy, approver=approver)
+        decision = await self.decide(request, policy=policy, approver=approver, summary=summary)
         if decision is None:
             return Decision(True)
-        self.audit.add(record_of(request, decision, time.perf_counter() - started))
-        self._remember(request, decision, since)
+        self.audit.add(record_of(summary or request, decision, time.perf_counter() - started))
+        if summary is None or summary.calls == 1:
+            self._remember(request, decision, since)
         return replace(decision, definition=self.definitions.seal(request.name))
 
-    async def review_set(self, requests: Sequence[Request]) -> list[Decision]:
-        """Decide about calls of one tool that are made together.
+    async def review_set(
+        self, requests: Sequence[Request], *, policy: str | None = None, approver: Approver | None = None
+    ) -> Decision:
+        """Decide once about calls of one tool that are made together, and record it once.
 
-        Rules and policy decide about each call. The user is asked once, about all calls that need an answer. The audit
-        has a record of each call that a rule denied, and one of all others with their number and digest.
+        The user is asked about all of them if rules and policy ask about any. Calls that a rule `denies` do not belong
+        among them.
         """
-        verdicts = [self.verdict(request) for request in requests]
-        waiting = [request for request, verdict in zip(requests, verdicts, strict=True) if verdict == "ask"]
-        answer = Decision(True)
-        if waiting:
-            answer = await self.review_summary(summary_of(waiting))
-        elif self.rules and (allowed := [r for r, v in zip(requests, verdicts, strict=True) if v == "allow"]):
-            self.audit.add(record_of(summary_of(allowed), Decision(True, by="rules"), 0.0))
-        decisions = {"ask": answer, "allow": replace(answer, approved=True, definition="")}
-        if requests:
-            decisions["allow"] = replace(Decision(True), definition=self.definitions.seal(requests[0].name))
-        found = []
-        for request, verdict in zip(requests, verdicts, strict=True):
-            found.append(await self.review(request) if verdict == "deny" else decisions[verdict])
-        return found
-
-    async def review_summary(self, request: Request) -> Decision:
-        """Ask the user about calls that are made together, and record the answer."""
-        started = time.perf_counter()
-        request = as_it_is(request, self.definitions)
-        decision = because_changed(request, await self._ask(request, self.approver))
-        self.audit.add(record_of(request, decision, time.perf_counter() - started))
-        return replace(decision, always="", definition=self.definitions.seal(request.name))
+        strictness = {"ask": 0, "deny": 1, "allow": 2}
+        decisive = min(requests, key=lambda request: strictness[self.verdict(request, policy)])
+        return await self.review(decisive, policy=policy, approver=approver, summary=summary_of(requests))
 
     async def decide(
-        self, request: Request, *, policy: str | None = None, approver: Approver | None = None
+        self,
+        request: Request,
+        *,
+        policy: str | None = None,
+        approver: Approver | None = None,
+        summary: Request | None = None,
     ) -> Decision | None:
         """Return the decision about a request; None if it needs none."""
         rule, action = ruling(self.rules, self.definitions, request)
@@ -355,6 +354,8 @@ class Consent:
             return Decision(True, by=by)
         if action == "deny":
             return Decision(False, reason=rule.reason if rule else "", by=by)
+        if summary is not None:
+            request = replace(summary, change=request.change, outdated=request.outdated)
         return because_outdated(request, await self._ask(request, approver or self.approver))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
@@ -364,6 +365,10 @@ class Consent:
         if action:
             return action
         return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
+
+    def denies(self, request: Request) -> bool:
+        """Whether a rule denies a call."""
+        return ruling(self.rules, self.definitions, as_it_is(request, self.definitions))[1] == "deny"
 
     def rule_for(self, request: Request) -> Rule | None:
         """Return the rule that decides about a request, or None; see `ruling` for one about an earlier definition."""
@@ -436,6 +441,8 @@ class Consent:
             return decision
         if self.definitions.seal(request.name) != definition:
             return Decision.deny("the tool, or its server, changed while it waited", by="check")
+        if request.calls != 1 and decision.arguments is not None:
+            return Decision.deny("calls that are made together cannot be edited", by="check")
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
@@ -463,30 +470,28 @@ class Consent:
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
 
 
-SUMMARISED = 5
-"""Distinct values of an argument, and calls, that a summary shows."""
+SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows
 
 
 def summary_of(requests: Sequence[Request]) -> Request:
     """Return one request that stands for calls of a tool: the distinct values of each argument, and the first calls."""
+    first = requests[0]
     if len(requests) == 1:
-        return requests[0]
-    written = [json.dumps(request.arguments, sort_keys=True, default=str) for request in requests]
+        return first
     values: dict[str, dict[str, Any]] = {}
+    digest = hashlib.sha256()
     for request in requests:
-        for name, value in request.arguments.items():
+        digest.update(json.dumps(request.arguments, sort_keys=True, default=str).encode() + b"\n")
+        for name, value in hidden_arguments(request.arguments, request.definition).items():
             values.setdefault(name, {}).setdefault(json.dumps(value, sort_keys=True, default=str), value)
     summary: dict[str, Any] = {}
     for name, distinct in values.items():
-        first = list(distinct.values())[:SUMMARISED]
-        more = len(distinct) - len(first)
-        summary[name] = first[0] if len(distinct) == 1 else [*first, *([f"… {more:,} more values"] if more else [])]
-    digest = hashlib.sha256("\n".join(written).encode()).hexdigest()[:16]
-    summary["first calls"] = [
-        hidden_arguments(request.arguments, request.definition) for request in requests[:SUMMARISED]
-    ]
-    summary["digest of all calls"] = digest
-    return replace(requests[0], arguments=summary, calls=len(requests))
+        shown = list(distinct.values())[:SUMMARISED]
+        more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
+        summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
+    summary["first calls"] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+    summary |= {"number of calls": len(requests), "digest of all calls": digest.hexdigest()[:16]}
+    return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
 
 def _by_policy(policy: str, request: Request) -> str:

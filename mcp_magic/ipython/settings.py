@@ -95,6 +95,13 @@ class Settings(Configurable):
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
+    spill = Int(
+        4000,
+        allow_none=True,
+        min=1,
+        help="Tokens of a result above which a model is given its shape, its head and a handle to read on; "
+        "None: it is only cut at `result_characters`.",
+    ).tag(config=True)
 
     reconnect = Enum(
         ("remote", "all", "off"),

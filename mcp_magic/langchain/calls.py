@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
+    from mcp_magic.langchain.large_results import Spill
     from mcp_magic.results.results import ToolResult
 
 
@@ -249,6 +250,7 @@ async def call(
     timeout: float | None = None,
     images: bool = False,
     limit: int = LIMIT,
+    spill: Spill | None = None,
     breaker: Breaker | None = None,
 ) -> tuple[Content, dict[str, Any]]:
     """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException."""
@@ -265,7 +267,7 @@ async def call(
     if result is None:
         artifact = artifact_of(connection.name, tool_name, seconds=made.seconds)
         raise MCPToolException(failure or "", artifact | made.facts)
-    content, artifact = to_content(result, images=images, limit=limit)
+    content, artifact = to_content(result, images=images, limit=limit, spill=spill)
     if result.is_error:
         raise MCPToolException(content, artifact | made.facts)
     return content, artifact | made.facts

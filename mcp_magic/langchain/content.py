@@ -13,6 +13,7 @@ from mcp_magic._text import counted
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import is_base64, mime, one_line
 from mcp_magic.errors import UnknownServerError
+from mcp_magic.langchain.large_results import outline, text_of, texts_of
 from mcp_magic.results.content import Media, to_media
 from mcp_magic.results.results import ToolResult
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.consent.consent import Decision
+    from mcp_magic.langchain.large_results import Spill
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
 
@@ -52,7 +54,7 @@ class Reader:
 
     def add(self, block: Any) -> int | None:
         """Add a block; return its index if the model gets it whole as text or image, else None."""
-        text = _text_of(block)
+        text = text_of(block)
         if text is not None:
             return self.add_text(text)
         media = to_media(block)
@@ -93,14 +95,6 @@ class Reader:
         return self._items
 
 
-def _text_of(block: Any) -> str | None:
-    if block.type == "text":
-        return str(block.text)
-    if block.type == "resource" and to_media(block) is None:
-        return str(block.resource.text)
-    return None
-
-
 def _line(block: Any, media: Media | None) -> str:
     if media is not None:
         family = media.mime_type.partition("/")[0]
@@ -130,12 +124,21 @@ _INT64, _UINT64 = -(2**63), 2**64 - 1
 """The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
 
 
-def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) -> tuple[Content, dict[str, Any]]:
-    """Return the content that the model reads of a result ("" without blocks), and the artifact with the rest."""
+def to_content(
+    result: ToolResult, *, images: bool = False, limit: int = LIMIT, spill: Spill | None = None
+) -> tuple[Content, dict[str, Any]]:
+    """Return the content that the model reads of a result ("" without blocks), and the artifact with the rest.
+
+    Of a result above `spill` the model reads the head; the artifact has its texts and the `handle` to read on.
+    """
     reader = Reader(images=images, limit=limit)
-    if result.raw.structured_content is not None and not result.texts:
-        reader.add_text(json.dumps(result.data, ensure_ascii=False))
-    kept = [_kept(block, reader) for block in result.raw.content]
+    texts = texts_of(result)
+    handle = spill.handle if spill and _is_large(result, texts, min(spill.characters, limit)) else ""
+    if handle:
+        reader.add_text(outline(result, handle))
+    elif result.raw.structured_content is not None and not result.texts:
+        reader.add_text(texts[0])
+    kept = [_kept(block, None if handle and text_of(block) is not None else reader) for block in result.raw.content]
     items = reader.finish()
     for block in kept:
         if "at" in block:
@@ -147,6 +150,8 @@ def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) 
     artifact["meta"] = storable(result.raw.meta)
     if result.unchecked:
         artifact["unchecked"] = result.unchecked
+    if handle:
+        artifact["handle"] = handle
     if result.is_error and not items:
         return SAID_NOTHING, artifact
     if len(items) == 1 and isinstance(items[0], str):
@@ -154,10 +159,14 @@ def to_content(result: ToolResult, *, images: bool = False, limit: int = LIMIT) 
     return items or "", artifact
 
 
-def _kept(block: Any, reader: Reader) -> dict[str, Any]:
-    """Add a block to the reader; return it as JSON without the data that the reader holds whole."""
+def _is_large(result: ToolResult, texts: list[str], characters: int) -> bool:
+    return not result.is_error and sum(map(len, texts)) > characters
+
+
+def _kept(block: Any, reader: Reader | None) -> dict[str, Any]:
+    """Add a block to the reader, if there is one; return it as JSON without the data that the reader holds whole."""
     dumped: dict[str, Any] = storable(block.model_dump(mode="json", by_alias=True, exclude_none=True))
-    index = reader.add(block)
+    index = None if reader is None else reader.add(block)
     if index is None:
         return dumped
     if block.type == "text":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
-from mcp_magic.consent.consent import PERSON, Decision, Request
+from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.definitions import digest
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
@@ -156,7 +156,6 @@ class MapItem:
         seconds: How long the last call of each step took together.
         step: The number of the present step.
         nth: Which of several equal calls of the step it is, for the journal; -1 while unknown.
-        decision: What was decided about its first call before the map began, or None.
     """
 
     number: int
@@ -169,7 +168,6 @@ class MapItem:
     seconds: float = 0.0
     step: int = 0
     nth: int = -1
-    decision: Decision | None = None
 
     @property
     def result(self) -> ToolResult | None:
@@ -198,7 +196,8 @@ class _Lane:
         self.seen: Counter[bytes] = Counter()
         self.shared: dict[bytes, asyncio.Future[ToolResult | None]] = {}
         self.asking = asyncio.Lock()
-        self.granted: Decision | None = None
+        self.granted: Decision | None = None  # about all calls of this step
+        self.answer: Decision | None = None  # about those of them that a rule asks about, where they come one by one
         self._next = 0
 
     def session(self) -> Connection:
@@ -549,7 +548,7 @@ class MapRun:
     async def _call(self, item: MapItem, lane: _Lane, arguments: dict[str, Any], key: bytes) -> bool:
         if self._journal is not None and self._found(self._journal, item, lane, key):
             return True
-        decision = await self._decision(item, lane, arguments)
+        decision = await self._decision(lane, arguments)
         sent = await lane.pace.turn()
         journal = None if lane.repeatable else self._journal  # of what may be repeated only the answers are kept
         if journal is not None:
@@ -667,44 +666,52 @@ class MapRun:
     # Consent
 
     async def _consent(self, lane: _Lane, items: Sequence[MapItem]) -> None:
-        """Ask once about all calls of the first step, bound to exactly their arguments."""
-        consent = lane.step.connection.consent
+        """Decide once about all calls of the first step, bound to exactly their arguments; a rule may deny some."""
+        consent = self._consent_of(lane)
         if consent is None:
             return
-        asked = [item for item in items if item.step == 0 and item.arguments is not None]
-        requests = [self._request(lane, item.arguments or {}) for item in asked]
-        decisions = await consent.review_set(requests)
-        for item, request, decision in zip(asked, requests, decisions, strict=True):
-            item.decision = decision
-            if not decision.approved:
-                item.end(DENIED, str(consent.refusal(request, decision)))
+        allowed, error = [], ""
+        for item in items:
+            if item.step or item.arguments is None:
+                continue
+            request = self._request(lane, item.arguments)
+            if consent.denies(request):
+                error = str(consent.refusal(request, await consent.review(request)))
+                item.end(DENIED, error)
                 await self._finish(item)
-        if asked and not any(decision.approved for decision in decisions):
-            raise DeniedError(asked[0].error)
+            else:
+                allowed.append(request)
+        if allowed:
+            lane.granted = await consent.review_set(allowed)
+            if not lane.granted.approved:
+                raise consent.refusal(allowed[0], lane.granted)
+        elif error:
+            raise DeniedError(error)
+
+    def _consent_of(self, lane: _Lane) -> Consent | None:
+        """Return what decides about the calls of a step, or None if they need no decision."""
+        consent = lane.step.connection.consent
+        return None if consent is None or (self.options.asker == PERSON and not consent.rules) else consent
 
     def _request(self, lane: _Lane, arguments: Mapping[str, Any]) -> Request:
         step, options = lane.step, self.options
         trusted = step.connection.spec.trust
         return Request(step.connection.name, step.tool.name, arguments, options.asker, step.tool, trusted, options.run)
 
-    async def _decision(self, item: MapItem, lane: _Lane, arguments: Mapping[str, Any]) -> Decision | None:
-        """Return the decision about a call whose arguments are known only now: one question for all of them."""
-        consent = lane.step.connection.consent
-        if item.decision is not None and item.step == 0:
-            return item.decision
-        if consent is None or (self.options.asker == PERSON and not consent.rules):
-            return None
-        request = self._request(lane, arguments)
-        verdict = consent.verdict(request)
-        if verdict == "ask":
-            async with lane.asking:
-                if lane.granted is None:
-                    written = {name: _written(value) for name, value in lane.step.arguments.items()}
-                    lane.granted = await consent.review_summary(replace(request, arguments=written, calls=0))
-            if not lane.granted.approved:
-                raise consent.refusal(request, lane.granted)
+    async def _decision(self, lane: _Lane, arguments: Mapping[str, Any]) -> Decision | None:
+        """Return the decision about a call; if its arguments are known only now, there is one question for all."""
+        consent = self._consent_of(lane)
+        if lane.granted is not None or consent is None:
             return lane.granted
-        decision = await consent.review(request)
+        request = self._request(lane, arguments)
+        if consent.verdict(request) == "ask":
+            async with lane.asking:
+                if lane.answer is None:
+                    written = {name: _written(value) for name, value in lane.step.arguments.items()}
+                    lane.answer = await consent.review(request, summary=replace(request, arguments=written, calls=0))
+            decision = lane.answer
+        else:
+            decision = await consent.review(request)
         if not decision.approved:
             raise consent.refusal(request, decision)
         return decision

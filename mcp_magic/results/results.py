@@ -400,6 +400,11 @@ class _Result(ABC):
         return _frame(*tables[0])
 
     @property
+    def tables(self) -> dict[str, Rows]:
+        """All tables as they were sent, by the names of `frames`."""
+        return {name: rows for name, (_, rows) in _named(self._sources()).items()}
+
+    @property
     def frames(self) -> dict[str, pd.DataFrame]:
         """All tables as DataFrames, by the name of the member that holds them ("entities") or their URI; {} if none."""
         frames = {}

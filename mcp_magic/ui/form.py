@@ -126,6 +126,7 @@ class Form:
         return value, find_problems(value, self.schema, unread)
 
     def _changed(self) -> None:
+        self._scope.keep_focus()
         self._check()
         for listener in self._listeners:
             listener()

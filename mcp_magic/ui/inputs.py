@@ -26,7 +26,6 @@ from mcp_magic.schema.validate import Problem
 from mcp_magic.ui.widgets import (
     accessible_name,
     default_text,
-    focus_soon,
     label_markup,
     note_markup,
     on_enter,
@@ -139,7 +138,7 @@ class Input(ABC):
     def focus(self) -> None:
         """Let the first control have the focus."""
         if self.control is not None:
-            focus_soon(self.control)
+            self.scope.focus(self.control)
         else:
             for _, entry in self.entries():
                 entry.input.focus()
@@ -569,8 +568,8 @@ class Names:
         entry.give()
         self._name.value = ""
         self._arrange()
-        entry.input.focus()
         self._place.on_change()
+        entry.input.focus()
 
     def _complain(self, text: str) -> None:
         self._problem.value = problem_markup(text)
@@ -693,8 +692,8 @@ class ArrayInput(Input):
         row.entry.give()
         self._rows.append(row)
         self._arrange()
-        row.entry.input.focus()
         self._changed()
+        row.entry.input.focus()
 
     def _removed(self, row: _Row) -> None:
         self._rows.remove(row)

@@ -26,7 +26,6 @@ from mcp_magic.ui.widgets import (
     FORM_STYLE,
     Echo,
     WidgetScope,
-    focus_soon,
     note_markup,
     on_enter,
     problem_markup,
@@ -270,7 +269,7 @@ class Card:
     def focus(self) -> None:
         """Let Edit have the focus, beside the main choice: a key that is pressed once too often answers nothing."""
         if EDIT in self._buttons:
-            focus_soon(self._buttons[EDIT])
+            self._scope.focus(self._buttons[EDIT])
 
     def choose(self, choice: Choice) -> None:
         """Make a choice, with what is typed and chosen on the screen."""

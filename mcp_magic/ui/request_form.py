@@ -45,7 +45,6 @@ from mcp_magic.ui.widgets import (
     Echo,
     LoopRunner,
     WidgetScope,
-    focus_soon,
     note_markup,
     on_enter,
     problem_markup,
@@ -586,7 +585,7 @@ class RequestForm:
         self._saved.value = ""
         self._draw()
         if self._was_clicked and self._runner.seconds < FOCUS_SECONDS:
-            focus_soon(self._run)  # the button that had the focus is gone
+            self._scope.focus(self._run)  # the button that had the focus is gone
         self._was_clicked = False
         self._settled()
 

@@ -72,6 +72,12 @@ CROWDED = 1000
 """Widgets. A form of a hundred fields has some 350; a schema that doubles at each level would have millions."""
 
 
+FOCUS_SECONDS = 2.0
+"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
+
+DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
+
+
 @dataclass
 class Shared:
     """What all widgets of a form share: layouts by name, styles by class of widget; and how many widgets there are."""
@@ -79,6 +85,7 @@ class Shared:
     layouts: dict[str, Any] = field(default_factory=dict)
     styles: dict[type[Any], Any] = field(default_factory=dict)
     count: int = 0
+    focus: asyncio.TimerHandle | None = None
 
     def layout(self, name: str) -> Any:
         """Return a layout of `_LAYOUTS`, made on first use."""
@@ -152,6 +159,23 @@ class WidgetScope:
         button.on_click(lambda _: do())
         return button
 
+    def focus(self, widget: Any) -> None:
+        """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
+
+        def focus() -> None:
+            if widget.comm is not None:  # else it is closed
+                widget.focus()
+
+        self.keep_focus()
+        loop = running_loop()
+        if loop is not None:
+            self._shared.focus = loop.call_later(DRAWN_SECONDS, focus)
+
+    def keep_focus(self) -> None:
+        """Leave the focus where it is: the user types there, and the letters would go into another control."""
+        if self._shared.focus is not None:
+            self._shared.focus.cancel()
+
     def close(self) -> None:
         """Close all widgets of the scope and of its parts. Idempotent."""
         for inner in list(self._inner):
@@ -208,24 +232,6 @@ class Echo:
     def _late(self, number: int, late: Callable[[], None]) -> None:
         if self._waiting.pop(number, None) is not None:
             late()
-
-
-FOCUS_SECONDS = 2.0
-"""Seconds after a click in which what follows gets the focus; later the user may be typing elsewhere."""
-
-DRAWN_SECONDS = 0.2  # seconds that a frontend takes to draw a widget that gets the focus
-
-
-def focus_soon(widget: Any) -> None:
-    """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
-
-    def focus() -> None:
-        if widget.comm is not None:  # else it is closed
-            widget.focus()
-
-    loop = running_loop()
-    if loop is not None:
-        loop.call_later(DRAWN_SECONDS, focus)
 
 
 # Running the work of clicks on the event loop of the sessions. A click may arrive on another thread (on kernels that

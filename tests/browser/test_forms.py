@@ -46,6 +46,7 @@ def fill_order(form: Locator) -> None:
     field(form, "street").fill("Main Street 1")
     field(form, "postcode").fill("10115")
     press(form, "Add")
+    expect(field(form, "sku")).to_be_focused()  # letters typed elsewhere before that would go into it
     field(form, "sku").fill("AB-1234")
     field(form, "quantity").fill("3")
     field(form, "price").fill("2.5")

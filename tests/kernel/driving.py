@@ -158,7 +158,7 @@ class Kernel:
                 cell.streams[content["name"]] = cell.streams.get(content["name"], "") + content["text"]
             elif kind == "error":
                 cell.ename, cell.evalue, cell.traceback = content["ename"], content["evalue"], content["traceback"]
-            elif kind in ("execute_result", "display_data"):
+            elif kind in ("execute_result", "display_data") and content["data"]:  # not what a wait has left empty
                 cell.outputs.append(message)
         reply = self._reply(message_id, timeout)
         cell.status = reply["content"]["status"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, Rule
 from mcp_magic.consent.consent import Decision, Request
@@ -149,7 +150,7 @@ async def test_only_the_first_rows_with_a_limit(host: Host, calls: Counter[str])
 # Consent
 
 
-async def asked_of(host: Host, answer: Decision) -> list[Request]:
+async def asked_of(host: Host, answer: Decision, tool: str = "s:add") -> list[Request]:
     requests: list[Request] = []
 
     async def approver(request: Request) -> Decision:
@@ -157,7 +158,7 @@ async def asked_of(host: Host, answer: Decision) -> list[Request]:
         return answer
 
     host.consent.approver = approver
-    host.consent.add(Rule("ask", "s:add"))
+    host.consent.add(Rule("ask", tool))
     return requests
 
 
@@ -171,7 +172,32 @@ async def test_one_question_is_about_all_calls_and_shows_their_values(host: Host
     assert run.stats["done"] == 40
     [record] = host.consent.audit.records
     assert record.decision == "approve"
+    assert record.arguments["number of calls"] == 40
     assert len(record.arguments["digest of all calls"]) == 16
+
+
+async def test_calls_that_are_approved_together_cannot_be_edited_or_allowed_for_good(
+    host: Host, calls: Counter[str]
+) -> None:
+    await asked_of(host, Decision.approve({"a": 1, "b": 1}))
+    with pytest.raises(DeniedError, match="calls that are made together cannot be edited"):
+        await host.map("s:add", [{"a": 1}, {"a": 2}])
+    await asked_of(host, Decision.approve(always="tool"))
+    await host.map("s:add", [{"a": 1}, {"a": 2}])
+    assert [rule.action for rule in host.consent.rules] == ["ask"]
+
+
+async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) -> None:
+    server = MCPServer("s")
+
+    @server.tool()
+    async def login(user: str, password: str) -> str:
+        return user
+
+    await host.connect(server, name="s")
+    requests = await asked_of(host, Decision.approve(), "s:login")
+    await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
+    assert "hunter" not in json.dumps([requests[0].arguments, host.consent.audit.records[0].arguments])
 
 
 async def test_where_the_answer_is_no_nothing_is_called(host: Host, calls: Counter[str]) -> None:

@@ -707,3 +707,18 @@ def test_every_kind_of_field_has_an_input() -> None:
     assert set(inputs.FIELDS) == kinds
     assert inputs.FIELDS["object"] == [inputs.ObjectInput]
     assert inputs.DateInput in inputs.FIELDS["string"]
+
+
+async def test_a_new_item_gets_the_focus_unless_the_user_types_elsewhere(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    focused: list[Any] = []
+    monkeypatch.setattr(ipywidgets.Text, "focus", lambda widget: focused.append(widget))
+    form = made({"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}})
+    add = find(entry(form, "tags"), ipywidgets.Button, "Add")
+
+    add.click()
+    type_into(form, "A", "name")
+    add.click()
+    await until(lambda: focused)
+    assert focused == [entry(form, "tags", 1).input.widget], "the letters after A would go into the item"

@@ -164,6 +164,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             checkpointer=opened,
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
+            spill=settings.spill,
         )
         return await run_agent(
             graph,
