@@ -22,6 +22,7 @@ from mcp_magic.config.targets import resolve_target
 from mcp_magic.consent.consent import Consent
 from mcp_magic.errors import (
     AmbiguousNameError,
+    ArgumentsError,
     CassetteError,
     ConnectError,
     HTTPStatusError,
@@ -572,6 +573,8 @@ class Host:
             UnknownServerError, UnknownToolError, UnknownPromptError: It does not exist.
             AmbiguousNameError: Several servers have one of that name.
         """
+        if not isinstance(name, str):
+            raise ArgumentsError(f"{name!r} is not the name of one of the {kind}; that is a text, 'server:name'")
         server, colon, rest = name.partition(":")
         if colon and server in self._connections:
             connection = self._connections[server]
@@ -687,7 +690,7 @@ class Host:
         max_total_timeout: float | None = None,
     ) -> ResourceResult:
         """Read a resource from the server that lists it, or whose template matches it; see `Connection.read`."""
-        owner = owner_of(uri, self.find(server))
+        owner = owner_of(str(uri), self.find(server))
         return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout)
 
     async def prompt(

@@ -121,7 +121,7 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["math"])
     ''
     """
-    if len(name) > MAX_NAME:
+    if not isinstance(name, str) or len(name) > MAX_NAME:  # the user's own code may look up anything
         return ""
     close = difflib.get_close_matches(name, list(itertools.islice(valid, MAX_COMPARED)), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""  # `repr` writes out hidden characters

@@ -38,18 +38,22 @@ class MCPMagicError(Exception):
 
     def traceback_lines(self) -> list[str]:
         """Return the lines that a cell shows instead of a traceback."""
-        red, plain = ("\x1b[31m", "\x1b[0m") if self.coloured else ("", "")
-        return [f"{red}{type(self).__name__}{plain}: {self}"]
+        return error_lines(self, str(self))
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
 
 
-def on_one_line(error: E, text: str) -> E:
-    """Let a cell show an interrupt as one line, without the frames of all that it cut off; return it."""
+def error_lines(error: BaseException, text: str) -> list[str]:
+    """Return what a cell shows of an error instead of a traceback."""
     red, plain = ("\x1b[31m", "\x1b[0m") if MCPMagicError.coloured else ("", "")
+    return [f"{red}{type(error).__name__}{plain}: {clean(text)}"]
+
+
+def on_one_line(error: E, text: str) -> E:
+    """Let a cell show an error as one line, without the frames that it cut off; return it."""
     error.args = (text,)
-    vars(error)["_render_traceback_"] = lambda: [f"{red}{type(error).__name__}{plain}: {clean(text)}"]
+    vars(error)["_render_traceback_"] = lambda: error_lines(error, text)
     return error
 
 

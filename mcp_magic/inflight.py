@@ -11,7 +11,7 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -265,19 +265,21 @@ class Report:
         self.cancel = cancel
         self.button = button
         self._started = time.perf_counter() if started is None else started
-        self._seconds: float | None = None
+        self._stopped: float | None = None
+        self._questions = 0
         self._masked = masked
         self._detail = detail
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far, or in all."""
-        return time.perf_counter() - self._started if self._seconds is None else self._seconds
+        """How long it has taken so far, or in all, without the time in which the user was asked."""
+        return (time.perf_counter() if self._stopped is None else self._stopped) - self._started
 
     @property
     def waits(self) -> bool:
         """Whether it is running, reports no progress, and has taken so long that it is shown all the same."""
-        return self.state == "running" and not self.meter.count and self.seconds >= WAIT_SECONDS
+        silent = self.state == "running" and not self.meter.count and not self._questions
+        return silent and self.seconds >= WAIT_SECONDS
 
     @property
     def logged(self) -> int:
@@ -289,9 +291,25 @@ class Report:
         self.messages.append(message)
         self.levels[message.level] += 1
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop its clock while the user is asked: the panel with the question says what it waits for. Can be nested."""
+        self._questions += 1
+        if self._stopped is None:
+            self._stopped = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            if not self._questions and self.state == "running":
+                self._started += time.perf_counter() - self._stopped
+                self._stopped = None
+
     def end(self, state: State) -> None:
         """Note how it ended."""
-        self.state, self._seconds = state, time.perf_counter() - self._started
+        self.state = state
+        if self._stopped is None:
+            self._stopped = time.perf_counter()
 
     def words(self) -> str:
         """Return the progress on one line, without the title; if it is done, without the last message.
@@ -305,11 +323,16 @@ class Report:
         parts: list[str] = [] if self.state in ("running", "done") else [self.state]
         parts += self.meter.figures(running=self.state == "running")
         parts.append(duration(self.seconds))
-        if self.state != "done":
+        if self._questions and self.state == "running":
+            parts.append("waiting for your answer")
+        elif self.state != "done":
             message = self.meter.message or (self._detail() if self.state == "running" else "")
             parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
         return " · ".join(filter(None, parts))
 
+
+shown_report: ContextVar[Report | None] = ContextVar("mcp_magic_report", default=None)
+"""What a form shows of the request that runs in this context; its clock stops while the user is asked."""
 
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
@@ -445,9 +468,20 @@ class InFlightRequest:
             for question in self._questions:
                 question.cancel()
 
-    def paused(self) -> AbstractContextManager[None]:
-        """Stop the clock. Can be nested: it goes on when the last context exits."""
-        return nullcontext() if self._deadline is None else self._deadline.paused()
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the clock, also on the screen. Can be nested: it goes on when the last context exits."""
+        deadline = nullcontext() if self._deadline is None else self._deadline.paused()
+        try:
+            with deadline, self._reported().paused():
+                self._redraw()
+                yield
+        finally:
+            self._redraw()
+
+    def _redraw(self) -> None:
+        if self._changed is not None and self._task is not None:
+            self.show()
 
     # Reports
 
@@ -472,7 +506,8 @@ class InFlightRequest:
             state = "timed out"
         if self._report is not None:
             self._report.end(state)
-            self.show()
+            if self._changed is not None:
+                self.show()
         if state == "cancelled":
             with without_context:
                 raise CallCancelledError(f"{self.title}: cancelled.")

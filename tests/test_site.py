@@ -30,7 +30,7 @@ def test_each_setting_is_on_its_page_with_its_default_and_its_choices() -> None:
     for name in Settings.class_own_traits(config=True):
         assert f"| `{name}` |" in page
     assert "| `approval` | `'ask'` |" in page
-    assert "`ask`, `auto`, `readonly`, `deny`" in page
+    assert "`ask`, `plan`, `auto`, `readonly`, `deny`" in page
 
 
 def test_each_error_is_on_its_page() -> None:

@@ -1,9 +1,9 @@
-"""The agent's own tools, which reach no server and need no consent."""
+"""The agent's own tools, which are not asked about as such."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.display.text import one_line
@@ -15,8 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
+    from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic.langchain.content import Content
+
+
+class Caller(NamedTuple):
+    """Who calls one of these tools, and with which call."""
+
+    asker: str  # for consent
+    run: str | None  # the run of the agent
+    on_progress: ProgressFnT  # shows the progress of the call
+    handle: str  # names the result if it is large
 
 
 @dataclass(frozen=True)
@@ -25,13 +35,13 @@ class BuiltinTool:
 
     Attributes:
         function: Name, description and parameters, as in OpenAI's functions.
-        answer: Answers a call, from its arguments and the messages of the thread, with content and artifact. An
-            MCPMagicError that it raises is the answer of a failed call.
+        answer: Answers a call, from its arguments, the messages of the thread and the caller, with content and
+            artifact. An MCPMagicError that it raises is the answer of a failed call.
         when: Whether the model is given the tool, from the messages of the thread.
     """
 
     function: Mapping[str, Any]
-    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage]], Awaitable[tuple[Content, dict[str, Any]]]]
+    answer: Callable[[Mapping[str, Any], Sequence[BaseMessage], Caller], Awaitable[tuple[Content, dict[str, Any]]]]
     when: Callable[[Sequence[BaseMessage]], bool] = lambda _: True
 
     @property
@@ -48,7 +58,9 @@ class BuiltinTool:
 def result_reader(limit: int) -> BuiltinTool:
     """Return `read_result`, which is given to the model once a result was too large for it."""
 
-    async def answer(given: Mapping[str, Any], messages: Sequence[BaseMessage]) -> tuple[Content, dict[str, Any]]:
+    async def answer(
+        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+    ) -> tuple[Content, dict[str, Any]]:
         known = spilled(messages)
         handle, _, table = str(given["handle"]).partition(".")
         if handle not in known:

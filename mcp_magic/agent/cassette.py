@@ -101,7 +101,7 @@ _CALL_TYPES = ("tool_use", "tool_call", "function_call")  # types of content blo
 
 
 @dataclass
-class Asked:
+class ModelRequest:
     """What a model was asked, reduced to what a match compares."""
 
     model: str
@@ -125,7 +125,7 @@ class Asked:
 class Turn:
     """A recorded turn."""
 
-    asked: Asked
+    request: ModelRequest
     parts: list[dict[str, Any]] = field(default_factory=list)
     error: str = ""
     done: bool = False
@@ -143,23 +143,23 @@ class Turns:
         for entry in cassette.content.turns:
             self._read(entry)
 
-    def asked(self, model: str, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> Asked:
+    def request_of(self, model: str, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> ModelRequest:
         """Return the part of a request that a match compares."""
         numbers: dict[str, str] = {}
-        said = [_message(message, numbers) for message in messages]
+        compared = [_message(message, numbers) for message in messages]
         tools = [_tool(tool) for tool in kwargs.get("tools") or ()]
         # a tool's definition is a schema, in which "password" names a property
-        return Asked(
+        return ModelRequest(
             model,
-            masked(self._cassette, said, ""),
+            masked(self._cassette, compared, ""),
             masked(self._cassette, tools, "tools/list"),
             list(kwargs.get("stop") or ()),
         )
 
-    def find(self, asked: Asked) -> Turn | None:
+    def find(self, request: ModelRequest) -> Turn | None:
         """Return the turn that was recorded for a request, or None."""
-        digest = asked.digest
-        found = [turn for turn in self._turns.values() if turn.done and turn.asked.digest == digest]
+        digest = request.digest
+        found = [turn for turn in self._turns.values() if turn.done and turn.request.digest == digest]
         turn = next((turn for turn in found if not turn.used), found[-1] if found else None)
         if turn is not None:
             if not turn.used and not turn.error:
@@ -168,47 +168,47 @@ class Turns:
             self._cassette.played += 1
         return turn
 
-    def explain(self, asked: Asked) -> str:
+    def explain(self, request: ModelRequest) -> str:
         """Return a message: which request was not recorded, and how the recording that begins like it differs."""
-        last = asked.messages[-1] if asked.messages else {}
+        last = request.messages[-1] if request.messages else {}
         text = json.dumps(last.get("content") or last.get("calls") or "", ensure_ascii=False)
-        missing = f"{asked.model}: a turn after {one_line(text, 100)} is not in the cassette {self._cassette.path}"
+        missing = f"{request.model}: a turn after {one_line(text, 100)} is not in the cassette {self._cassette.path}"
         adds = f"\n  {self._cassette.adds('what is missing')}."
         if not self._turns:
             return f"{missing}: it has no turn of a model.{adds}"
-        number, _ = self._before(asked)
-        nearest = self._turns[number].asked if number else list(self._turns.values())[-1].asked
-        return f"{missing}; the nearest differs: {difference(asked.compared, nearest.compared)}.{adds}"
+        number, _ = self._before(request)
+        nearest = self._turns[number].request if number else list(self._turns.values())[-1].request
+        return f"{missing}; the nearest differs: {difference(request.compared, nearest.compared)}.{adds}"
 
-    def write(self, asked: Asked, parts: list[dict[str, Any]], error: str = "") -> None:
+    def write(self, request: ModelRequest, parts: list[dict[str, Any]], error: str = "") -> None:
         """Write a finished turn; end the recording if the conversations of its turns would be too long to be read."""
-        if not self._fits(asked.messages):
+        if not self._fits(request.messages):
             self._cassette.end()
             return
         number = max(self._turns, default=0) + 1
-        head: dict[str, Any] = {"turn": number, "model": asked.model, "digest": asked.digest}
-        before, shared = self._before(asked)
+        head: dict[str, Any] = {"turn": number, "model": request.model, "digest": request.digest}
+        before, shared = self._before(request)
         if shared:
             head["after"] = [before, shared]
-        head["messages"] = asked.messages[shared:]
-        same = next((n for n, turn in self._turns.items() if turn.asked.tools == asked.tools), None)
-        if asked.tools:
-            head["tools"] = asked.tools if same is None else same
-        if asked.stop:
-            head["stop"] = asked.stop
+        head["messages"] = request.messages[shared:]
+        same = next((n for n, turn in self._turns.items() if turn.request.tools == request.tools), None)
+        if request.tools:
+            head["tools"] = request.tools if same is None else same
+        if request.stop:
+            head["stop"] = request.stop
         end = {"error": error} if error else {"done": True}
         for entry in [head, *({"turn": number, **part} for part in parts), {"turn": number, **end}]:
             self._cassette.write(entry)
         # the same run does not replay it: a model that is asked again gives another answer
-        self._turns[number] = Turn(asked, parts, error)
+        self._turns[number] = Turn(request, parts, error)
 
-    def _before(self, asked: Asked) -> tuple[int, int]:
+    def _before(self, request: ModelRequest) -> tuple[int, int]:
         """Return the turn that shares most leading messages with a request, and how many it shares."""
         best = (0, 0)
         for number, turn in self._turns.items():
-            pairs = zip(asked.messages, turn.asked.messages, strict=False)
+            pairs = zip(request.messages, turn.request.messages, strict=False)
             shared = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-            count = min(len(asked.messages), len(turn.asked.messages)) if shared is None else shared
+            count = min(len(request.messages), len(turn.request.messages)) if shared is None else shared
             best = (number, count) if count > best[1] else best
         return best
 
@@ -235,16 +235,16 @@ class Turns:
         number = entry["turn"]
         if "model" in entry:
             before, shared = entry.get("after", (0, 0))
-            kept = self._turns[before].asked.messages[:shared] if before in self._turns else []
+            kept = self._turns[before].request.messages[:shared] if before in self._turns else []
             tools = entry.get("tools", [])
             if isinstance(tools, int):
-                tools = self._turns[tools].asked.tools if tools in self._turns else []
-            asked = Asked(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
-            if not self._fits(asked.messages):
+                tools = self._turns[tools].request.tools if tools in self._turns else []
+            request = ModelRequest(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
+            if not self._fits(request.messages):
                 most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
                 problem = f"the conversations up to here have more than {most}"
                 raise self._cassette.file.damaged(f"turn {number}", problem)
-            self._turns[number] = Turn(asked)
+            self._turns[number] = Turn(request)
         elif (turn := self._turns.get(number)) is not None:
             if "chunk" in entry or "answer" in entry:
                 turn.parts.append(entry)
@@ -343,15 +343,15 @@ async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]
     while isinstance(model, RunnableBinding):
         kwargs, model = {**model.kwargs, **kwargs}, model.bound
     turns = turns_of(cassette)
-    asked = turns.asked(model_name(model), messages, kwargs)
-    recorded = turns.find(asked) if cassette.replays else None
+    request = turns.request_of(model_name(model), messages, kwargs)
+    recorded = turns.find(request) if cassette.replays else None
     if recorded is not None:
         if recorded.error:
             raise ModelError(recorded.error)
-        replay = _Replay(model=asked.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
+        replay = _Replay(model=request.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
         return [part async for part in replay.astream(messages)]
     if not cassette.records:
-        raise CassetteError(turns.explain(asked))
+        raise CassetteError(turns.explain(request))
     parts: list[Any] = []
     lines: list[dict[str, Any]] = []
     last = time.monotonic()
@@ -363,8 +363,8 @@ async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]
             parts.append(part)
     except Exception as error:
         if cassette.recording:
-            turns.write(asked, [], cassette.masker.text(str(model_error(error, model))))
+            turns.write(request, [], cassette.masker.text(str(model_error(error, model))))
         raise
     if cassette.recording:
-        turns.write(asked, hidden(cassette, lines))
+        turns.write(request, hidden(cassette, lines))
     return parts

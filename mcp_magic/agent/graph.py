@@ -23,8 +23,9 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import result_reader
+from mcp_magic.agent.builtin import Caller, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
+from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.tools import Registry
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore
+    from mcp.shared.dispatcher import ProgressFnT
 
     from mcp_magic._host import Host
     from mcp_magic.agent.builtin import BuiltinTool
@@ -213,7 +215,17 @@ class _Nodes:
             write(self._announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
-        await asyncio.gather(*(self._decide(planned, approver_of and approver_of(planned)) for planned in calls))
+        asked = [(planned, planned.request) for planned in calls if planned.request is not None]
+        consent = self.registry.host.consent
+        if approver_of is None and (self.policy or consent.policy) == "plan":
+            decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
+            for (planned, _), decision in zip(asked, decisions, strict=True):
+                self._take(planned, decision)
+        else:
+            await asyncio.gather(*(self._decide(*each, approver_of and approver_of(each[0])) for each in asked))
+        for planned in calls:
+            if planned.request is None:
+                planned.approval = {"problem": planned.problem, "of": planned.of}
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
@@ -226,11 +238,11 @@ class _Nodes:
             event["trusted"] = connection.spec.trust
         return event
 
-    async def _decide(self, planned: PlannedCall, approver: Approver | None) -> None:
-        if planned.request is None:
-            planned.approval = {"problem": planned.problem, "of": planned.of}
-            return
-        decision = await self.registry.host.consent.review(planned.request, policy=self.policy, approver=approver)
+    async def _decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
+        consent = self.registry.host.consent
+        self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
+
+    def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
         event = {"kind": "decided", "id": planned.id, "approved": decision.approved, "by": decision.by}
         arguments = dict(decision.arguments or {}) if planned.edited else None
@@ -284,11 +296,12 @@ class _Nodes:
         results = sum(message.type == "tool" for message in messages)
 
         async def make(number: int, planned: PlannedCall) -> ToolMessage:
-            approval = approvals[planned.id]
+            approval, handle = approvals[planned.id], f"result_{results + number}"
             if planned.builtin is not None and not approval.get("problem"):
-                message = await _answer_builtin(planned, planned.builtin, messages, write)
+                caller = Caller(run.asker, run.run, _reporting(planned, write), handle)
+                message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
-                message = await self._answer(planned, approval, run, write, f"result_{results + number}")
+                message = await self._answer(planned, approval, run, write, handle)
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
@@ -319,9 +332,6 @@ class _Nodes:
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
             return _message(planned, _denied(offer, decision), artifact)
 
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
-
         write({"kind": "started", "id": planned.id})
         profile = getattr(self.model, "profile", None) or {}
         failed = False
@@ -334,7 +344,7 @@ class _Nodes:
                 run=run.run,
                 decision=decision,
                 checked=offer.tool,
-                on_progress=on_progress,
+                on_progress=_reporting(planned, write),
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
                 spill=None if self.spill is None else Spill.above(self.spill, handle),
@@ -369,16 +379,25 @@ class _Nodes:
         return {"messages": [*refused, message]}
 
 
+def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFnT:
+    """Return what shows the progress of a call."""
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
+
+    return on_progress
+
+
 async def _answer_builtin(
-    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], write: Callable[[Any], None]
+    planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: Caller, write: Callable[[Any], None]
 ) -> ToolMessage:
     """Return the answer of one of the agent's own tools."""
     write({"kind": "started", "id": planned.id})
     try:
-        content, artifact = await tool.answer(planned.arguments, messages)
+        content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
         return _message(planned, str(error), None)
-    return _message(planned, content, artifact, failed=False)
+    return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
 
 
 def _complete(message: AIMessage) -> AIMessage:
@@ -474,6 +493,7 @@ def build_graph(
     result_limit: int = 20_000,
     timeout: float | None = None,
     spill: int | None = SPILL,
+    tables: Mapping[str, Any] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
 
@@ -486,8 +506,8 @@ def build_graph(
         servers: Names of the servers whose tools the agent may use; empty: all open sessions.
         tools: Patterns for `server:tool`; empty: all.
         system: The system message; "" for the default. The thread does not store it.
-        approve: The policy where no consent rule matches: `"ask"`, `"auto"`, `"readonly"`, `"deny"`; None: the host's
-            policy.
+        approve: The policy where no consent rule matches: `"ask"`, `"plan"` (one question about all calls of a turn),
+            `"auto"`, `"readonly"`, `"deny"`; None: the host's policy.
         ask: Who answers: `"host"`: the host's approver; `"interrupt"`: the caller that resumes the graph with
             `Command(resume={call id: {"decision": "approve" | "edit" | "deny", "arguments": {...}, "reason": "..."}})`,
             or one decision for all.
@@ -498,11 +518,17 @@ def build_graph(
         timeout: Seconds for a call, or None for no limit.
         spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
             results are cut at `result_limit`.
+        tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
+            tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
     """
     builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
+    registry, interrupts = Registry(host, servers=servers, tools=tools), ask == "interrupt"
+    if tables is not None:
+        own: Any = {"policy": approve, "interrupts": interrupts, "limit": result_limit, "spill": spill}
+        builtin.append(map_tool(registry, tables, timeout=timeout, **own))
     nodes = _Nodes(
         model,
-        Registry(host, servers=servers, tools=tools),
+        registry,
         system=system,
         policy=approve,
         ask=ask,

@@ -152,13 +152,13 @@ def values_in(text: str, *, reply: bool = False) -> list[Value]:
     """Return the values in a text, in order; only in a reply may the first word be a name."""
     found = []
     for match in _VALUE.finditer(text):
-        kind, said, (start, end) = str(match.lastgroup), match[0], match.span()
+        kind, match_text, (start, end) = str(match.lastgroup), match[0], match.span()
         if kind == "name":
-            first = re.match(r"[\w&-]+\s*", said)
+            first = re.match(r"[\w&-]+\s*", match_text)
             begins = not reply and re.search(r"(?:^|[.!?:]\s+|\n)\W*$", text[:start]) is not None
             if first is not None and (begins or first[0].strip().lower() in STOP):
-                start, said = start + first.end(), said[first.end() :]
-        data = _read(kind, said)
+                start, match_text = start + first.end(), match_text[first.end() :]
+        data = _read(kind, match_text)
         if data not in (None, ""):
             found.append(Value(kind, start, end, data))
     return found
@@ -225,55 +225,55 @@ class Call:
     def _free(self) -> list[Value]:
         return [each for each in self._values if "\0" not in self.left[each.start : each.end]]
 
-    def _take(self, wanted: Field, data: Any, *spans: tuple[int, int]) -> None:
-        self.arguments[wanted.name] = data
+    def _take(self, field: Field, data: Any, *spans: tuple[int, int]) -> None:
+        self.arguments[field.name] = data
         self.left = _without(self.left, spans)
 
-    def _take_value(self, wanted: Field, value: Value) -> None:
-        self._take(wanted, fit(value, wanted), value.span)
-        self._at[wanted.name] = value
+    def _take_value(self, field: Field, value: Value) -> None:
+        self._take(field, fit(value, field), value.span)
+        self._at[field.name] = value
 
     def _pairs(self) -> None:
         """Take `name=value`, and `name: value` except for lists."""
-        for wanted in self._open():
-            sign = "=" if wanted.kind == "array" else "[=:]"
-            match = re.search(rf"(?<![\w-]){re.escape(wanted.name)}\s*{sign}\s*{_PAIRED}", self.left)
-            if match and wanted.name:
-                said = match[1][1:-1] if match[1][0] in "\"'" else match[1].rstrip(".?!")
+        for field in self._open():
+            sign = "=" if field.kind == "array" else "[=:]"
+            match = re.search(rf"(?<![\w-]){re.escape(field.name)}\s*{sign}\s*{_PAIRED}", self.left)
+            if match and field.name:
+                text = match[1][1:-1] if match[1][0] in "\"'" else match[1].rstrip(".?!")
                 with contextlib.suppress(UnfitText):
-                    self._take(wanted, from_text(said, wanted), match.span())
+                    self._take(field, from_text(text, field), match.span())
 
     def _choices(self) -> None:
         """Take choices from their words."""
-        for wanted in self._open():
-            if wanted.choices:
-                for span, data in _choices(self.left, wanted)[:1]:
-                    self._take(wanted, data, span)
-            elif wanted.item is not None and (found := _choices(self.left, wanted.item)):
-                self._take(wanted, [data for _, data in found], *(span for span, _ in found))
+        for field in self._open():
+            if field.choices:
+                for span, data in _choices(self.left, field)[:1]:
+                    self._take(field, data, span)
+            elif field.item is not None and (found := _choices(self.left, field.item)):
+                self._take(field, [data for _, data in found], *(span for span, _ in found))
 
     def _by_words(self) -> None:
         """Assign values to arguments whose names or descriptions occur beside them."""
         scored = []
-        for place, wanted in enumerate(self._open()):
+        for place, field in enumerate(self._open()):
             for number, value in enumerate(self._free()):
-                score = self._closeness(wanted, value) if fit(value, wanted) is not None else 0.0
-                if score > 1.5 * (not wanted.required):
-                    scored.append((-score, place, number, wanted, value))
-        for *_, wanted, value in sorted(scored, key=lambda each: each[:3]):
-            if wanted.name not in self.arguments and value in self._free():
-                self._take_value(wanted, value)
+                score = self._closeness(field, value) if fit(value, field) is not None else 0.0
+                if score > 1.5 * (not field.required):
+                    scored.append((-score, place, number, field, value))
+        for *_, field, value in sorted(scored, key=lambda each: each[:3]):
+            if field.name not in self.arguments and value in self._free():
+                self._take_value(field, value)
 
-    def _closeness(self, wanted: Field, value: Value) -> float:
+    def _closeness(self, field: Field, value: Value) -> float:
         """Return a score: how well the words beside a value fit an argument."""
         left = max((each.end for each in self._values if each.end <= value.start), default=0)
         right = min((each.start for each in self._values if each.start >= value.end), default=len(self._text))
         before = re.split(r"[.;!?]\s", self._text[left : value.start])[-1]
         after = re.split(r"[.;,!?](?:\s|$)", self._text[value.end : right])[0]
-        if len(wanted.name) == 1:
-            return 3.0 * bool(re.search(rf"\b{re.escape(wanted.name)}\s*(?:=|is|:)\s*$", before))
-        about = set(stems(re.split(r"[.;(]", wanted.description)[0])) - self.tool.own
-        worth = dict.fromkeys(about, 1.2) | dict.fromkeys(stems(f"{wanted.name} {wanted.title}"), 3.0)
+        if len(field.name) == 1:
+            return 3.0 * bool(re.search(rf"\b{re.escape(field.name)}\s*(?:=|is|:)\s*$", before))
+        about = set(stems(re.split(r"[.;(]", field.description)[0])) - self.tool.own
+        worth = dict.fromkeys(about, 1.2) | dict.fromkeys(stems(f"{field.name} {field.title}"), 3.0)
         leading = [word.lower() for word in words(before)][-4:]
         cut = max((place for place, word in enumerate(leading) if word in PREPOSITIONS - {"of"}), default=-1)
         near = [stem(word) for word in leading[cut + 1 :] if word not in STOP][::-1]
@@ -281,27 +281,27 @@ class Call:
         score = max([0.0, *(worth.get(word, 0.0) - 0.4 * i for i, word in enumerate(near))])
         score = max([score, *(worth.get(word, 0.0) - 0.1 - 0.5 * i for i, word in enumerate(far))])
         if value.kind in ("date", "time"):
-            return score + 2.0 * _is_about(wanted, {"dat", "dai", "tim"})
+            return score + 2.0 * _is_about(field, {"dat", "dai", "tim"})
         if value.kind == "token":
             address = re.search("[/@]", value.data) is not None
-            score += 2.0 if address == _is_about(wanted, {"path", "url", "mail", "repo"}) else -2.0
-        meant = about | {stem(word) for word in words(wanted.name)}
-        if value.kind in ("name", "token") and any(said & {*leading[-2:]} and role & meant for said, role in ROLES):
+            score += 2.0 if address == _is_about(field, {"path", "url", "mail", "repo"}) else -2.0
+        meant = about | {stem(word) for word in words(field.name)}
+        if value.kind in ("name", "token") and any(cues & {*leading[-2:]} and role & meant for cues, role in ROLES):
             score += 1.5
         return score
 
     def _lists(self) -> None:
         """Assign runs of values ("1, 2 and 3") to required list arguments; whole lists are assigned in order."""
-        for wanted, item in [(each, item) for each in self._open(required=True) if (item := each.item)]:
+        for field, item in [(each, item) for each in self._open(required=True) if (item := each.item)]:
             run: list[Value] = []
             for value in self._free():
                 joined = not run or re.fullmatch(_AND, self._text[run[-1].end : value.start])
                 if joined and not isinstance(value.data, list | dict) and fit(value, item) is not None:
                     run.append(value)
-                elif run or fit(value, wanted) is not None:
+                elif run or fit(value, field) is not None:
                     break
             if run:
-                self._take(wanted, [fit(each, item) for each in run], *(each.span for each in run))
+                self._take(field, [fit(each, item) for each in run], *(each.span for each in run))
 
     def _in_order(self) -> None:
         """Assign the rest to the required arguments in order, or in the order of a description: "Subtract b from a"."""
@@ -317,29 +317,29 @@ class Call:
             result = Value("result", 0, 0, self._results[-1])  # "then divide by 2" has it as its first argument
             if isinstance(result.data, int | float) and fit(result, fields[0]) is not None:
                 self._take_value(fields.pop(0), result)
-        for wanted in fields:
-            fitting = [each for each in self._free() if fit(each, wanted) is not None]
+        for field in fields:
+            fitting = [each for each in self._free() if fit(each, field) is not None]
             strong = [each for each in fitting if each.kind in ("quoted", "token")] or fitting
             if strong:
-                self._take_value(wanted, strong[0])
+                self._take_value(field, strong[0])
 
     def _texts(self) -> None:
         """Assign unquoted words to text arguments: "a branch called x", "text hello", "about coral reefs"."""
         texts = [each for each in self._open() if each.kind in ("string", "any") and not each.format]
         alone = sum(each.required for each in texts) == 1
-        for wanted in texts:
-            named = [word for word in words(wanted.name) if word.lower() != "name"] or words(wanted.name) or ["(?!)"]
+        for field in texts:
+            named = [word for word in words(field.name) if word.lower() != "name"] or words(field.name) or ["(?!)"]
             patterns = [rf"\b{r'[ _-]?'.join(named)}\s+(?:is\s+)?(?:(?:called|named)\s+)?(?=\w)"]
-            if alone and wanted.required:
+            if alone and field.required:
                 patterns.append(r"\b(?:called|named|titled|saying)\s+|\babout\s+")
                 patterns.append(rf"^\W*(?:please\s+)?{re.escape(self.tool.own_name)}\b[\s:]*")
                 patterns.append(r"\b(?:for|of|in|on)\s+(?:(?:an?|the)\s+)?(?=\w)")
             starts = [match for each in patterns for match in reversed([*re.finditer(rf"(?i){each}", self.left)])]
             for start in (match.end() for match in starts):
-                said = re.split(r"[\0.,;!?\n]|\s+(?:from|to|in|with|using|at|by)\b", self.left[start:])[0]
-                said = re.sub(rf"(?:\s+(?:{'|'.join(STOP)}))*\s*$", "", said)
-                if set(stems(said)) - self.tool.known:
-                    self._take(wanted, said, (start, start + len(said)))
+                phrase = re.split(r"[\0.,;!?\n]|\s+(?:from|to|in|with|using|at|by)\b", self.left[start:])[0]
+                phrase = re.sub(rf"(?:\s+(?:{'|'.join(STOP)}))*\s*$", "", phrase)
+                if set(stems(phrase)) - self.tool.known:
+                    self._take(field, phrase, (start, start + len(phrase)))
                     break
 
     def _more(self) -> list[dict[str, Any]]:
@@ -367,27 +367,27 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     return text
 
 
-def _is_about(wanted: Field, meant: set[str]) -> bool:
-    said = f"{wanted.name} {wanted.title} {wanted.description} {wanted.format}"
-    return not meant.isdisjoint(stem(word) for word in words(said))
+def _is_about(field: Field, meant: set[str]) -> bool:
+    text = f"{field.name} {field.title} {field.description} {field.format}"
+    return not meant.isdisjoint(stem(word) for word in words(text))
 
 
-def _choices(text: str, wanted: Field) -> list[tuple[tuple[int, int], Any]]:
-    said, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
-    for data, label in wanted.choices:
+def _choices(text: str, field: Field) -> list[tuple[tuple[int, int], Any]]:
+    spans, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
+    for data, label in field.choices:
         names = [stem(word) for word in words(label)]
-        for part in (said[place : place + len(names)] for place in range(len(said)) if names):
+        for part in (spans[place : place + len(names)] for place in range(len(spans)) if names):
             if [word for word, _ in part] == names:
                 found.append(((part[0][1][0], part[-1][1][1]), data))
     return sorted(found, key=lambda each: each[0])
 
 
-def fit(value: Value, wanted: Field) -> Any:
+def fit(value: Value, field: Field) -> Any:
     """Return a value converted to an argument's type, or None if it does not fit."""
     data = value.data
-    if wanted.choices:
-        return data if any(data == choice and type(data) is type(choice) for choice, _ in wanted.choices) else None
-    kinds = {each.kind for each in wanted.variants} or {wanted.kind}
+    if field.choices:
+        return data if any(data == choice and type(data) is type(choice) for choice, _ in field.choices) else None
+    kinds = {each.kind for each in field.variants} or {field.kind}
     if isinstance(data, int | float) and not isinstance(data, bool):
         if "number" in kinds or "any" in kinds:
             return data
@@ -396,11 +396,11 @@ def fit(value: Value, wanted: Field) -> Any:
         return data
     if "string" not in kinds or not isinstance(data, str) or value.kind == "result":
         return None
-    timed = "time" if stem("time") in stems(wanted.name) or wanted.format == "time" else ""
-    timed = "date" if wanted.format in ("date", "date-time") or _is_about(wanted, {"dat"}) else timed
+    timed = "time" if stem("time") in stems(field.name) or field.format == "time" else ""
+    timed = "date" if field.format in ("date", "date-time") or _is_about(field, {"dat"}) else timed
     if (value.kind in ("date", "time") or timed) and value.kind not in (timed, "quoted", "result"):
         return None
-    return data if timed or not wanted.format or value.kind in ("token", "quoted") else None
+    return data if timed or not field.format or value.kind in ("token", "quoted") else None
 
 
 class Toolbox:
@@ -413,12 +413,12 @@ class Toolbox:
 
     def closest(self, text: str, limit: int) -> list[Tool]:
         """Return the tools whose words are closest to a text, best first."""
-        said = stems(text)
-        return sorted(self.tools, key=lambda tool: -self._score(tool, said))[:limit]
+        request_stems = stems(text)
+        return sorted(self.tools, key=lambda tool: -self._score(tool, request_stems))[:limit]
 
     def steps(self, text: str) -> list[str]:
         """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb."""
-        begins = [words(said)[:1] for each in self.tools for said in (each.own_name, each.description)]
+        begins = [words(phrase)[:1] for each in self.tools for phrase in (each.own_name, each.description)]
         verbs = {stem(word) for first in begins for word in first}
         kept = [each.span for each in values_in(text) if each.kind in ("quoted", "json", "token", "date")]
         parts, start = [], 0
@@ -434,21 +434,21 @@ class Toolbox:
         if named := self._named(text):
             return Call(named[0], _without(text, [named[1]]).replace("\0", " "), results)
         best: tuple[float, Call | None] = (-math.inf, None)
-        said = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
-        ranked = sorted(((self._score(tool, said), tool) for tool in self.tools), key=lambda each: -each[0])
+        request_stems = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
+        ranked = sorted(((self._score(tool, request_stems), tool) for tool in self.tools), key=lambda each: -each[0])
         for score, tool in ranked[:CANDIDATES]:
             call = Call(tool, text, results)
             if score > 0 and _fits(call, text):
-                share = sum(name in said for name in tool.name_stems) / max(len(tool.name_stems), 1)
+                share = sum(name in request_stems for name in tool.name_stems) / max(len(tool.name_stems), 1)
                 score += 2.0 * share - MISSING_COSTS * len(call.missing) - UNUSED_COSTS * len(call.unused)
                 best = max(best, (score, call), key=lambda each: each[0])
         return best[1]
 
-    def _score(self, tool: Tool, said: Sequence[str]) -> float:
+    def _score(self, tool: Tool, request_stems: Sequence[str]) -> float:
         """Return the BM25 score of a tool's definition for stems. A stem that all tools have still counts a little."""
         norm = 1 - B + B * tool.counts.total() / self._average
         score = 0.0
-        for each in said:
+        for each in request_stems:
             rarity = 0.5 + math.log(1 + (len(self.tools) - self._having[each] + 0.5) / (self._having[each] + 0.5))
             score += rarity * tool.counts[each] * (K1 + 1) / (tool.counts[each] + K1 * norm)
         return score
@@ -525,13 +525,13 @@ def _message(messages: Sequence[BaseMessage], bound: Sequence[dict[str, Any]]) -
     for number, (name, arguments) in enumerate(following.calls):  # the same call at the same place has the same id
         digest = hashlib.sha256(f"{len(messages)} {number} {name}".encode()).hexdigest()
         calls.append({"name": name, "args": arguments, "id": f"call_{digest[:16]}"})
-    asked = sum(len(message.text) + len(_json(getattr(message, "tool_calls", []) or "")) for message in messages)
-    read = -(-(asked + len(_json(bound))) // CHARACTERS_A_TOKEN)
+    characters = sum(len(message.text) + len(_json(getattr(message, "tool_calls", []) or "")) for message in messages)
+    read = -(-(characters + len(_json(bound))) // CHARACTERS_A_TOKEN)
     written = -(-(len(following.text) + sum(len(_json(call)) for call in calls)) // CHARACTERS_A_TOKEN)
     return AIMessage(
         content=following.text,
         tool_calls=calls,
-        additional_kwargs={ASKED: following.asked} if following.asked else {},
+        additional_kwargs={ASKED: following.pending} if following.pending else {},
         response_metadata=SAID | ({"finish_reason": "tool_calls"} if calls else {}),
         usage_metadata={"input_tokens": read, "output_tokens": written, "total_tokens": read + written},
     )
@@ -547,7 +547,7 @@ class Next:
 
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
     text: str = ""
-    asked: dict[str, Any] | None = None
+    pending: dict[str, Any] | None = None
 
 
 def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
@@ -574,8 +574,8 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
         if call is None or (call.missing and failed):
             break
         if call.missing:
-            question, asked = _question(call, left)
-            return Next(text=answer(done, question), asked=asked)
+            question, pending = _question(call, left)
+            return Next(text=answer(done, question), pending=pending)
         if turn is None:
             return Next([(call.tool.name, arguments) for arguments in (call.arguments, *call.more)])
         done, call = [*done, *turn], None
@@ -584,43 +584,43 @@ def _following(messages: Sequence[BaseMessage], tools: Toolbox) -> Next:
 
 def _replied(reply: str, last: BaseMessage | None, tools: Toolbox) -> tuple[Call | None, list[str]]:
     """Return the asked-about call with the values of the reply (None if there is none), and the steps that are left."""
-    asked = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
-    tool = next((each for each in tools.tools if isinstance(asked, dict) and each.name == asked["tool"]), None)
+    pending = last.additional_kwargs.get(ASKED) if isinstance(last, AIMessage) else None
+    tool = next((each for each in tools.tools if isinstance(pending, dict) and each.name == pending["tool"]), None)
     if (
-        not isinstance(asked, dict)
+        not isinstance(pending, dict)
         or tool is None
         or ((other := tools.choose(reply)) is not None and not other.missing)
     ):
         return None, tools.steps(reply)
-    call = Call(tool, reply, given=asked["given"])
-    if len(call.missing) == 1 and call.arguments == asked["given"]:
-        wanted = call.missing[0]
+    call = Call(tool, reply, given=pending["given"])
+    if len(call.missing) == 1 and call.arguments == pending["given"]:
+        field = call.missing[0]
         with contextlib.suppress(UnfitText):
-            given = {**call.arguments, wanted.name: from_text(reply.strip("\"'` .\n"), wanted)}
+            given = {**call.arguments, field.name: from_text(reply.strip("\"'` .\n"), field)}
             call = Call(tool, "", given=given)
-    return call, list(asked["left"])
+    return call, list(pending["left"])
 
 
 def _question(call: Call, left: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """Return the question for a call's missing arguments, and the state to keep until the reply."""
-    wanted = []
+    missing = []
     for each in call.missing:
         limits = f", {each.constraints_text}" if each.constraints_text else ""
         about = f": {' '.join(each.description.split()).rstrip('.')}" if each.description else ""
-        wanted.append(f"`{each.name}` ({each.type_text}{limits}){about}")
-    asked = {"tool": call.tool.name, "given": call.arguments, "left": list(left)}
-    if len(wanted) == 1:
-        return f"{sentence(f'`{call.tool.person_name}` needs {wanted[0]}')} What should it be?", asked
-    rows = "".join(f"\n- {each}" for each in wanted)
-    return f"`{call.tool.person_name}` needs {len(wanted)} more arguments. What should they be?\n{rows}", asked
+        missing.append(f"`{each.name}` ({each.type_text}{limits}){about}")
+    pending = {"tool": call.tool.name, "given": call.arguments, "left": list(left)}
+    if len(missing) == 1:
+        return f"{sentence(f'`{call.tool.person_name}` needs {missing[0]}')} What should it be?", pending
+    rows = "".join(f"\n- {each}" for each in missing)
+    return f"`{call.tool.person_name}` needs {len(missing)} more arguments. What should they be?\n{rows}", pending
 
 
 def _no_tool(request: str, tools: Toolbox) -> str:
     names = [f"`{tool.person_name}`" for tool in tools.closest(request, SUGGESTED)]
     others = f" and {len(tools.tools) - len(names)} more" if len(tools.tools) > len(names) else ""
-    asked = " ".join(request.split()).replace("`", "'")
-    asked = asked if len(asked) <= 80 else asked[:79] + "…"
-    return f"No tool fits `{asked}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
+    shown = " ".join(request.split()).replace("`", "'")
+    shown = shown if len(shown) <= 80 else shown[:79] + "…"
+    return f"No tool fits `{shown}`. There are: {', '.join(names)}{others}. Name one, as `server:tool name=value`."
 
 
 @dataclass(frozen=True)
@@ -641,7 +641,9 @@ def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[li
     for message in messages:
         if isinstance(message, AIMessage) and message.tool_calls:
             calls = [(answers[call["id"]], call) for call in message.tool_calls if call["id"] in answers]
-            turns.append([outcome(said, call["args"], names.get(call["name"], call["name"])) for said, call in calls])
+            turns.append(
+                [outcome(message, call["args"], names.get(call["name"], call["name"])) for message, call in calls]
+            )
     return turns
 
 
@@ -670,12 +672,12 @@ def _text(content: Any) -> str:
 
 def answer(outcomes: Sequence[Outcome], stopped: str = "") -> str:
     """Return the answer from the results of a request, and why it stopped."""
-    said = [_said(each) for each in outcomes]
-    if len(said) == 1 or any("\n" in each for each in said):
-        told = "\n\n".join(said)
+    sentences = [_said(each) for each in outcomes]
+    if len(sentences) == 1 or any("\n" in each for each in sentences):
+        text = "\n\n".join(sentences)
     else:
-        told = "\n".join(f"{number}. {each}" for number, each in enumerate(said, start=1))
-    return "\n\n".join(part for part in (told, stopped) if part)
+        text = "\n".join(f"{number}. {each}" for number, each in enumerate(sentences, start=1))
+    return "\n\n".join(part for part in (text, stopped) if part)
 
 
 def _said(each: Outcome) -> str:

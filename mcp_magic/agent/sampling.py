@@ -69,19 +69,19 @@ class ModelSampler:
         bind = getattr(type(setting), "bind_tools", None)
         return bind not in (None, BaseChatModel.bind_tools) and profile.get("tool_calling") is not False
 
-    def expected(self, asked: SamplingRequest) -> Expected:
+    def expected(self, request: SamplingRequest) -> Expected:
         """Return which model would answer, and which parts of the request it would not follow."""
-        choice = self._choice(asked)
-        return Expected(choice.name, _notes(asked, choice))
+        choice = self._choice(request)
+        return Expected(choice.name, _notes(request, choice))
 
-    async def __call__(self, asked: SamplingRequest) -> Sampled:
+    async def __call__(self, request: SamplingRequest) -> Sampled:
         """Return the model's answer; ModelError on one line, without a key, if there is none."""
-        choice = self._choice(asked)
-        tools = _tools(asked)
+        choice = self._choice(request)
+        tools = _tools(request)
         with _alone():
-            message = await in_turn(choice.model, lambda: _turn(choice.model, asked, tools))
-        notes = _notes(asked, choice)
-        if asked.tool_choice == "required" and not message.tool_calls:
+            message = await in_turn(choice.model, lambda: _turn(choice.model, request, tools))
+        notes = _notes(request, choice)
+        if request.tool_choice == "required" and not message.tool_calls:
             notes += ("the model called no tool, which the server required",)
 
         def own(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -93,14 +93,14 @@ class ModelSampler:
         return to_sampled(
             message,
             model=choice.name,
-            stop_sequences=asked.stop_sequences,
-            own=own if asked.usable_tools else None,
+            stop_sequences=request.stop_sequences,
+            own=own if request.usable_tools else None,
             notes=notes,
         )
 
-    def _choice(self, asked: SamplingRequest) -> _Choice:
+    def _choice(self, request: SamplingRequest) -> _Choice:
         """Return the configured model, with a note if no hint of the server is a part of its name."""
-        preferences = asked.preferences
+        preferences = request.preferences
         hints = [hint.name.strip() for hint in (preferences.hints if preferences else None) or () if hint.name]
         setting = self._configured()
         name = (setting.strip() or OFFLINE) if isinstance(setting, str) else model_name(setting)
@@ -116,34 +116,34 @@ class ModelSampler:
         return self._made[1]
 
 
-def _tools(asked: SamplingRequest) -> dict[str, Renamed]:
+def _tools(request: SamplingRequest) -> dict[str, Renamed]:
     renamed = {}
-    for tool in asked.tools or ():
+    for tool in request.tools or ():
         name = called(tool.name)
         function = function_of(name, tool)
         renamed[tool.name] = Renamed(name, function.renamed, function.bound)
     return renamed
 
 
-async def _turn(model: BaseChatModel, asked: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
+async def _turn(model: BaseChatModel, request: SamplingRequest, tools: Mapping[str, Renamed]) -> AIMessage:
     from mcp_magic.agent.calls import take_turn
     from mcp_magic.agent.offline import OfflineModel, limited, quoted
 
-    messages = to_messages(asked, _takes(model), tools)
+    messages = to_messages(request, _takes(model), tools)
     functions = [dict(tool.function) for tool in tools.values()]
     if isinstance(model, OfflineModel):
-        message = await take_turn(model.bind_tools(functions), messages) if asked.usable_tools else quoted(messages)
-        return limited(message, asked.max_tokens * CHARACTERS_A_TOKEN)
-    runnable: Any = _tuned(model, asked)
-    if asked.usable_tools:
-        choice = {"tool_choice": "any"} if asked.tool_choice == "required" else {}
+        message = await take_turn(model.bind_tools(functions), messages) if request.usable_tools else quoted(messages)
+        return limited(message, request.max_tokens * CHARACTERS_A_TOKEN)
+    runnable: Any = _tuned(model, request)
+    if request.usable_tools:
+        choice = {"tool_choice": "any"} if request.tool_choice == "required" else {}
         runnable = bind_tools(runnable, functions, **choice)
     elif functions and any(
         message.type == "tool" for message in messages
     ):  # some providers require the definitions of called tools
         runnable, messages = _without_calls(runnable, functions, messages)
     reasons = (getattr(model, "profile", None) or {}).get("reasoning_output")
-    stops = [] if reasons else list(asked.stop_sequences[:MAX_STOPS])  # reasoning models refuse stop sequences
+    stops = [] if reasons else list(request.stop_sequences[:MAX_STOPS])  # reasoning models refuse stop sequences
     return await take_turn(runnable.bind(stop=stops) if stops else runnable, messages)
 
 
@@ -173,31 +173,31 @@ def _takes_temperature(model: BaseChatModel) -> bool:
     return "temperature" in type(model).model_fields and profile.get("temperature") is not False
 
 
-def _tuned(model: BaseChatModel, asked: SamplingRequest) -> BaseChatModel:
+def _tuned(model: BaseChatModel, request: SamplingRequest) -> BaseChatModel:
     """Return a copy of the model with the limits of a request; a lower limit that the user set still holds."""
     changes: dict[str, Any] = {}
     field = _limit_field(model)
     if field:
         set_by_person = getattr(model, field) if field in model.model_fields_set else None
         profile = getattr(model, "profile", None) or {}
-        most = [asked.max_tokens, set_by_person, profile.get("max_output_tokens")]
+        most = [request.max_tokens, set_by_person, profile.get("max_output_tokens")]
         changes[field] = min(each for each in most if isinstance(each, int) and each > 0)
-    if asked.temperature is not None and _takes_temperature(model):
-        changes["temperature"] = asked.temperature
+    if request.temperature is not None and _takes_temperature(model):
+        changes["temperature"] = request.temperature
     return model.model_copy(update=changes) if changes else model
 
 
-def _notes(asked: SamplingRequest, choice: _Choice) -> tuple[str, ...]:
+def _notes(request: SamplingRequest, choice: _Choice) -> tuple[str, ...]:
     from mcp_magic.agent.offline import OfflineModel
 
-    notes = [*choice.notes, *unread(asked, _takes(choice.model))]
+    notes = [*choice.notes, *unread(request, _takes(choice.model))]
     if not _limit_field(choice.model) and not isinstance(choice.model, OfflineModel):
-        notes.append(f"the limit of {asked.max_tokens:,} tokens is not passed on: {choice.name} takes none")
-    if asked.temperature is not None and not _takes_temperature(choice.model):
-        notes.append(f"the temperature {asked.temperature:g} is not passed on: {choice.name} takes none")
-    if asked.include_context != "none":
+        notes.append(f"the limit of {request.max_tokens:,} tokens is not passed on: {choice.name} takes none")
+    if request.temperature is not None and not _takes_temperature(choice.model):
+        notes.append(f"the temperature {request.temperature:g} is not passed on: {choice.name} takes none")
+    if request.include_context != "none":
         notes.append("no context of servers is added")
-    if asked.metadata:
+    if request.metadata:
         notes.append("its metadata are not passed on")
     return tuple(notes)
 
@@ -247,12 +247,12 @@ def called(name: str) -> str:
     return name if _NAME.fullmatch(name) else provider_name("tool", name)
 
 
-def to_messages(asked: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
+def to_messages(request: SamplingRequest, takes: Takes, tools: Mapping[str, Renamed]) -> list[BaseMessage]:
     """Return the conversation of a request."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    messages: list[BaseMessage] = [SystemMessage(asked.system_prompt)] if asked.system_prompt else []
-    for message in asked.messages:
+    messages: list[BaseMessage] = [SystemMessage(request.system_prompt)] if request.system_prompt else []
+    for message in request.messages:
         blocks = message.content_as_list
         if message.role == "assistant":
             messages.append(_assistant(blocks, tools))
@@ -308,10 +308,10 @@ def _id(given: str) -> str:
     return given if _ID.fullmatch(given) else f"call_{hashlib.sha256(given.encode()).hexdigest()[:24]}"
 
 
-def unread(asked: SamplingRequest, takes: Takes) -> list[str]:
+def unread(request: SamplingRequest, takes: Takes) -> list[str]:
     """Return notes about media that the model cannot read."""
     missed: Counter[str] = Counter()
-    for message in asked.messages:
+    for message in request.messages:
         reads = takes if message.role == "user" else Takes()
         for block in message.content_as_list:
             inner, seen = (block.content, Takes(takes.tool_images)) if block.type == "tool_result" else ([block], reads)

@@ -1,20 +1,24 @@
-"""The texts and markup of an approval question and of its outcome.
+"""The texts and markup of an approval question, about a call or about a plan of several, and of its outcome.
 
-Pure functions of a request. Names, descriptions and arguments come from servers and models: markup is escaped and
+Pure functions of requests. Names, descriptions and arguments come from servers and models: markup is escaped and
 invisible characters are made visible. Secrets are masked and long values cut to beginning and end; the panel can reveal
 both.
 """
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import duration, sentence
-from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
+from mcp_magic import schema
+from mcp_magic._text import counted, duration, sentence
+from mcp_magic.ask.question import EDIT, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
 from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import (
+    MAX_IN_LINE,
     MAX_VALUE,
     argument_cell,
     argument_rows,
@@ -33,15 +37,20 @@ from mcp_magic.display.diff import diff_html, diff_text
 from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import LEGEND, in_line
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.schema.convert import UnfitText, from_text
+from mcp_magic.schema.fields import kept_root
 from mcp_magic.schema.secrets import MASK
+from mcp_magic.schema.validate import unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mcp_magic.ask.question import Reply
-    from mcp_magic.consent.consent import Request
+    from mcp_magic.consent.consent import PlannedRequest, Request
     from mcp_magic.display.arguments import Hidden
     from mcp_magic.display.document import Badge
+    from mcp_magic.schema.fields import Field
 
 
 MAX_DESCRIPTION = 600
@@ -49,6 +58,8 @@ MAX_DESCRIPTION = 600
 MAX_RULE = 600
 
 MAX_NAME = 200  # characters shown of a tool's name
+
+MAX_ABOUT = 120  # characters shown of a tool's description in a plan
 
 ALWAYS = {"tool": "always for this tool", "arguments": "always for these arguments", "run": "for this run"}
 """How far an approval reaches beyond the one call."""
@@ -63,7 +74,6 @@ def approval_question(request: Request) -> Question:
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
     of_the_run = ", this [r]un" if runs else ""
-    secret = hidden_arguments(request.arguments, request.definition) != request.arguments
     return Question(
         about=lambda arguments: approval_part(request, arguments),
         choices=(
@@ -98,13 +108,7 @@ def approval_question(request: Request) -> Question:
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
         )[: 3 if is_one else 1],
-        # a form field would take the mask of a secret for its value, so arguments with secrets are edited as JSON
-        form=Form(
-            request.arguments,
-            request.definition.input_schema if request.definition is not None and not secret and is_one else None,
-            write=lambda arguments, indent: written_arguments(arguments, request.definition, indent=indent),
-            read=lambda text, arguments: read_arguments(text, arguments, request.definition),
-        ),
+        form=_arguments_form(request, fields=is_one),
         reveal=Reveal(
             lambda arguments: list(long_arguments(arguments, request.definition).items()),
             lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
@@ -118,6 +122,18 @@ def approval_question(request: Request) -> Question:
         help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
         if is_one
         else "y approves all of them, n denies all of them",
+    )
+
+
+def _arguments_form(request: Request, *, fields: bool = True) -> Form:
+    """Return a form with the arguments of a call, which are JSON if one is a secret: a field would send its mask."""
+    definition = request.definition
+    secret = hidden_arguments(request.arguments, definition) != request.arguments
+    return Form(
+        request.arguments,
+        definition.input_schema if definition is not None and fields and not secret else None,
+        write=lambda arguments, indent: written_arguments(arguments, definition, indent=indent),
+        read=lambda text, arguments: read_arguments(text, arguments, definition),
     )
 
 
@@ -221,22 +237,209 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
     name, badges = in_line(request.name, MAX_NAME), _badges(request)
-    plain = [f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"]
-    html = [tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))]
-    if request.change is not None or request.outdated:
-        lines = request.change.lines if request.change is not None else []
-        plain += [f"  {_changed(request)}", *([diff_text(lines, "    ")] if lines else [])]
-        html.append(tag("div", joined([tag("p", tag("b", _changed(request))), diff_html(lines) if lines else ""])))
+    line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
+    html = tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))
+    text = Part("", Markup())
     if description := _description(request):
-        plain += [f"  {line}" for line in description.splitlines()]
-        html.append(tag("div", description, style="white-space:pre-wrap"))
+        plain = "\n".join(f"  {line}" for line in description.splitlines())
+        text = Part(plain, tag("div", description, style="white-space:pre-wrap"))
+    shown = Part.stack(Part(line, html), _change_part(request), text, _arguments_part(request, arguments))
+    return Part(shown.plain, Markup(page([shown.html])))
+
+
+def _change_part(request: Request, indent: str = "  ") -> Part:
+    """Return what has changed of the tool, and which rule no longer covers it."""
+    if request.change is None and not request.outdated:
+        return Part("", Markup())
+    lines = request.change.lines if request.change is not None else []
+    diff = f"\n{diff_text(lines, indent * 2)}" if lines else ""
+    html = tag("div", joined([tag("p", tag("b", _changed(request))), diff_html(lines) if lines else ""]))
+    return Part(f"{indent}{_changed(request)}{diff}", html)
+
+
+def _arguments_part(
+    request: Request, arguments: Mapping[str, Any], without: Collection[str] = (), indent: str = "  "
+) -> Part:
+    """Return the arguments, how they were changed, and what is hidden; without some arguments."""
+    nothing = Markup() if arguments else note("without arguments")
+    before, arguments = (
+        {name: value for name, value in each.items() if name not in without} for each in (request.arguments, arguments)
+    )
+    request = replace(request, arguments=before)
     rows = list(_rows(request, arguments))
+    plain = []
     for argument, value, mark in rows:
-        text = value.replace("\n", "\n      ")
-        plain.append(f"  {argument} = {text}{f'   ✎ {mark}' if mark else ''}")
+        text = value.replace("\n", f"\n{indent}    ")
+        plain.append(f"{indent}{argument} = {text}{f'   ✎ {mark}' if mark else ''}")
     cells = [(argument, argument_cell(value, mark)) for argument, value, mark in rows]
-    html.append(facts(cells) if rows else note("without arguments"))
     legend = LEGEND if any("⟨" in f"{argument}{value}{mark}" for argument, value, mark in rows) else ""
-    notes = (legend, hidden_note(hidden_of(request, arguments)))
-    plain += [f"  {line}" for line in notes if line]
-    return Part("\n".join(plain), Markup(page([joined([*html, *map(note, notes)])])))
+    notes = [text for text in (legend, hidden_note(hidden_of(request, arguments))) if text]
+    plain += [f"{indent}{line}" for line in notes]
+    return Part("\n".join(plain), joined([facts(cells) if rows else nothing, *map(note, notes)]))
+
+
+# A plan: several calls in one question, as a table.
+
+MAX_CELL = 200  # the most characters of a value that a line of text shows
+
+
+def plan_question(calls: Sequence[PlannedRequest]) -> Question:
+    """Return the question which calls of a plan may run; `plan_decisions` reads the reply."""
+    again = any(_is_yours(call.decision) for call in calls)  # the rest of a plan: nothing is ticked any more
+    rows = tuple(_plan_row(number, call, calls) for number, call in enumerate(calls, 1))
+    left = [row for row in rows if row.form is not None]
+    ticked = [None if row.form is None or again else row.form.values for row in rows]
+
+    def of_rows(values_of: Callable[[Request, Any], Iterable[tuple[str, Any]]], values: Any) -> list[tuple[str, Any]]:
+        """Return values of the rows, with the row's number before their names."""
+        given = zip(rows, calls, values, strict=True)
+        named = ((row, values_of(call.request, value)) for row, call, value in given if value is not None)
+        return [(f"{row.number}. {name}", value) for row, found in named for name, value in found]
+
+    def present(values: Any) -> list[Any]:
+        """Return the arguments of all rows that can be ticked."""
+        return [
+            row.form and (row.form.values if value is None else value) for row, value in zip(rows, values, strict=True)
+        ]
+
+    def check(values: Any) -> None:
+        if not any(value is not None for value in values):
+            raise ArgumentsError("no call is selected; tick one, or deny the rest")
+        for number, (call, value) in enumerate(zip(calls, values, strict=True), 1):
+            definition = call.request.definition
+            if value is not None and definition is not None and changes(call.request.arguments, value):
+                try:
+                    schema.check_arguments(value, definition.input_schema)
+                except ArgumentsError as error:
+                    raise ArgumentsError(f"{number}. {error}") from None
+
+    return Question(
+        about=lambda values: _plan_head(calls, len(left)),
+        choices=(
+            Choice(
+                "approve",
+                "Approve selected",
+                "check",
+                "approve the ticked calls as shown; you decide about the others then",
+                typed="[a]ll",
+                sends=True,
+            ),
+            Choice(
+                "deny",
+                "Deny rest",
+                "ban",
+                "call none of those that are not approved yet",
+                typed="[d]eny the rest (and why)",
+            ),
+            Choice(EDIT, typed="[e]dit and a number"),
+        ),
+        extra=(Extra("reason", label="why not; Enter denies", tooltip="why they must not be called", beside="deny"),),
+        form=Form(ticked, rows=rows, check=check),
+        reveal=Reveal(
+            lambda values: of_rows(
+                lambda request, each: long_arguments(each, request.definition).items(), present(values)
+            ),
+            lambda values: of_rows(
+                lambda request, each: [(part.path, part.value) for part in hidden_of(request, each)], present(values)
+            ),
+            lambda values, seen: [
+                (name, value)
+                for name, value in of_rows(lambda request, each: unseen_of(request, each, ()), values)
+                if name not in seen
+            ],
+        ),
+        outcome=lambda reply, seconds: _plan_outcome(calls, reply, seconds),
+        refused=REFUSED,
+        late="Denied",
+        waits_for="approval",
+        prompt="Approve numbers such as 1,3-5, or ",
+        help="numbers or a approve calls, d denies all that are not approved yet, e 2 edits the arguments of call 2",
+    )
+
+
+def plan_decisions(calls: Sequence[PlannedRequest], reply: Reply) -> dict[int, Decision]:
+    """Return the decisions in a reply about calls of a plan, by their place."""
+    left = {at: call.request for at, call in enumerate(calls) if call.decision is None}
+    if reply.choice != "approve":
+        return {at: decision_of(request, reply) for at, request in left.items()}
+    given = {at: reply.values[at] for at in left if reply.values[at] is not None}
+    return {at: decision_of(left[at], replace(reply, values=values)) for at, values in given.items()}
+
+
+def _is_yours(decision: Decision | None) -> bool:
+    return decision is not None and decision.approved and decision.by == PERSON
+
+
+def _plan_head(calls: Sequence[PlannedRequest], left: int) -> Part:
+    approved = sum(_is_yours(call.decision) for call in calls)
+    text = f"{_asker(calls[0].request)} wants to make {counted(len(calls), 'calls')}"
+    if approved:
+        text += f"; {approved:,} approved, {left:,} left"
+    return Part(text, Markup(page([tag("p", text)])))
+
+
+def _plan_row(number: int, call: PlannedRequest, calls: Sequence[PlannedRequest]) -> Row:
+    request, decision = call
+    name, badges, status = in_line(request.name, MAX_NAME), _badges(request), ""
+    if decision is not None:
+        by = "you" if decision.by == PERSON else in_line(decision.by, MAX_RULE)
+        status = f"{'approved' if _is_yours(decision) else 'allowed' if decision.approved else 'denied'} by {by}"
+        if decision.reason:
+            status += f": {one_line(decision.reason, 200)}"
+    first = next(other.request for other in calls if other.request.name == request.name)
+    about = one_line(_description(request), MAX_ABOUT) if first is request else ""
+    line = f"{number:>3}. {name} {' '.join(map(str, badges))}{f' — {status}' if status else ''}"
+    head = [tag("p", joined([tag("b", name), " ", joined(badges, " ")]))]
+    head += [tag("p", tag("b", status))] if status else []
+    head += [note(about)] if about else []
+    plain = "\n".join([line, *([f"     {about}"] if about else [])])
+    arguments = dict(request.arguments)
+    if decision is not None and decision.arguments is not None:
+        arguments = dict(decision.arguments)
+    return Row(
+        number,
+        Part.stack(Part(plain, joined(head)), _change_part(request, "     ")),
+        facts=lambda values, without: _arguments_part(
+            request, arguments if values is None else values, without, "     "
+        ),
+        cells=lambda values: _cells(request, values),
+        form=_arguments_form(request) if decision is None else None,
+    )
+
+
+def _cells(request: Request, arguments: Mapping[str, Any]) -> list[Cell]:
+    """Return the arguments that a line of text shows exactly: short, without secrets, and without marks."""
+    definition = request.definition
+    fields = {} if definition is None else {each.name: each for each in kept_root(definition.input_schema).children}
+    shown = hidden_arguments(arguments, definition)
+    found = []
+    for name, value in arguments.items():
+        text = written(value)
+        plain = shown[name] == value and len(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
+        if plain and "\n" not in text and in_line(name, MAX_IN_LINE) == name:
+            found.append(Cell(name, text, partial(_read_cell, name, fields.get(name), value)))
+    return found
+
+
+def _read_cell(name: str, field: Field | None, before: Any, text: str) -> Any:
+    try:
+        if field is not None:
+            return from_text(text, field)
+        return text if isinstance(before, str) else json.loads(text)
+    except UnfitText:
+        assert field is not None
+        raise ArgumentsError(unfit(name, field, text)) from None
+    except ValueError:
+        raise ArgumentsError(f"{name}: this is not JSON") from None
+
+
+def _plan_outcome(calls: Sequence[PlannedRequest], reply: Reply, seconds: float) -> Outcome | None:
+    """Return the line that stays; None for the calls of an agent's run: its transcript says all that."""
+    asked = [call.request for call in calls if call.decision is None]
+    if asked[0].run is not None:
+        return None
+    decisions = plan_decisions(calls, reply)
+    sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
+    because = f", because: {one_line(reason, 200)}" if (reason := next(iter(decisions.values())).reason) else ""
+    rest = f" {len(decisions):,} of {counted(len(calls), 'calls')} by you{because}, {duration(seconds)}"
+    return Outcome(sign, (f"{rest} ({_asker(asked[0])} asked)",))

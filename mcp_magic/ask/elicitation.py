@@ -156,26 +156,26 @@ class Questions:
         from mcp_types import ElicitResult, ErrorData
 
         if params.mode == "url":
-            asked = Elicitation(self._server, params.message, "url", url=params.url)
+            elicitation = Elicitation(self._server, params.message, "url", url=params.url)
         else:
             form = secrets_marked(params.requested_schema, params.message)
-            asked = Elicitation(self._server, params.message, "form", form)
+            elicitation = Elicitation(self._server, params.message, "form", form)
         started = time.perf_counter()
         with self._queue.asking() as call:
-            answer = await self._answer(asked, call)
+            answer = await self._answer(elicitation, call)
         if isinstance(answer, NotAskedError):
             if answer.is_first:
-                self._log("warning", f"elicitation {one_line(asked.message, 200)!r} and all after it: {answer}")
+                self._log("warning", f"elicitation {one_line(elicitation.message, 200)!r} and all after it: {answer}")
             return ErrorData(code=NOT_ASKED, message=str(answer))
         because = f": {clause(answer.reason)}" if answer.reason else ""
         self._log(
             "info" if answer.action == "accept" else "warning",
-            f"elicitation {one_line(asked.message, 200)!r}: {answer.action}{because} "
+            f"elicitation {one_line(elicitation.message, 200)!r}: {answer.action}{because} "
             f"({duration(time.perf_counter() - started)})",
         )
         content = dict(answer.content) if answer.action == "accept" and answer.content is not None else None
         if content is not None:
-            self._conceal({name: content[name] for name in asked.secrets if name in content})
+            self._conceal({name: content[name] for name in elicitation.secrets if name in content})
         return ElicitResult(action=answer.action, content=content)
 
     async def visited(self, required: Any) -> bool:
@@ -196,20 +196,20 @@ class Questions:
                 return False
         return bool(pages)
 
-    async def _answer(self, asked: Elicitation, call: InFlightRequest) -> Answer | NotAskedError:
+    async def _answer(self, elicitation: Elicitation, call: InFlightRequest) -> Answer | NotAskedError:
         elicitor = call.elicitor or self._elicitors.elicitor
-        if asked.mode == "url" and (why := why_not_open(asked.url)):
+        if elicitation.mode == "url" and (why := why_not_open(elicitation.url)):
             return Answer.decline(f"it asks to open a page whose address {why}")
         if elicitor is None:
             return Answer.decline(UNASKED)
 
         async def answer() -> Answer | Unanswered:
             async with self._queue.turn(call):
-                return await in_time(elicitor(asked), self._elicitors.timeout)
+                return await in_time(elicitor(elicitation), self._elicitors.timeout)
 
         found = await answered(call, answer())
         if not isinstance(found, Unanswered):
-            return _fitting(found, asked)
+            return _fitting(found, elicitation)
         if isinstance(found.error, NotAskedError):
             return found.error
         if found.error is not None:
@@ -218,35 +218,38 @@ class Questions:
         return Answer.cancel(late if found.why == "late" else "the call has ended")
 
 
-def secrets_marked(asked: Mapping[str, Any], message: str) -> Mapping[str, Any]:
+def secrets_marked(form_schema: Mapping[str, Any], message: str) -> Mapping[str, Any]:
     """Return the schema with `writeOnly` on fields that seem to ask for a secret, so that they are always masked."""
-    properties = asked.get("properties")
+    properties = form_schema.get("properties")
     if not isinstance(properties, dict):
-        return asked
+        return form_schema
     texts = {name: each for name, each in properties.items() if isinstance(each, dict)}
-    said = [
+    secret = [
         name
         for name, each in texts.items()
         if schema.is_secret(name) or any(map(_asks_for_secret, (name, each.get("title"), each.get("description"))))
     ]
-    if not said and _asks_for_secret(message):
-        said = [name for name, each in texts.items() if each.get("type") == "string" and "enum" not in each]
-    return {**asked, "properties": {**properties, **{name: {**texts[name], "writeOnly": True} for name in said}}}
+    if not secret and _asks_for_secret(message):
+        secret = [name for name, each in texts.items() if each.get("type") == "string" and "enum" not in each]
+    return {
+        **form_schema,
+        "properties": {**properties, **{name: {**texts[name], "writeOnly": True} for name in secret}},
+    }
 
 
 def _asks_for_secret(text: Any) -> bool:
     return isinstance(text, str) and _ASKS_FOR_SECRET.search(text[:MAX_WORDS]) is not None
 
 
-def _fitting(answer: Any, asked: Elicitation) -> Answer:
+def _fitting(answer: Any, elicitation: Elicitation) -> Answer:
     """Return an elicitor's answer if it can be sent, else "decline"."""
     if not isinstance(answer, Answer):
         return Answer.decline(f"the elicitor failed: TypeError: it returned {type(answer).__name__}, not an Answer")
-    if answer.action != "accept" or asked.mode == "url":
+    if answer.action != "accept" or elicitation.mode == "url":
         return Answer(answer.action, None, answer.reason)
     content = dict(answer.content or {})
     try:
-        schema.check_arguments(content, asked.schema)
+        schema.check_arguments(content, elicitation.schema)
         for name, value in content.items():
             texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
             if not texts and not isinstance(value, _SCALARS):
@@ -289,70 +292,73 @@ def link_to(url: str) -> Markup:
     )
 
 
-def question_part(asked: Elicitation) -> Part:
+def question_part(elicitation: Elicitation) -> Part:
     """Return the question as a page of its own, and as text for a terminal."""
-    server, message = one_line(asked.server, 100), outline(asked.message.strip(), MAX_MESSAGE)
-    wants = "asks you for:" if asked.mode == "form" else "asks you to open a page at"
-    host = host_of(asked.url) if asked.mode == "url" else ""
+    server, message = one_line(elicitation.server, 100), outline(elicitation.message.strip(), MAX_MESSAGE)
+    wants = "asks you for:" if elicitation.mode == "form" else "asks you to open a page at"
+    host = host_of(elicitation.url) if elicitation.mode == "url" else ""
     plain = [f"Server {server} {wants} {host}".rstrip(), *(f"  {line}" for line in message.split("\n"))]
     parts = ["Server ", tag("b", server), f" {wants} ", tag("b", host, style="font-size:1.15em") if host else ""]
     html = [tag("p", joined(parts)), tag("div", message, style=_MESSAGE)]
-    if asked.secrets:
-        warning = SECRET.format(", ".join(one_line(name, 60) for name in asked.secrets[:MAX_NAMES]))
+    if elicitation.secrets:
+        warning = SECRET.format(", ".join(one_line(name, 60) for name in elicitation.secrets[:MAX_NAMES]))
         plain.append(warning)
         html.append(tag("p", tag("b", warning), style="max-width:60em"))
-    if asked.mode == "url":
-        url = outline(asked.url, MAX_URL)
+    if elicitation.mode == "url":
+        url = outline(elicitation.url, MAX_URL)
         plain.append(f"  {url}")
-        html += [tag("p", tag("code", url, style="word-break:break-all")), tag("p", link_to(asked.url))]
+        html += [tag("p", tag("code", url, style="word-break:break-all")), tag("p", link_to(elicitation.url))]
     return Part("\n".join(plain), Markup(page([joined(html)])))
 
 
-def elicitation_question(asked: Elicitation) -> Question:
+def elicitation_question(elicitation: Elicitation) -> Question:
     """Return the question to the user; `answer_of` reads the reply."""
-    shown = question_part(asked)
-    if asked.mode == "form":
+    shown = question_part(elicitation)
+    if elicitation.mode == "form":
         accept = Choice("accept", "Submit", "check", "send these values to the server", "[s]end", sends=True)
     else:
         accept = Choice("accept", "Done", "check", "I have opened the page myself; go on", "[o]pened it, go on")
     form = Form(
-        asked.defaults, asked.schema, must_open=True, check=lambda values: schema.check_arguments(values, asked.schema)
+        elicitation.defaults,
+        elicitation.schema,
+        must_open=True,
+        check=lambda values: schema.check_arguments(values, elicitation.schema),
     )
     return Question(
         about=lambda values: shown,
         choices=(
             accept,
-            *([Choice(EDIT, typed="[f]ill in")] if asked.mode == "form" else []),
+            *([Choice(EDIT, typed="[f]ill in")] if elicitation.mode == "form" else []),
             Choice("decline", "Decline", "ban", "say no to the server", "[d]ecline"),
             Choice("cancel", "Cancel", "times", "do not answer the question", "[c]ancel"),
         ),
-        form=form if asked.mode == "form" else None,
-        outcome=lambda reply, seconds: outcome_of(asked, reply, seconds),
+        form=form if elicitation.mode == "form" else None,
+        outcome=lambda reply, seconds: outcome_of(elicitation, reply, seconds),
         refused=REFUSED,
     )
 
 
-def answer_of(asked: Elicitation, reply: Reply) -> Answer:
+def answer_of(elicitation: Elicitation, reply: Reply) -> Answer:
     """Return the answer in a reply."""
     match reply.choice:
         case "accept":
-            return Answer.accept(reply.values if asked.mode == "form" else None)
+            return Answer.accept(reply.values if elicitation.mode == "form" else None)
         case "decline":
             return Answer.decline()
     return Answer.cancel(reply.reason) if reply.by == PERSON else Answer.decline(reply.reason)
 
 
-def outcome_of(asked: Elicitation, reply: Reply, seconds: float) -> Outcome:
+def outcome_of(elicitation: Elicitation, reply: Reply, seconds: float) -> Outcome:
     """Return the line that stays: how the question was answered, the values with secrets masked, and the question."""
     from mcp_types import Tool
 
-    server, about = ("b", one_line(asked.server, 100)), one_line(asked.message, 100)
+    server, about = ("b", one_line(elicitation.server, 100)), one_line(elicitation.message, 100)
     sign = SIGNS[reply.choice]
-    if asked.mode == "url":
+    if elicitation.mode == "url":
         sign = "✓ done" if reply.choice == "accept" else sign
-        about = f"page at {host_of(asked.url)}: {about}"
+        about = f"page at {host_of(elicitation.url)}: {about}"
     end = f" ({about}), {duration(seconds)}"
-    if reply.choice != "accept" or asked.mode == "url":
+    if reply.choice != "accept" or elicitation.mode == "url":
         return Outcome(sign, (": ", server, end))
-    values = call_line(reply.values, Tool(name="elicitation", input_schema=dict(asked.schema))) or "nothing"
+    values = call_line(reply.values, Tool(name="elicitation", input_schema=dict(elicitation.schema))) or "nothing"
     return Outcome(sign, (" ", ("code", values), " to ", server, end))

@@ -12,7 +12,7 @@ from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.document import Markup, Part, joined, note, page, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     Named = list[tuple[str, Any]]
 
@@ -90,17 +90,37 @@ def _anything(values: Any) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """Values that the user can change before sending them: an object, or a list of texts."""
+    """Values that the user can change before sending them: an object, a list of texts, or the rows of a table."""
 
-    values: Any  # at first
+    values: Any  # at first; of a table the arguments of each row, or None for a row that is not ticked
     schema: Mapping[str, Any] | None = None  # of an object; None if it is edited as JSON
     labels: tuple[str, ...] = ()  # of a list of texts
+    rows: tuple[Row, ...] = ()  # of a table
     must_open: bool = False  # whether the form is part of the question, instead of opening with the choice "edit"
     # takes the values and an indent; returns JSON for editing. None if they are asked for one by one
     write: Callable[[Any, int | None], str] | None = None
     # takes edited JSON and the values before; returns the new values, or raises ArgumentsError
     read: Callable[[str, Any], Any] | None = None
     check: Callable[[Any], object] = _anything  # raises ArgumentsError if the values cannot be sent
+
+
+class Cell(NamedTuple):
+    """A value that a line of text shows exactly."""
+
+    name: str
+    text: str
+    read: Callable[[str], Any]  # returns the value of another text; raises ArgumentsError
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table."""
+
+    number: int
+    head: Part  # what it is about
+    facts: Callable[[Any, Collection[str]], Part]  # its present values, without some
+    cells: Callable[[Any], list[Cell]] = lambda values: []  # its present values that fit into cells
+    form: Form | None = None  # all its values; None if it cannot be ticked
 
 
 class Reveal(NamedTuple):
@@ -137,6 +157,15 @@ class Question:
         """The values of the form at first; None without a form."""
         return self.form.values if self.form is not None else None
 
+    def whole(self, values: Any) -> Part:
+        """Return who wants what, with the rows of a table, which a panel shows as widgets."""
+        head = self.about(values)
+        if self.form is None or not self.form.rows:
+            return head
+        rows = [Part.stack(row.head, row.facts(value, ())) for row, value in zip(self.form.rows, values, strict=True)]
+        shown = Part.stack(head, *rows)
+        return Part(shown.plain, Markup(page([shown.html])))
+
 
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
     """Return the choice that a typed word makes: its letter, or the whole word around it."""
@@ -145,6 +174,21 @@ def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:
         if found is not None and word.lower() in (found[1], found[1] + found[2]):
             return choice
     return None
+
+
+def numbers_in(text: str) -> list[int]:
+    """Return the numbers in a typed list; none if it is no list of numbers.
+
+    >>> numbers_in("1, 3-5"), numbers_in("all"), numbers_in("1 2")
+    ([1, 3, 4, 5], [], [1, 2])
+    """
+    found: list[int] = []
+    for part in re.split(r"[\s,]+", text.strip()):
+        spans = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
+        if spans is None:
+            return []
+        found += range(int(spans[1]), int(spans[2] or spans[1]) + 1)
+    return found
 
 
 def confirmation_question(text: str) -> Question:

@@ -189,10 +189,10 @@ Prepared = Callable[[SamplingRequest], Awaitable[Review | None]]
 class Reviewer(Protocol):
     """Asks the user to review requests and replies."""
 
-    async def request(self, asked: SamplingRequest, expected: Expected) -> Review:
+    async def request(self, request: SamplingRequest, expected: Expected) -> Review:
         """Ask whether a model may answer the request."""
 
-    async def reply(self, asked: SamplingRequest, reply: Sampled) -> Review:
+    async def reply(self, request: SamplingRequest, reply: Sampled) -> Review:
         """Ask whether the reply may be sent."""
 
 
@@ -233,34 +233,34 @@ def read_request(server: str, params: CreateMessageRequestParams) -> SamplingReq
     )
 
 
-def senseless(asked: SamplingRequest, *, takes_tools: bool) -> str:
+def senseless(request: SamplingRequest, *, takes_tools: bool) -> str:
     """Return why a request is invalid; "" if it is valid.
 
     Source: specification 2025-11-25, "Sampling", error codes and message constraints.
     """
-    if asked.tools is not None and not takes_tools:
+    if request.tools is not None and not takes_tools:
         return "tools in a sampling request, but the capability sampling.tools was not announced"
-    if not asked.messages:
+    if not request.messages:
         return "a sampling request without messages"
-    if asked.max_tokens < 1:
-        return f"maxTokens must be at least 1, not {asked.max_tokens}"
-    if asked.temperature is not None and not (math.isfinite(asked.temperature) and asked.temperature >= 0):
-        return f"temperature must be a number from 0 on, not {asked.temperature}"
-    if not all(asked.stop_sequences):
+    if request.max_tokens < 1:
+        return f"maxTokens must be at least 1, not {request.max_tokens}"
+    if request.temperature is not None and not (math.isfinite(request.temperature) and request.temperature >= 0):
+        return f"temperature must be a number from 0 on, not {request.temperature}"
+    if not all(request.stop_sequences):
         return "a stop sequence must not be empty"
-    names = [tool.name for tool in asked.tools or ()]
+    names = [tool.name for tool in request.tools or ()]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return f"two tools are called {one_line(twice, 100)!r}"
-    if asked.tool_choice == "required" and not names:
+    if request.tool_choice == "required" and not names:
         return "toolChoice is 'required', but there are no tools"
-    return _invalid_message(asked)
+    return _invalid_message(request)
 
 
-def _invalid_message(asked: SamplingRequest) -> str:
+def _invalid_message(request: SamplingRequest) -> str:
     """Return what is wrong with the media, or with the pairing of tool calls and results."""
     open_: set[str] = set()
-    for number, message in enumerate(asked.messages, 1):
+    for number, message in enumerate(request.messages, 1):
         for block in message.content_as_list:
             if block.type in ("image", "audio") and not is_base64(block.data):
                 return f"the {block.type} in message {number} is not base64"
@@ -278,26 +278,26 @@ def _invalid_message(asked: SamplingRequest) -> str:
     return "tool result missing in request: the last message asks for tools" if open_ else ""
 
 
-def wire_result(asked: SamplingRequest, reply: Sampled) -> CreateMessageResult | CreateMessageResultWithTools:
+def wire_result(request: SamplingRequest, reply: Sampled) -> CreateMessageResult | CreateMessageResultWithTools:
     """Return a reply for the protocol: a list of blocks if the request has tools or a tool choice, else one block."""
     from mcp_types import CreateMessageResult, CreateMessageResultWithTools, TextContent
 
     facts: Any = {"role": "assistant", "model": reply.model, "stop_reason": reply.stop_reason}
-    if asked.tools is not None:
+    if request.tools is not None:
         return CreateMessageResultWithTools(content=list(reply.content), **facts)
     media = [block for block in reply.content if block.type in ("image", "audio")]
     return CreateMessageResult(content=media[0] if media and not reply.text else TextContent(text=reply.text), **facts)
 
 
-def recorded(asked: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
+def recorded(request: SamplingRequest, model: str, mask: Callable[[str], str]) -> dict[str, Any]:
     """Return a request for the audit; images and audio appear as their size."""
     entry: dict[str, Any] = {"model": model} if model else {}
-    if asked.system_prompt:
-        entry["systemPrompt"] = asked.system_prompt
-    entry["messages"] = [{"role": each.role, "content": _blocks(each.content_as_list)} for each in asked.messages]
-    entry["maxTokens"] = asked.max_tokens
-    if asked.tools:
-        entry["tools"] = [tool.name for tool in asked.tools]
+    if request.system_prompt:
+        entry["systemPrompt"] = request.system_prompt
+    entry["messages"] = [{"role": each.role, "content": _blocks(each.content_as_list)} for each in request.messages]
+    entry["maxTokens"] = request.max_tokens
+    if request.tools:
+        entry["tools"] = [tool.name for tool in request.tools]
     masked: dict[str, Any] = _masked(entry, mask)
     return masked
 
@@ -335,16 +335,16 @@ class Problem:
     is_logged: bool = True
 
 
-def request_summary(asked: SamplingRequest) -> str:
+def request_summary(request: SamplingRequest) -> str:
     """Describe the request, without its texts."""
-    count = counted(len(asked.messages), "messages")
-    tools = f", {counted(len(asked.tools), 'tools')}" if asked.tools else ""
-    return f"sampling ({count}{tools}, at most {asked.max_tokens:,} tokens)"
+    count = counted(len(request.messages), "messages")
+    tools = f", {counted(len(request.tools), 'tools')}" if request.tools else ""
+    return f"sampling ({count}{tools}, at most {request.max_tokens:,} tokens)"
 
 
-def reply_summary(asked: SamplingRequest, reply: Sampled) -> str:
+def reply_summary(request: SamplingRequest, reply: Sampled) -> str:
     """Describe the reply, without its text."""
-    unasked = ", not asked about" if asked.unasked else ""
+    unasked = ", not asked about" if request.unasked else ""
     notes = "".join(f"; {one_line(note, 200)}" for note in reply.notes)
     return f"answered by {one_line(reply.model, 80)}, {one_line(reply.stop_reason, 40)}{unasked}{notes}"
 
@@ -404,26 +404,26 @@ class SamplingQuestions:
         from mcp_types import ErrorData
 
         started = time.perf_counter()
-        asked = read_request(self._server, params)
-        asked = replace(asked, unasked=self._spec.sampling == "auto" and self._rule() is None)
-        found = await self._found(asked)
+        request = read_request(self._server, params)
+        request = replace(request, unasked=self._spec.sampling == "auto" and self._rule() is None)
+        found = await self._found(request)
         seconds = time.perf_counter() - started
         if isinstance(found, Problem):
             if found.is_logged:
-                self._log("warning", f"{request_summary(asked)}: {found.why} ({duration(seconds)})")
+                self._log("warning", f"{request_summary(request)}: {found.why} ({duration(seconds)})")
             # in an `input_required` round the error ends the call here, and the server never sees it
             is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
             message = f"{found.text}: {found.why}" if is_local and found.why != found.text else found.text
             return ErrorData(code=found.code, message=message)
-        self._log("info", f"{request_summary(asked)}: {reply_summary(asked, found)} ({duration(seconds)})")
-        return wire_result(asked, found)
+        self._log("info", f"{request_summary(request)}: {reply_summary(request, found)} ({duration(seconds)})")
+        return wire_result(request, found)
 
-    async def _found(self, asked: SamplingRequest) -> Sampled | Problem:
-        nonsense = senseless(asked, takes_tools=self._takes_tools)
+    async def _found(self, request: SamplingRequest) -> Sampled | Problem:
+        nonsense = senseless(request, takes_tools=self._takes_tools)
         if nonsense:
             return Problem(INVALID_PARAMS, nonsense, nonsense)
         with self._queue.asking() as call:
-            found = await answered(call, self._answer(asked, call))
+            found = await answered(call, self._answer(request, call))
         if isinstance(found, Sampled):
             return found
         if found.error is None:
@@ -438,47 +438,47 @@ class SamplingQuestions:
             why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
         return Problem(INTERNAL_ERROR, FAILED_TEXT, self._spec.masked(why))
 
-    async def _answer(self, asked: SamplingRequest, call: InFlightRequest) -> Sampled:
+    async def _answer(self, request: SamplingRequest, call: InFlightRequest) -> Sampled:
         """Return the reply of the model, of the user, or the prepared one.
 
         Raises:
             DeniedError: A rule or the user refuses.
             MCPMagicError: No model can answer, a text of the reply cannot be sent, or the audit cannot be written.
         """
-        review = await self._reviewed(asked, call)
+        review = await self._reviewed(request, call)
         if not review.approved:
             raise DeniedError(f"denied by {'you' if review.by == PERSON else review.by}", review.reason)
         reply: Any = review.reply
         if reply is None:
-            asked = review.request or asked
+            request = review.request or request
             assert self._samplers.sampler is not None
-            reply = await in_time(self._samplers.sampler(asked), self._samplers.timeout)
+            reply = await in_time(self._samplers.sampler(request), self._samplers.timeout)
             if isinstance(reply, Unanswered):
                 raise ModelError(f"the model did not answer within {self._samplers.timeout:g} s")
             if not isinstance(reply, Sampled):
                 raise TypeError(f"it returned {type(reply).__name__}, not a Sampled")
             if review.show_reply:
-                reply = await self._looked_at(asked, reply, call)
+                reply = await self._looked_at(request, reply, call)
         schema.check_text([block.model_dump() for block in reply.content], "the reply")
         sendable: Sampled = reply
         return sendable
 
-    async def _reviewed(self, asked: SamplingRequest, call: InFlightRequest) -> Review:
+    async def _reviewed(self, request: SamplingRequest, call: InFlightRequest) -> Review:
         """Decide about a request, and record the decision."""
         started = time.perf_counter()
         review, expected = self._forbidden(), Expected()
         if review is None and call.prepared is not None:
-            review = await call.prepared(asked)
+            review = await call.prepared(request)
             expected = Expected(review.reply.model) if review is not None and review.reply is not None else expected
         if review is None:
             forecast = getattr(self._samplers.sampler, "expected", None)
-            expected = forecast(asked) if forecast is not None else expected
-            review = await self._decided(asked, expected, call)
-        before = recorded(asked, expected.model, self._spec.masked)
+            expected = forecast(request) if forecast is not None else expected
+            review = await self._decided(request, expected, call)
+        before = recorded(request, expected.model, self._spec.masked)
         after = recorded(review.request, expected.model, self._spec.masked) if review.request is not None else None
-        request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
+        consent_request = Request(self._server, SAMPLING, before, asker=f"server {self._server}")
         decision = Decision(review.approved, after, review.reason, review.by)
-        self._consent.audit.add(record_of(request, decision, time.perf_counter() - started))
+        self._consent.audit.add(record_of(consent_request, decision, time.perf_counter() - started))
         return review
 
     def _forbidden(self) -> Review | None:
@@ -489,9 +489,9 @@ class SamplingQuestions:
         forbidden = self._consent.policy == "deny" and self._spec.sampling != "auto"
         return Review.deny(by="approval = 'deny'") if forbidden else None
 
-    async def _decided(self, asked: SamplingRequest, expected: Expected, call: InFlightRequest) -> Review:
+    async def _decided(self, request: SamplingRequest, expected: Expected, call: InFlightRequest) -> Review:
         """Let the user decide, unless the mode is `"auto"`."""
-        if asked.unasked:
+        if request.unasked:
             most = self._samplers.per_minute
             if self._limiter.allows(most):
                 return Review(True, by="sampling = 'auto'")
@@ -500,13 +500,13 @@ class SamplingQuestions:
         if reviewer is None:
             return Review.deny(UNASKED, by="default")
         async with self._queue.turn(call):
-            review = await in_time(reviewer.request(asked, expected), self._samplers.timeout)
+            review = await in_time(reviewer.request(request, expected), self._samplers.timeout)
         if isinstance(review, Unanswered):
             return Review.deny(f"you did not answer within {self._samplers.timeout:g} s", by="time-out")
         nonsense = senseless(review.request, takes_tools=self._takes_tools) if review.request is not None else ""
         return Review.deny(f"after your changes: {nonsense}", by="check") if nonsense else review
 
-    async def _looked_at(self, asked: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
+    async def _looked_at(self, request: SamplingRequest, reply: Sampled, call: InFlightRequest) -> Sampled:
         """Return the reply as the user approves it.
 
         Raises:
@@ -514,7 +514,7 @@ class SamplingQuestions:
         """
         assert self._samplers.reviewer is not None
         async with self._queue.turn(call, is_new=False):
-            review = await in_time(self._samplers.reviewer.reply(asked, reply), self._samplers.timeout)
+            review = await in_time(self._samplers.reviewer.reply(request, reply), self._samplers.timeout)
         if isinstance(review, Unanswered):
             raise DeniedError("the reply was not sent", f"you did not answer within {self._samplers.timeout:g} s")
         if not review.approved:
@@ -540,32 +540,32 @@ class Text(NamedTuple):
     is_cut: bool = False
 
 
-def request_texts(asked: SamplingRequest) -> list[Text]:
+def request_texts(request: SamplingRequest) -> list[Text]:
     """Return the system prompt ("" if there is none) and the texts of the messages."""
-    texts = [Text("system prompt", asked.system_prompt)]
-    for number, message in enumerate(asked.messages, 1):
+    texts = [Text("system prompt", request.system_prompt)]
+    for number, message in enumerate(request.messages, 1):
         blocks = [block for block in message.content_as_list if block.type == "text"]
         texts += [Text(f"message {number}, {message.role}", block.text) for block in blocks]
     return texts
 
 
-def with_request_texts(asked: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
+def with_request_texts(request: SamplingRequest, texts: Sequence[str]) -> SamplingRequest:
     """Return a request with other texts; the same object if none has changed.
 
     Raises:
         ArgumentsError: No message is left.
     """
-    if [each.text for each in request_texts(asked)] == list(texts):
-        return asked
+    if [each.text for each in request_texts(request)] == list(texts):
+        return request
     system, rest = texts[0], iter(texts[1:])
     messages = []
-    for message in asked.messages:
+    for message in request.messages:
         blocks = list(_replaced(message.content_as_list, rest))
         if blocks:
             messages.append(message.model_copy(update={"content": blocks if len(blocks) > 1 else blocks[0]}))
     if not messages:
         raise ArgumentsError("no message is left: nothing would be asked")
-    return replace(asked, system_prompt=system, messages=tuple(messages))
+    return replace(request, system_prompt=system, messages=tuple(messages))
 
 
 def _replaced(blocks: Iterable[Any], texts: Iterator[str]) -> Iterator[Any]:
@@ -659,26 +659,26 @@ def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Fo
 EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
 
-def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
+def request_question(request: SamplingRequest, expected: Expected, *, show_reply: bool = False) -> Question:
     """Return the question whether a model may answer; `request_review` reads the reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
         sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]
         by = f" to {one_line(expected.model, 80)}" if expected.model else ""
-        edited = ", edited" if request_review(asked, reply).request is not None else ""
-        about = f": {counted(len(asked.messages), 'messages')}{by} for "
-        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+        edited = ", edited" if request_review(request, reply).request is not None else ""
+        about = f": {counted(len(request.messages), 'messages')}{by} for "
+        return Outcome(sign, (about, ("b", one_line(request.server, 100)), f"{edited}, {duration(seconds)}"))
 
     return Question(
-        about=lambda texts: request_part(with_request_texts(asked, texts), expected),
+        about=lambda texts: request_part(with_request_texts(request, texts), expected),
         choices=(
             Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
             Choice("approve", typed="approve and show me the [r]eply first", sends=True, extra={"show_reply": True}),
             EDIT_TEXTS,
             Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
         ),
-        form=_form(request_texts(asked), lambda texts: with_request_texts(asked, texts)),
-        reveal=_reveal(lambda texts: whole_request(with_request_texts(asked, texts))),
+        form=_form(request_texts(request), lambda texts: with_request_texts(request, texts)),
+        reveal=_reveal(lambda texts: whole_request(with_request_texts(request, texts))),
         extra=(Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),),
         outcome=outcome,
         refused=REFUSED,
@@ -687,43 +687,43 @@ def request_question(asked: SamplingRequest, expected: Expected, *, show_reply: 
     )
 
 
-def request_review(asked: SamplingRequest, reply: Reply) -> Review:
+def request_review(request: SamplingRequest, reply: Reply) -> Review:
     """Return the review in a reply to `request_question`."""
     if reply.choice != "approve":
         return Review.deny(reply.reason, by=reply.by)
-    request = with_request_texts(asked, reply.values)
-    return Review.approve(None if request is asked else request, show_reply=reply.extra.get("show_reply", False))
+    edited = with_request_texts(request, reply.values)
+    return Review.approve(None if edited is request else edited, show_reply=reply.extra.get("show_reply", False))
 
 
-def reply_question(asked: SamplingRequest, sampled: Sampled) -> Question:
+def reply_question(request: SamplingRequest, sampled: Sampled) -> Question:
     """Return the question whether the model's reply may be sent; `reply_review` reads the user's reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
         sign = {"send": "✓ sent", "refuse": "✗ not sent", "": "… not answered"}[reply.choice]
-        edited = ", edited" if reply_review(asked, sampled, reply).reply is not None else ""
+        edited = ", edited" if reply_review(request, sampled, reply).reply is not None else ""
         about = f": reply of {one_line(sampled.model, 80)} to "
-        return Outcome(sign, (about, ("b", one_line(asked.server, 100)), f"{edited}, {duration(seconds)}"))
+        return Outcome(sign, (about, ("b", one_line(request.server, 100)), f"{edited}, {duration(seconds)}"))
 
     return Question(
-        about=lambda texts: reply_part(asked, with_reply_texts(sampled, texts, asked.usable_tools)),
+        about=lambda texts: reply_part(request, with_reply_texts(sampled, texts, request.usable_tools)),
         choices=(
             Choice("send", "Send", "check", "send the reply to the server", "[s]end", sends=True),
             EDIT_TEXTS,
             Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
         ),
-        form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, asked.usable_tools)),
-        reveal=_reveal(lambda texts: whole_reply(with_reply_texts(sampled, texts, asked.usable_tools))),
+        form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, request.usable_tools)),
+        reveal=_reveal(lambda texts: whole_reply(with_reply_texts(sampled, texts, request.usable_tools))),
         outcome=outcome,
         refused=REFUSED,
         late="Refused",
     )
 
 
-def reply_review(asked: SamplingRequest, sampled: Sampled, reply: Reply) -> Review:
+def reply_review(request: SamplingRequest, sampled: Sampled, reply: Reply) -> Review:
     """Return the review in a reply to `reply_question`."""
     if reply.choice != "send":
         return Review.deny(reply.reason, by=reply.by)
-    changed = with_reply_texts(sampled, reply.values, asked.usable_tools)
+    changed = with_reply_texts(sampled, reply.values, request.usable_tools)
     return Review.approve(reply=None if changed is sampled else changed)
 
 
@@ -746,22 +746,22 @@ MAX_METADATA = 500  # characters shown of the metadata
 _SCROLL = "max-height:28em;overflow:auto"
 
 
-def whole_request(asked: SamplingRequest) -> list[Text]:
+def whole_request(request: SamplingRequest) -> list[Text]:
     """Return all texts of a request, those of tools and their results included."""
-    texts = [_text("system prompt", asked.system_prompt)]
-    for number, message in enumerate(asked.messages, 1):
+    texts = [_text("system prompt", request.system_prompt)]
+    for number, message in enumerate(request.messages, 1):
         for block in message.content_as_list:
             texts += _texts(block, f"message {number}, {message.role}")
-    for tool in asked.tools or ():
+    for tool in request.tools or ():
         described, schema_text = tool.description or "", _schema(tool)
         is_cut = len(described) > MAX_DESCRIPTION or is_long(schema_text, MAX_SCHEMA)
         texts.append(Text(f"tool {tool.name}", f"{described}\n{schema_text}", is_cut))
-    if stops := asked.stop_sequences:
+    if stops := request.stop_sequences:
         is_cut = len(stops) > MAX_STOPS or any(len(stop) > MAX_STOP for stop in stops)
         texts.append(Text("stop sequences", written(list(stops)), is_cut))
-    if asked.metadata:
-        is_cut = brief(dict(asked.metadata), MAX_METADATA).endswith("…")
-        texts.append(Text("metadata", written(dict(asked.metadata)), is_cut))
+    if request.metadata:
+        is_cut = brief(dict(request.metadata), MAX_METADATA).endswith("…")
+        texts.append(Text("metadata", written(dict(request.metadata)), is_cut))
     return texts
 
 
@@ -793,18 +793,18 @@ def _schema(tool: Tool) -> str:
     return written(tool.input_schema, indent=2)
 
 
-def request_part(asked: SamplingRequest, expected: Expected) -> Part:
+def request_part(request: SamplingRequest, expected: Expected) -> Part:
     """Return the full request as a page of its own, and as text for a terminal."""
-    server, budget, names = one_line(asked.server, 100), Budget.full(), _tool_names(asked)
-    turns = [_turn("system", [_long(asked.system_prompt)])] if asked.system_prompt else []
-    for message in asked.messages:
+    server, budget, names = one_line(request.server, 100), Budget.full(), _tool_names(request)
+    turns = [_turn("system", [_long(request.system_prompt)])] if request.system_prompt else []
+    for message in request.messages:
         turns.append(_turn(message.role, [_block(block, budget, names) for block in message.content_as_list]))
-    rows, notes = _facts(asked, expected), [one_line(each, 300) for each in expected.notes]
+    rows, notes = _facts(request, expected), [one_line(each, 300) for each in expected.notes]
     lines = [f"Server {server} asks a model to answer:", *(turn.plain for turn in turns)]
     lines += [f"  {name}: {value}" for name, value in rows]
     lines += [
         f"  tool {one_line(tool.name, 100)}: {one_line(tool.description or '', MAX_DESCRIPTION)}"
-        for tool in asked.tools or ()
+        for tool in request.tools or ()
     ]
     lines += [f"  not as asked: {each}" for each in notes]
     shown = [
@@ -812,14 +812,14 @@ def request_part(asked: SamplingRequest, expected: Expected) -> Part:
         tag("div", joined(turn.html for turn in turns), style=_SCROLL),
         facts([*rows, *([("not as asked", joined(tag("div", each) for each in notes))] if notes else [])]),
     ]
-    if asked.tools:
-        shown.append(_tools(asked))
+    if request.tools:
+        shown.append(_tools(request))
     return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
-def reply_part(asked: SamplingRequest, reply: Sampled) -> Part:
+def reply_part(request: SamplingRequest, reply: Sampled) -> Part:
     """Return the model's reply as a page of its own, and as text for a terminal."""
-    server, model, reason = one_line(asked.server, 100), one_line(reply.model, 100), one_line(reply.stop_reason, 60)
+    server, model, reason = one_line(request.server, 100), one_line(reply.model, 100), one_line(reply.stop_reason, 60)
     budget = Budget.full()
     parts = [_block(block, budget, {}) for block in reply.content]
     lines = [f"Reply of {model} to server {server} ({reason}):", *(_indented(part.plain) for part in parts)]
@@ -831,35 +831,35 @@ def reply_part(asked: SamplingRequest, reply: Sampled) -> Part:
     return Part("\n".join(lines), Markup(page([joined(shown)])))
 
 
-def _facts(asked: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
+def _facts(request: SamplingRequest, expected: Expected) -> list[tuple[str, str]]:
     rows = [("answered by", one_line(expected.model, 100))] if expected.model else []
-    rows.append(("at most", f"{asked.max_tokens:,} tokens"))
-    if asked.temperature is not None:
-        rows.append(("temperature", f"{asked.temperature:g}"))
-    stops = ", ".join(repr(one_line(each, MAX_STOP)) for each in asked.stop_sequences[:MAX_STOPS])
+    rows.append(("at most", f"{request.max_tokens:,} tokens"))
+    if request.temperature is not None:
+        rows.append(("temperature", f"{request.temperature:g}"))
+    stops = ", ".join(repr(one_line(each, MAX_STOP)) for each in request.stop_sequences[:MAX_STOPS])
     if stops:
         rows.append(("ends before", stops))
-    would_like = _preferences(asked)
+    would_like = _preferences(request)
     if would_like:
         rows.append(("would like", would_like))
-    if asked.tools:
-        rows.append(("tools", f"{len(asked.tools)} ({asked.tool_choice})"))
-    if asked.include_context != "none":
-        rows.append(("context", asked.include_context))
-    return rows + ([("metadata", brief(dict(asked.metadata), MAX_METADATA))] if asked.metadata else [])
+    if request.tools:
+        rows.append(("tools", f"{len(request.tools)} ({request.tool_choice})"))
+    if request.include_context != "none":
+        rows.append(("context", request.include_context))
+    return rows + ([("metadata", brief(dict(request.metadata), MAX_METADATA))] if request.metadata else [])
 
 
-def _preferences(asked: SamplingRequest) -> str:
-    preferences = asked.preferences
+def _preferences(request: SamplingRequest) -> str:
+    preferences = request.preferences
     hints = [one_line(hint.name, 60) for hint in (preferences.hints if preferences else None) or () if hint.name]
     weights = [(name, getattr(preferences, f"{name}_priority", None)) for name in ("cost", "speed", "intelligence")]
     said = [f"a model like {' or '.join(hints[:5])}"] if hints else []
     return ", ".join([*said, *(f"{name} {value:g}" for name, value in weights if value is not None)])
 
 
-def _tools(asked: SamplingRequest) -> Markup:
+def _tools(request: SamplingRequest) -> Markup:
     shown = []
-    for tool in asked.tools or ():
+    for tool in request.tools or ():
         described = cut((tool.description or "").strip(), MAX_DESCRIPTION)
         shown.append(tag("p", joined([tag("b", one_line(tool.name, 100)), f" {one_line(tool.title or '', 100)}"])))
         shown.append(tag("div", described, style="white-space:pre-wrap"))
@@ -899,7 +899,7 @@ def _block(block: Any, budget: Budget, names: Mapping[str, str]) -> Part:
     return Part.stack(Part.line(line), *inner, *structured)
 
 
-def _tool_names(asked: SamplingRequest) -> dict[str, str]:
+def _tool_names(request: SamplingRequest) -> dict[str, str]:
     """Return the names of the called tools, by the ids of the calls."""
-    blocks = (block for message in asked.messages for block in message.content_as_list)
+    blocks = (block for message in request.messages for block in message.content_as_list)
     return {block.id: one_line(block.name, 100) for block in blocks if block.type == "tool_use"}

@@ -67,7 +67,7 @@ _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": _TEXT,
     "servers": _TEXTS,
     "tools": (lambda value: _is_text(value) or _is_texts(value), "text or a list of text"),
-    "approve": _one_of("ask", "auto", "readonly", "deny"),
+    "approve": _one_of("ask", "plan", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,
     "max_turns": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
@@ -85,11 +85,11 @@ _RULE_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def is_a(value: Any, wanted: type) -> bool:
+def is_a(value: Any, kind: type) -> bool:
     """Return whether a TOML value has a type, in everyday terms: true is no integer, and 1 is also a float."""
     if isinstance(value, bool):
-        return wanted is bool
-    return isinstance(value, (int, float) if wanted is float else wanted)
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def check_consent(rule: Any, number: int) -> None:
@@ -109,8 +109,8 @@ def check_setting(name: str, value: Any, known: Mapping[str, type] | None) -> No
         hint = did_you_mean(name, known) or f" Valid: {listed(known)}."
         raise FieldError(f"unknown setting.{hint}", "settings", name)
     if not is_a(value, known[name]):
-        wanted = _TYPE_NAMES.get(known[name], known[name].__name__)
-        raise FieldError(f"expected {wanted}, got {_shown(value)}.", "settings", name)
+        expected = _TYPE_NAMES.get(known[name], known[name].__name__)
+        raise FieldError(f"expected {expected}, got {_shown(value)}.", "settings", name)
 
 
 def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *path: str | int) -> None:
@@ -118,9 +118,9 @@ def _check(table: Any, keys: Mapping[str, tuple[Callable[[Any], bool], str]], *p
         raise FieldError(f"expected a table, got {kind_of(table)}.", *path)
     reject_unknown(table, keys, *path)
     for key, value in table.items():
-        fits, wanted = keys[key]
+        fits, expected = keys[key]
         if not fits(value):
-            raise FieldError(f"expected {wanted}, got {_shown(value)}.", *path, key)
+            raise FieldError(f"expected {expected}, got {_shown(value)}.", *path, key)
 
 
 def _shown(value: Any) -> str:
@@ -349,7 +349,7 @@ _HARMLESS = frozenset(
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""
 
-_POLICIES = ("deny", "ask", "readonly", "auto")  # values of the setting `approval`, the strictest first
+_POLICIES = ("deny", "ask", "plan", "readonly", "auto")  # values of the setting `approval`, the strictest first
 
 
 def loosened(declaration: Declaration, current: Mapping[str, Any]) -> list[str]:

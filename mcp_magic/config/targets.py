@@ -29,7 +29,7 @@ from mcp_magic.config.parsing import (
 )
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
-from mcp_magic.errors import ConfigError, TargetError
+from mcp_magic.errors import ArgumentsError, ConfigError, TargetError
 from mcp_magic.schema.commandline import as_command
 
 # Options of a `connect` line.
@@ -233,6 +233,9 @@ def resolve_target(
     `Overrides`. Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a
     problem.
     """
+    if strange := options.keys() - (names := [option.name for option in fields(Overrides)]):
+        near = did_you_mean(name := sorted(strange)[0], names)
+        raise ArgumentsError(f"connect has no option {name!r}.{near} It has: {', '.join(names)}")
     overrides = Overrides(**options)
     spec: Spec
     if command:

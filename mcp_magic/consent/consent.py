@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import hashlib
 import json
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from mcp_magic import schema
 from mcp_magic._text import clause, listed, sentence
@@ -113,6 +114,27 @@ class Decision:
 
 
 Approver = Callable[[Request], Awaitable[Decision]]
+
+
+class PlannedRequest(NamedTuple):
+    """A call of a plan, and the decision about it; None while it needs one."""
+
+    request: Request
+    decision: Decision | None = None
+
+
+@runtime_checkable
+class PlanApprover(Protocol):
+    """An approver that can be asked about several calls at once, too."""
+
+    async def __call__(self, request: Request) -> Decision:
+        """Decide about a call."""
+
+    async def plan(self, calls: Sequence[PlannedRequest]) -> Mapping[int, Decision]:
+        """Decide about one or more of the calls without a decision, by their place.
+
+        It is asked again as long as a call is left.
+        """
 
 
 # The audit: a record of every decision.
@@ -252,10 +274,14 @@ def outgrown(rule: Rule, definitions: Definitions) -> list[str]:
 # go to an approver: a panel in the notebook, `input()`, or any coroutine. Without an approver the call is denied, and
 # the denial says what would allow it.
 
-POLICIES = ("ask", "auto", "readonly", "deny")
+POLICIES = ("ask", "plan", "auto", "readonly", "deny")
 
 VARIABLE = "MCP_MAGIC_APPROVAL"  # the environment variable that sets the policy, in programs as in notebooks
 ASK_SECONDS = 300.0  # seconds the user has to decide; after that the user counts as absent
+MAX_PLAN = 50  # the most calls in one question
+
+_NO_QUESTION = Decision(True)
+"""About the user's own call, where no rule matches: it needs no decision, and has no record."""
 
 
 def policy_of_environment() -> str:
@@ -272,9 +298,10 @@ class Consent:
 
     Attributes:
         rules: The first matching rule decides.
-        policy: Decides without a matching rule: `"ask"`, `"auto"`, `"readonly"` (asks about tools that are not
-            read-only) or `"deny"`. The default is the environment variable MCP_MAGIC_APPROVAL, else `"ask"`.
-        approver: Asks the user; None if the user cannot be asked.
+        policy: Decides without a matching rule: `"ask"`, `"plan"` (asks about all calls of an agent's turn at once),
+            `"auto"`, `"readonly"` (asks about tools that are not read-only) or `"deny"`. The default is the environment
+            variable MCP_MAGIC_APPROVAL, else `"ask"`.
+        approver: Asks the user; None if the user cannot be asked. A `PlanApprover` can be asked about a plan.
         timeout: The approver's deadline, in seconds.
         audit: The record of decisions.
         definitions: The definitions of tools since they were first seen; a rule covers a tool as it was when the rule
@@ -311,15 +338,14 @@ class Consent:
 
         If the request is one of many, `summary` stands for all of them: the user is asked about it.
         """
-        started = time.perf_counter()
-        request, since = as_it_is(request, self.definitions), self.definitions.count
-        decision = await self.decide(request, policy=policy, approver=approver, summary=summary)
+        started, since = time.perf_counter(), self.definitions.count
+        request, decision = self._ruled(request, policy)
         if decision is None:
-            return Decision(True)
-        self.audit.add(record_of(summary or request, decision, time.perf_counter() - started))
-        if summary is None or summary.calls == 1:
-            self._remember(request, decision, since)
-        return replace(decision, definition=self.definitions.seal(request.name))
+            asked = request
+            if summary is not None:
+                asked = replace(summary, change=request.change, outdated=request.outdated)
+            decision = await self._ask(asked, approver or self.approver)
+        return self._recorded(request, decision, since, started, summary)
 
     async def review_set(
         self, requests: Sequence[Request], *, policy: str | None = None, approver: Approver | None = None
@@ -333,30 +359,49 @@ class Consent:
         decisive = min(requests, key=lambda request: strictness[self.verdict(request, policy)])
         return await self.review(decisive, policy=policy, approver=approver, summary=summary_of(requests))
 
-    async def decide(
-        self,
-        request: Request,
-        *,
-        policy: str | None = None,
-        approver: Approver | None = None,
-        summary: Request | None = None,
-    ) -> Decision | None:
-        """Return the decision about a request; None if it needs none."""
+    async def review_plan(self, requests: Sequence[Request], *, policy: str | None = None) -> list[Decision]:
+        """Decide about several calls: one question shows all of them, and is asked again until each is decided.
+
+        A single call that needs an answer gets the plain question, and so does each where the approver takes no plan.
+        """
+        if len(requests) > MAX_PLAN:
+            first = await self.review_plan(requests[:MAX_PLAN], policy=policy)
+            return [*first, *await self.review_plan(requests[MAX_PLAN:], policy=policy)]
+        approver, started, since = self.approver, time.perf_counter(), self.definitions.count
+        calls = [PlannedRequest(*self._ruled(request, policy)) for request in requests]
+        if not isinstance(approver, PlanApprover) or sum(call.decision is None for call in calls) < 2:
+            return await asyncio.gather(*(self.review(request, policy=policy) for request in requests))
+        while left := {at: call.request for at, call in enumerate(calls) if call.decision is None}:
+            for at, decision in (await self._answers(left, approver.plan(calls))).items():
+                calls[at] = PlannedRequest(left[at], decision)
+        return [self._recorded(request, decision, since, started) for request, decision in calls if decision]
+
+    def _ruled(self, request: Request, policy: str | None) -> tuple[Request, Decision | None]:
+        """Return the request as it is asked about, and what rules and policy decide; None if the user decides."""
+        request = as_it_is(request, self.definitions)
         rule, action = ruling(self.rules, self.definitions, request)
         if rule is None:
             if request.asker == PERSON:
-                return None
+                return request, _NO_QUESTION
             action = _by_policy(policy or self.policy, request)
         elif rule.action == "allow" and action == "ask":
             request = replace(request, outdated=why_outdated(rule, request.server, self.definitions))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
         if action == "allow":
-            return Decision(True, by=by)
+            return request, Decision(True, by=by)
         if action == "deny":
-            return Decision(False, reason=rule.reason if rule else "", by=by)
-        if summary is not None:
-            request = replace(summary, change=request.change, outdated=request.outdated)
-        return because_outdated(request, await self._ask(request, approver or self.approver))
+            return request, Decision(False, reason=rule.reason if rule else "", by=by)
+        return request, None
+
+    def _recorded(
+        self, request: Request, decision: Decision, since: int, started: float, summary: Request | None = None
+    ) -> Decision:
+        if decision is _NO_QUESTION:
+            return decision
+        self.audit.add(record_of(summary or request, decision, time.perf_counter() - started))
+        if summary is None or summary.calls == 1:
+            self._remember(request, decision, since)
+        return replace(decision, definition=self.definitions.seal(request.name))
 
     def verdict(self, request: Request, policy: str | None = None) -> str:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
@@ -421,17 +466,31 @@ class Consent:
             reason = "you cannot be asked here"
             if not self.magics and self.rule_for(request) is None:
                 reason += f'; host.consent.policy = "auto" or {VARIABLE}=auto allows what no rule asks about'
-            return Decision.deny(reason, by="default")
-        before, definition = copy.deepcopy(request.arguments), self.definitions.seal(request.name)
+            return because_outdated(request, Decision.deny(reason, by="default"))
+
+        async def answers() -> dict[int, Decision]:
+            return {0: await approver(request)}
+
+        return (await self._answers({0: request}, answers()))[0]
+
+    async def _answers(
+        self, requests: Mapping[int, Request], asking: Awaitable[Mapping[int, Any]]
+    ) -> dict[int, Decision]:
+        """Return an approver's decisions about one or more of the requests, each checked."""
+        known = {at: (copy.deepcopy(each.arguments), self.definitions.seal(each.name)) for at, each in requests.items()}
         try:
-            decision = await in_time(approver(request), self.timeout)
-            if isinstance(decision, Unanswered):
-                return Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
-            return self._valid(request, decision, before, definition)
-        except ArgumentsError as error:
-            return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
+            answers = await in_time(asking, self.timeout)
+            if isinstance(answers, Unanswered):
+                answers = dict.fromkeys(
+                    requests, Decision.deny(f"you did not answer within {self.timeout:g} s", by="time-out")
+                )
+            decided = {at: self._valid(requests[at], answer, *known[at]) for at, answer in answers.items()}
+            if not decided:
+                raise ValueError("it decided nothing")
         except Exception as error:
-            return Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
+            failed = Decision.deny(f"the approver failed: {type(error).__name__}: {error}", by="approver")
+            decided = dict.fromkeys(requests, failed)
+        return {at: because_outdated(requests[at], decision) for at, decision in decided.items()}
 
     def _valid(self, request: Request, decision: Any, before: Mapping[str, Any], definition: str) -> Decision:
         """Check an approver's answer against the schema, the denying rules, and the request as it was asked."""
@@ -446,10 +505,13 @@ class Consent:
         if decision.arguments is None:
             unchanged = json_equal(before, request.arguments)
             return decision if unchanged else Decision.deny("the arguments changed while it waited", by="check")
-        if request.definition is not None:
-            arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
-        else:
-            arguments = schema.json_arguments(decision.arguments)
+        try:
+            if request.definition is not None:
+                arguments, _ = schema.prepare_arguments(decision.arguments, request.definition.input_schema)
+            else:
+                arguments = schema.json_arguments(decision.arguments)
+        except ArgumentsError as error:
+            return Decision.deny(f"the changed arguments do not fit: {error}", by="check")
         rule = self.rule_for(replace(request, arguments=arguments))
         if rule is not None and rule.action == "deny":
             return Decision.deny(rule.reason, by=f"rule `{rule}`")
@@ -468,6 +530,32 @@ class Consent:
         lasting, asking = replace(lasting, since=since), self.rule_for(request)
         at = self.rules.index(asking) if asking else len(self.rules)
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
+
+
+class Grant:
+    """An approver that answers with the decisions about a plan; it asks `otherwise` about what goes beyond the plan.
+
+    Each decision answers one call of the tool as it was then, with exactly the arguments that were shown.
+    """
+
+    def __init__(
+        self, calls: Iterable[PlannedRequest], definitions: Definitions, otherwise: Approver | None = None
+    ) -> None:
+        self._left = list(calls)
+        self._definitions = definitions
+        self._otherwise = otherwise
+
+    async def __call__(self, request: Request) -> Decision:
+        """Decide about a call."""
+        seal = self._definitions.seal(request.name)
+        for at, (planned, decision) in enumerate(self._left):
+            same = planned.name == request.name and json_equal(planned.arguments, request.arguments)
+            if same and decision is not None and decision.definition == seal:
+                del self._left[at]
+                return decision
+        if self._otherwise is None:
+            return Decision.deny("the plan has no such call, and you cannot be asked here", by="default")
+        return await self._otherwise(request)
 
 
 SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows

@@ -39,31 +39,31 @@ _ABSENT: Any = object()
 def flat(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return patterns with nested objects flattened to dotted paths."""
     found: dict[str, Any] = {}
-    for path, wanted in _leaves(arguments):
-        if path in found and not json_equal(found[path], wanted):
+    for path, expected in _leaves(arguments):
+        if path in found and not json_equal(found[path], expected):
             raise ConfigError(f"the rule names the argument {path!r} twice; one value or pattern is valid")
-        found[path] = wanted
+        found[path] = expected
     return found
 
 
 def _leaves(arguments: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, wanted in arguments.items():
+    for name, expected in arguments.items():
         path = f"{above}{name}"
-        if isinstance(wanted, Mapping) and wanted:
-            yield from _leaves(wanted, f"{path}.")
+        if isinstance(expected, Mapping) and expected:
+            yield from _leaves(expected, f"{path}.")
         else:
-            yield path, wanted
+            yield path, expected
 
 
-def any_fits(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
+def any_fits(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
     """Whether any reading of a call has the wanted value at a path."""
-    return any(_fits(value, wanted, any) for value in _readings(arguments, path))
+    return any(_fits(value, expected, any) for value in _readings(arguments, path))
 
 
-def all_fit(arguments: Mapping[str, Any], path: str, wanted: Any) -> bool:
+def all_fit(arguments: Mapping[str, Any], path: str, expected: Any) -> bool:
     """Whether every reading of a call has the wanted value at a path."""
     found = list(_readings(arguments, path))
-    return bool(found) and all(_fits(value, wanted, all) for value in found)
+    return bool(found) and all(_fits(value, expected, all) for value in found)
 
 
 def _readings(value: Any, path: str) -> Iterator[Any]:
@@ -89,16 +89,16 @@ def _or_absent(found: Iterator[Any]) -> Iterator[Any]:
     yield from found
 
 
-def _fits(value: Any, wanted: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
+def _fits(value: Any, expected: Any, how_many: Callable[[Iterable[bool]], bool]) -> bool:
     """Whether a value is the wanted one, as a whole or item by item; `how_many` (`any`, `all`) readings have to fit."""
     if value is _ABSENT:
         return False
-    if isinstance(value, list) and json_equal(value, wanted):
+    if isinstance(value, list) and json_equal(value, expected):
         return True
-    whole = _is_like(value, wanted)
-    if how_many is any and isinstance(value, str) and not isinstance(wanted, str):
-        whole = whole or value == _text(wanted)  # a server may convert the text
-    inside = [_fits(item, wanted, how_many) for item in _items(value)]
+    whole = _is_like(value, expected)
+    if how_many is any and isinstance(value, str) and not isinstance(expected, str):
+        whole = whole or value == _text(expected)  # a server may convert the text
+    inside = [_fits(item, expected, how_many) for item in _items(value)]
     if isinstance(value, list) and inside and how_many is all:
         return all(inside)  # the text of a list may have anything in it
     return how_many([whole, *inside])
@@ -114,12 +114,12 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_like(value: Any, wanted: Any) -> bool:
+def _is_like(value: Any, expected: Any) -> bool:
     """Whether the text of a value matches a pattern; numbers are compared as numbers."""
-    if not isinstance(wanted, str):
-        return json_equal(value, wanted)
-    number = _number(wanted) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    return fnmatchcase(_text(value), wanted) or (number is not None and number == value)
+    if not isinstance(expected, str):
+        return json_equal(value, expected)
+    number = _number(expected) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return fnmatchcase(_text(value), expected) or (number is not None and number == value)
 
 
 def _text(value: Any) -> str:
@@ -193,9 +193,9 @@ class Rule:
             return False
         if self.exact:
             same = set(arguments) == set(self.arguments)
-            return same and all(_is_exactly(arguments[path], wanted) for path, wanted in self.arguments.items())
+            return same and all(_is_exactly(arguments[path], expected) for path, expected in self.arguments.items())
         fits = all_fit if self.action == "allow" else any_fits
-        return all(fits(arguments, path, wanted) for path, wanted in self.arguments.items())
+        return all(fits(arguments, path, expected) for path, expected in self.arguments.items())
 
     def names(self, name: str) -> bool:
         """Whether the rule names a tool, whatever the arguments."""
@@ -213,7 +213,7 @@ class Rule:
         from mcp_magic.display.arguments import hidden_arguments
 
         shown = hidden_arguments(self.arguments, None) | dict.fromkeys(self.hidden, MASK)
-        anything = {name: wanted for name, wanted in self.arguments.items() if set(str(wanted)) <= {"*", "?"}}
+        anything = {name: expected for name, expected in self.arguments.items() if set(str(expected)) <= {"*", "?"}}
         return shown | anything
 
     @property
@@ -232,11 +232,11 @@ class Rule:
         return f"{line} (this run only)" if self.run else line
 
 
-def _is_exactly(value: Any, wanted: Any) -> bool:
+def _is_exactly(value: Any, expected: Any) -> bool:
     """Whether a value is the approved one; null equals the text `null`, because TOML has no null."""
-    if not isinstance(wanted, str):
-        return json.dumps(value, sort_keys=True, default=str) == json.dumps(wanted, sort_keys=True, default=str)
-    return isinstance(value, str | None) and fnmatchcase("null" if value is None else value, wanted)
+    if not isinstance(expected, str):
+        return json.dumps(value, sort_keys=True, default=str) == json.dumps(expected, sort_keys=True, default=str)
+    return isinstance(value, str | None) and fnmatchcase("null" if value is None else value, expected)
 
 
 def lasting_rule(
@@ -253,8 +253,8 @@ def lasting_rule(
 
     shown = hidden_arguments(arguments, definition)
     hidden = tuple(argument for argument, value in arguments.items() if shown[argument] != value)
-    wanted = {argument: exactly(value) for argument, value in arguments.items()}
-    return Rule("allow", exactly(name), wanted, exact=True, hidden=hidden)
+    expected = {argument: exactly(value) for argument, value in arguments.items()}
+    return Rule("allow", exactly(name), expected, exact=True, hidden=hidden)
 
 
 def exactly(value: Any) -> Any:

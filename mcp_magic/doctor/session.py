@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Requests on an open session that do not change its counters, and messages for their failures.
 
 
-class _Asked(NamedTuple):
+class _Answer(NamedTuple):
     """The outcome of a request; `problem` is why there is no result, `unread` a result that breaks the protocol."""
 
     result: dict[str, Any] | None
@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
     unread: Any = None
 
 
-async def _ask(connection: Connection, method: str, seconds: float, params: Mapping[str, Any] | None = None) -> _Asked:
+async def _ask(connection: Connection, method: str, seconds: float, params: Mapping[str, Any] | None = None) -> _Answer:
     """Send one request and return its raw `result`, unchecked.
 
     Bypasses health, retries and renewal of the session: an examination must not change what it examines.
@@ -59,7 +59,7 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
     try:
         async with asyncio.timeout(seconds):
             result = await connection.client.session.send_request(request, answer)
-        return _Asked(result, time.perf_counter() - started)
+        return _Answer(result, time.perf_counter() - started)
     except Exception as error:
         failure = error
     finally:
@@ -67,7 +67,7 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
         current_attempt.reset(token)
     explained = request_error(failure, connection.place, method, seconds, attempt)
     code = getattr(leaf(failure), "code", None)
-    return _Asked(None, time.perf_counter() - started, str(explained).splitlines()[0], code, attempt.result)
+    return _Answer(None, time.perf_counter() - started, str(explained).splitlines()[0], code, attempt.result)
 
 
 # Checks of an open session: version, ping, a call.
@@ -114,23 +114,23 @@ async def judge_ping(connection: Connection, step: Step, seconds: float) -> None
     method = "server/discover" if modern else "ping"
     taken = []
     for _ in range(PINGS):
-        asked = await _ask(connection, method, seconds)
-        if asked.result is None:
-            step.fail(asked.problem, f"{method} must be answered at any time")
+        answer = await _ask(connection, method, seconds)
+        if answer.result is None:
+            step.fail(answer.problem, f"{method} must be answered at any time")
             return
-        taken.append(asked.seconds * 1000)
+        taken.append(answer.seconds * 1000)
     note = " (there is no ping since 2026-07-28)" if modern else ""
     step.ok(f"{method}: {listed(f'{ms:.1f}' for ms in taken)} ms{note}")
 
 
 async def judge_call(
-    connection: Connection, tools: Sequence[Tool], wanted: str | None, step: Step, seconds: float
+    connection: Connection, tools: Sequence[Tool], tool_name: str | None, step: Step, seconds: float
 ) -> None:
     """Call one harmless tool as the user's own call: the wanted one, one of its choice for "", none for None."""
-    if wanted is None:
+    if tool_name is None:
         step.skip("no call was requested (--call)")
         return
-    tool = _chosen(tools, wanted, step)
+    tool = _chosen(tools, tool_name, step)
     if tool is None:
         return
     required = [name for name in tool.input_schema.get("required") or () if isinstance(name, str)]
@@ -144,13 +144,13 @@ async def judge_call(
     await _call(connection, tool, given, step, seconds)
 
 
-def _chosen(tools: Sequence[Tool], wanted: str, step: Step) -> Tool | None:
-    if wanted:
-        name = wanted.rpartition(":")[2] if wanted not in [tool.name for tool in tools] else wanted
+def _chosen(tools: Sequence[Tool], tool_name: str, step: Step) -> Tool | None:
+    if tool_name:
+        name = tool_name.rpartition(":")[2] if tool_name not in [tool.name for tool in tools] else tool_name
         found = next((tool for tool in tools if tool.name == name), None)
         if found is None:
             names = [tool.name for tool in tools]
-            step.fail(f"there is no tool {wanted!r}.{did_you_mean(wanted, names)}", f"it has: {listed(names)}")
+            step.fail(f"there is no tool {tool_name!r}.{did_you_mean(tool_name, names)}", f"it has: {listed(names)}")
         return found
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
     found = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
@@ -225,18 +225,18 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
     seen: set[str] = set()
     while offer.pages < MAX_PAGES and offer.seconds < LIST_SECONDS:
         params = {} if cursor is None else {"cursor": cursor}
-        asked = await _ask(connection, listed_by.request, seconds, params)
-        offer.seconds += asked.seconds
-        if asked.result is None:
-            offer.problem, offer.code = asked.problem, asked.code
-            found = asked.unread.get(listed_by.member) if isinstance(asked.unread, dict) else None
+        page = await _ask(connection, listed_by.request, seconds, params)
+        offer.seconds += page.seconds
+        if page.result is None:
+            offer.problem, offer.code = page.problem, page.code
+            found = page.unread.get(listed_by.member) if isinstance(page.unread, dict) else None
             if isinstance(found, list):
                 offer.items += found
                 offer.todo = "fix the named part: hosts reject the whole list because of it"
             break
         offer.pages += 1
-        offer.items += asked.result[listed_by.member]
-        cursor = asked.result.get("nextCursor")
+        offer.items += page.result[listed_by.member]
+        cursor = page.result.get("nextCursor")
         if cursor in (None, ""):
             break
         if str(cursor) in seen:

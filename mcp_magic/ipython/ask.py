@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp_magic import schema
-from mcp_magic._text import clean, did_you_mean
+from mcp_magic._text import clean, did_you_mean, listed
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.ask.elicitation import Answer
-from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question
+from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question, numbers_in
 from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
@@ -30,6 +30,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
+from mcp_magic.inflight import shown_report
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -37,17 +38,17 @@ from mcp_magic.schema.fields import UNSET
 from mcp_magic.schema.validate import unfit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
     from types import FrameType
 
     from mcp_magic._host import Host
     from mcp_magic.ask.elicitation import Elicitation
-    from mcp_magic.ask.question import Extra, Form, Named, Question, Reveal
+    from mcp_magic.ask.question import Extra, Form, Named, Question, Reveal, Row
     from mcp_magic.ask.sampling import Expected, Sampled, SamplingRequest
     from mcp_magic.auth.login import LogIn
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.config.specs import Spec
-    from mcp_magic.consent.consent import Decision, Request
+    from mcp_magic.consent.consent import Consent, Decision, PlannedRequest, Request
     from mcp_magic.ipython.cells import Cells, Circumstances
     from mcp_magic.ipython.commandline import Invocation
     from mcp_magic.ipython.settings import Settings
@@ -115,23 +116,26 @@ class InputAsker:
     def _choose(self, question: Question) -> Reply:
         """Show the question until a choice is typed that can be taken."""
         form, values, seen, written = question.form, question.values, set[str](), ""
+        if form is not None and form.rows:  # the typed numbers say which rows are ticked
+            values = [row.form and row.form.values for row in form.rows]
         is_filled = form is None or not form.must_open
         while True:
-            text = question.about(values).plain
+            text = question.whole(values).plain
             if text != written:
                 self._write(text)
                 written = text
             choice, rest = self._typed(question, values, is_filled)
-            if to_show := self._to_show(question.reveal, choice, values, seen):
+            sent = _ticked(form.rows, values, rest) if form is not None and form.rows and choice.sends else values
+            if to_show := self._to_show(question.reveal, choice, sent, seen):
                 self._show_all(to_show, seen)
                 written = ""
             elif choice.name == EDIT and form is not None:
-                values, is_filled = self._edited(form, values), True
-            elif not choice.sends or self._can_send(form, values):
+                values, is_filled = self._edited(form, values, rest), True
+            elif not choice.sends or self._can_send(form, sent):
                 extra = {"reason": rest, **choice.extra}
                 if choice.asks:
                     extra[choice.asks] = self._option(question, choice.asks)
-                return Reply(choice.name, values, extra)
+                return Reply(choice.name, sent, extra)
 
     def _typed(self, question: Question, values: Any, is_filled: bool) -> tuple[Choice, str]:
         """Ask until a choice is typed; return it and the rest of the line."""
@@ -147,6 +151,8 @@ class InputAsker:
             choice = choice_of(choices, word)
             if choice is not None:
                 return choice, rest.strip()
+            if question.form is not None and question.form.rows and numbers_in(f"{word} {rest}"):
+                return question.choices[0], f"{word} {rest}"
             if question.help:
                 self._write(question.help)
 
@@ -201,8 +207,16 @@ class InputAsker:
                 return
         seen.update(name for name, _ in values)
 
-    def _edited(self, form: Form, values: Any) -> Any:
-        """Return the typed values, or the previous ones if those are invalid."""
+    def _edited(self, form: Form, values: Any, rest: str) -> Any:
+        """Return the typed values, or the previous ones if those are invalid; `rest` is the number of a row."""
+        if form.rows:
+            rows = {row.number: (at, row.form) for at, row in enumerate(form.rows) if row.form is not None}
+            number = next(iter(numbers_in(rest)), 0)
+            if number not in rows:
+                self._write(f"type e and one of {listed(map(str, rows))}")
+                return values
+            at, row_form = rows[number]
+            return [*values[:at], self._edited(row_form, values[at], ""), *values[at + 1 :]]
         if form.must_open:
             assert form.schema is not None
             return self._filled(form.schema, values)  # checked as a whole when it is sent
@@ -279,6 +293,12 @@ class InputAsker:
         if left <= 0:
             raise TimeoutError
         return left
+
+
+def _ticked(rows: Sequence[Row], values: list[Any], typed: str) -> list[Any]:
+    """Return the values of the rows with the typed numbers, or of all; None for the others."""
+    numbers = numbers_in(typed)
+    return [value if not typed or row.number in numbers else None for row, value in zip(rows, values, strict=True)]
 
 
 def _take(question: Question, line: str) -> str:
@@ -440,6 +460,26 @@ def how_to_ask(where: Circumstances, ask_with: str = "auto") -> Way:
     return "input" if where.running else "nobody"
 
 
+class NotebookApprover:
+    """The host's approver: asks about a call, or about all calls of a plan at once."""
+
+    def __init__(self, ask: Callable[[Question, float], Awaitable[Reply]], consent: Consent) -> None:
+        self._ask = ask
+        self._consent = consent
+
+    async def __call__(self, request: Request) -> Decision:
+        """Ask whether a call may run."""
+        from mcp_magic.ask.approval import approval_question, decision_of
+
+        return decision_of(request, await self._ask(approval_question(request), self._consent.timeout))
+
+    async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
+        """Ask which calls of a plan may run."""
+        from mcp_magic.ask.approval import plan_decisions, plan_question
+
+        return plan_decisions(calls, await self._ask(plan_question(calls), self._consent.timeout))
+
+
 class Asking:
     """Asks the user where the cell that asks can be answered; the hooks of the host that ask are its methods."""
 
@@ -456,7 +496,7 @@ class Asking:
         """Become the hooks of the host, except those that the user has set."""
         host = self._host
         self._hooks = [
-            (host.consent, "approver", self.approve),
+            (host.consent, "approver", NotebookApprover(self.ask, host.consent)),
             (host.elicitation, "elicitor", self.elicit),
             (host.sampling, "sampler", ModelSampler(model)),
             (host.sampling, "reviewer", self),
@@ -492,11 +532,16 @@ class Asking:
 
         Raises TimeoutError if the time is up.
         """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds - EARLIER
+        until = asyncio.get_running_loop().time() + seconds - EARLIER
         way = await self.way()
         if way == "nobody":
             return Reply(reason=question.refused, by="default")
+        report = shown_report.get()
+        with report.paused() if report is not None else nullcontext():
+            return await self._ask(question, until, way)
+
+    async def _ask(self, question: Question, until: float, way: Way) -> Reply:
+        loop = asyncio.get_running_loop()
         if way == "panel":
             return await self._below_a_cell(lambda: self._in_panel(question, until))
         with status.hidden():
@@ -506,12 +551,6 @@ class Asking:
             return await InputAsker(seconds=until - loop.time(), reveal=reveal).ask(question)
 
     # The hooks
-
-    async def approve(self, request: Request) -> Decision:
-        """Ask whether a call may run: the host's approver."""
-        from mcp_magic.ask.approval import approval_question, decision_of
-
-        return decision_of(request, await self.ask(approval_question(request), self._host.consent.timeout))
 
     async def elicit(self, asked: Elicitation) -> Answer:
         """Ask for the values that a server wants: the host's elicitor."""

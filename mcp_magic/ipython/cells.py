@@ -74,8 +74,8 @@ class Cells:
         self.latest = copy_context()
         if _names_a_cell(parent):
             self._with_widgets.add(header.get("session", ""))
-        for told in list(self.started):
-            told()
+        for callback in list(self.started):
+            callback()
 
     def _ends(self, *_: Any) -> None:
         self._running.pop(self.parent().get("header", {}).get("msg_id", ""), None)

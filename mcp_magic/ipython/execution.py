@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from IPython.core.async_helpers import _asyncio_runner, get_asyncio_loop
+
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.errors import CommandError, on_one_line
 
@@ -57,10 +59,14 @@ class AwaitMagics(ast.NodeTransformer):
 
         self._shell.ast_transformers.append(self)
         vars(self._shell)["should_run_async"] = should_run_async
+        if getattr(self._shell, "kernel", None) is None and self._shell.loop_runner is _asyncio_runner:
+            self._shell.loop_runner = run_cell
 
     def uninstall(self) -> None:
         """Stop."""
         vars(self._shell).pop("should_run_async", None)
+        if self._shell.loop_runner is run_cell:
+            self._shell.loop_runner = _asyncio_runner
         with suppress(ValueError):  # the user has removed it
             self._shell.ast_transformers.remove(self)
 
@@ -360,6 +366,14 @@ async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
 
 
+def run_cell(cell: Coroutine[Any, Any, T]) -> T:
+    """Run a cell that awaits, in a terminal. Ctrl-C cancels it; IPython's own runner would leave its calls pending."""
+    loop = get_asyncio_loop()  # type: ignore[no-untyped-call]
+    task = loop.create_task(cell)
+    with interrupts.cancelling(task):
+        return loop.run_until_complete(task)  # type: ignore[no-any-return]
+
+
 def run_nested(work: Coroutine[Any, Any, T]) -> T:
     """Run `work` to its end from synchronous code, on the loop that runs the cells.
 
@@ -428,8 +442,6 @@ def _loop_of_this_thread() -> asyncio.AbstractEventLoop | None:
         if threading.current_thread() is not threading.main_thread() and _home is not None and _home.is_running():
             return None
         # terminal IPython between awaits: the sessions live on its persistent loop
-        from IPython.core.async_helpers import get_asyncio_loop
-
         return get_asyncio_loop()  # type: ignore[no-any-return, no-untyped-call]
     if IN_BROWSER:
         return _browsers(loop)

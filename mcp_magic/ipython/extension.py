@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
+from asyncio import CancelledError
 from collections import ChainMap
 from contextlib import suppress
 from traceback import walk_tb
@@ -15,7 +16,7 @@ from traitlets import observe
 
 from mcp_magic import _startup as startup
 from mcp_magic._text import did_you_mean
-from mcp_magic.errors import CommandError, MCPMagicError
+from mcp_magic.errors import CommandError, MCPMagicError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
@@ -27,7 +28,7 @@ from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     from IPython.core.completer import CompletionContext, SimpleMatcherResult
     from IPython.core.interactiveshell import InteractiveShell
@@ -261,7 +262,7 @@ def load(shell: InteractiveShell) -> None:
     ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
         type(crash), crash, crash.__traceback__
     )
-    _hide_values(shell)
+    _shorten_tracebacks(shell)
     startup.callbacks.append(magics.prepare)
     if magics.preload:
         magics.preload_modules.start()
@@ -269,17 +270,24 @@ def load(shell: InteractiveShell) -> None:
         magics.prepare()
 
 
-def _hide_values(shell: InteractiveShell) -> None:
-    """Keep the values of our frames, which hold tokens and arguments, out of the tracebacks of `%xmode Verbose`."""
+def _shorten_tracebacks(shell: InteractiveShell) -> None:
+    """Show an Interrupt of our code as one line, and no values of our frames, which hold tokens and arguments."""
     tracebacks = shell.InteractiveTB
     format_all = tracebacks.structured_traceback
 
     def structured_traceback(etype: Any, evalue: Any = None, etb: Any = None, *args: Any, **options: Any) -> Any:
+        if isinstance(evalue, CancelledError | KeyboardInterrupt) and any(map(_is_ours, walk_tb(etb))):
+            text = str(evalue) or "interrupted"
+            return error_lines(on_one_line(evalue, text), text)
         if tracebacks.mode == "Verbose":
             _forget_values(evalue, etb)
         return format_all(etype, evalue, etb, *args, **options)
 
     vars(tracebacks)["structured_traceback"] = structured_traceback
+
+
+def _is_ours(step: tuple[FrameType, int]) -> bool:
+    return str(step[0].f_globals.get("__name__")).partition(".")[0] == "mcp_magic"
 
 
 def _forget_values(error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -288,12 +296,11 @@ def _forget_values(error: BaseException | None, traceback: TracebackType | None)
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         below_ours = False
-        for frame, _ in walk_tb(traceback):
-            module = frame.f_globals.get("__name__", "")
-            below_ours = below_ours or module.partition(".")[0] == "mcp_magic"
-            if below_ours and module != "__main__":
+        for step in walk_tb(traceback):
+            below_ours = below_ours or _is_ours(step)
+            if below_ours and step[0].f_globals.get("__name__") != "__main__":
                 with suppress(RuntimeError):  # it still runs
-                    frame.clear()
+                    step[0].clear()
         error = error.__cause__ or error.__context__
         traceback = error.__traceback__ if error is not None else None
 

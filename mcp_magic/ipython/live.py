@@ -413,7 +413,8 @@ class Reporting:
                 board.end(report)
             longest, others = board.waits[:1], len(board.waits) - 1
             more = f" · and {others:,} more" if others > 0 else ""
-            status.show(f"{wait_line(longest[0])}{more} · Ctrl-C cancels" if longest else "")
+            ends = "stops the turn" if longest and longest[0].button == "Stop" else "cancels"
+            status.show(f"{wait_line(longest[0])}{more} · Ctrl-C {ends}" if longest else "")
 
         return changed
 

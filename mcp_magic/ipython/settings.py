@@ -67,10 +67,10 @@ class Settings(Configurable):
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
 
     approval = Enum(
-        ("ask", "auto", "readonly", "deny"),
+        ("ask", "plan", "auto", "readonly", "deny"),
         "ask",
-        help="What happens to calls of agents and servers that no rule matches: ask, auto, "
-        "readonly (asks for what changes things), deny.",
+        help="What happens to calls of agents and servers that no rule matches: ask, plan (one question about all "
+        "calls of an agent's turn), auto, readonly (asks for what changes things), deny.",
     ).tag(config=True)
     ask_with = Enum(
         ("auto", "panel", "input"),

@@ -303,18 +303,18 @@ def _adapter() -> TypeAdapter[ContentBlock]:
 PARALLEL = 8  # resources read at the same time
 
 
-async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
+async def langchain_resources(host: Host, *names: str) -> list[Blob]:
     """Read resources and return their contents as blobs, in order; see `NotebookHost.langchain_resources`."""
-    asked: list[tuple[Connection, str, str]] = []
-    for each in wanted or [connection.name for connection in host.find()]:
-        asked += await _asked(host, each)
+    chosen: list[tuple[Connection, str, str]] = []
+    for each in names or [connection.name for connection in host.find()]:
+        chosen += await _chosen(host, each)
     free = asyncio.Semaphore(PARALLEL)
 
     async def read(connection: Connection, uri: str, name: str) -> list[Blob]:
         async with free:
             return to_blobs(await connection.read(uri), name)
 
-    reading = [asyncio.ensure_future(read(*resource)) for resource in asked]
+    reading = [asyncio.ensure_future(read(*resource)) for resource in chosen]
     try:
         found = await asyncio.gather(*reading)
     finally:
@@ -323,16 +323,16 @@ async def langchain_resources(host: Host, *wanted: str) -> list[Blob]:
     return [blob for blobs in found for blob in blobs]
 
 
-async def _asked(host: Host, wanted: str) -> list[tuple[Connection, str, str]]:
+async def _chosen(host: Host, name: str) -> list[tuple[Connection, str, str]]:
     """Return connection, URI and name of each resource that a URI or a server's name stands for."""
-    if wanted in host:
-        connection = host[wanted]
+    if name in host:
+        connection = host[name]
         return [(connection, str(each.uri), each.name) for each in await connection.listing("resources")]
-    if ":" not in wanted:
-        raise UnknownServerError(lookup.no_server(wanted, host))
-    connection = lookup.owner_of(wanted, host.find())
+    if ":" not in name:
+        raise UnknownServerError(lookup.no_server(name, host))
+    connection = lookup.owner_of(name, host.find())
     listed = {str(each.uri): each.name for each in await connection.listing("resources")}
-    return [(connection, wanted, listed.get(wanted, wanted))]
+    return [(connection, name, listed.get(name, name))]
 
 
 def to_blobs(result: ResourceResult, name: str = "") -> list[Blob]:

@@ -6,8 +6,11 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic import schema
+from mcp_magic.consent.consent import Request
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -107,6 +110,18 @@ class Bench:
         return parts
 
 
+async def _approved(connection: Connection, tool: str, arguments: Mapping[str, Any]) -> Callable[..., Any]:
+    """Check the arguments, ask for consent once, and return what makes one call."""
+    definition, consent, decision = await connection.find_tool(tool), connection.consent, None
+    arguments, _ = schema.prepare_arguments(arguments, definition.input_schema)
+    if consent is not None and consent.rules:
+        request = Request(connection.name, tool, arguments, definition=definition, trusted=connection.spec.trust)
+        decision = await consent.review(request)
+        if not decision.approved:
+            raise consent.refusal(request, decision)
+    return partial(connection.call_tool, tool, arguments, validate=False, decision=decision)
+
+
 async def run_bench(
     connection: Connection,
     tool: str,
@@ -123,7 +138,8 @@ async def run_bench(
         DeniedError: Consent refused the call.
         SessionClosedError: The session ended.
     """
-    await connection.call_tool(tool, arguments)  # checks the arguments and the consent, and warms up
+    call = await _approved(connection, tool, arguments)
+    await call()  # warms up
     bench = Bench(f"{connection.name}:{tool}", [])
     for concurrency in levels:
         level = Level(concurrency)
@@ -134,7 +150,7 @@ async def run_bench(
         async def calls(level: Level = level, end: float = end) -> None:
             while time.perf_counter() < end:
                 try:
-                    result = await connection.call_tool(tool, arguments, on_progress=_ignore, wait_if_busy=False)
+                    result = await call(on_progress=_ignore, wait_if_busy=False)
                 except (DeniedError, SessionClosedError):
                     raise
                 except MCPMagicError as error:

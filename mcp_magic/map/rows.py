@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 CHUNK = 1000  # rows of a DataFrame that are converted to Python objects at a time
 
-FILES = ".csv, .tsv, .jsonl, .ndjson, .json, .parquet"
+FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")  # endings of files with rows
 
 
 class Row(Mapping[str, Any]):
     """One row: `row.city` or `row["city"]`.
 
     >>> row = Row({"city": "Oslo"})
-    >>> row.city, row["city"], len(row)
-    ('Oslo', 'Oslo', 1)
+    >>> row.city, row["city"], row.get("country", "?"), len(row)
+    ('Oslo', 'Oslo', '?', 1)
     """
 
     __slots__ = ("_values",)
@@ -48,6 +48,13 @@ class Row(Mapping[str, Any]):
         if name in self._values:
             return self._values[name]
         raise AttributeError(self._without(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a column, or the default if the row has none."""
+        return self._values.get(name, default)
 
     def _without(self, name: str) -> str:
         columns = [str(column) for column in self._values]
@@ -170,7 +177,7 @@ def _of_file(path: Path) -> Table:
             return _of_items(_json_rows(path))
         if ending in (".csv", ".tsv", ".parquet"):
             return _of_frame(_frame_of(path, ending))
-        problem = f"{str(path)!r} has no ending of a table; {FILES} are read"
+        problem = f"{str(path)!r} has no ending of a table; {', '.join(FILES)} are read"
     except OSError as error:
         problem = f"{path}: {error.strerror or error}"
     except ImportError:
@@ -272,28 +279,27 @@ def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
 
 
 def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments for the columns that are named like parameters of the tool.
+    """Return arguments for the parameters of a tool that have the name of a column.
 
-    A missing value (None, NaN, NaT) of a parameter that is not required is left out.
+    A value that a row does not have is left out, and so is a missing one (None, NaN, NaT) of an optional parameter.
 
     Raises:
         ArgumentsError: No column is named like a parameter.
     """
     columns, properties = list(columns), schema.get("properties") or {}
-    required = schema.get("required") or ()
-    arguments = {name: col(name) if name in required else _if_present(name) for name in columns if name in properties}
-    if not arguments:
+    if not any(name in properties for name in columns):
         raise ArgumentsError(
-            f"no column is named like a parameter. Columns: {listed(columns) or 'none'}; parameters: "
-            f"{listed(map(str, properties)) or 'none'}. Write PARAMETER={{row.COLUMN}}"
+            f"no column is named like a parameter. Columns: {listed(columns)}; parameters: "
+            f"{listed(map(str, properties))}. Write PARAMETER={{row.COLUMN}}"
         )
-    return arguments
+    required = schema.get("required") or ()
+    return {name: _if_present(name, required=name in required) for name in properties}
 
 
-def _if_present(name: str) -> PerRow:
+def _if_present(name: str, *, required: bool) -> PerRow:
     def compute(row: Row, _: Mapping[str, Any]) -> Any:
-        value = row[name]
+        value = row.get(name, _LEFT_OUT)
         is_missing = value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value)
-        return _LEFT_OUT if is_missing else value
+        return _LEFT_OUT if is_missing and not required else value
 
     return PerRow(name, compute)

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import json
 import math
+import sys
 import time
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import counted, duration
+from mcp_magic._text import counted, duration, listed
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.definitions import digest
 from mcp_magic.display.document import Part, show_parts
@@ -23,6 +24,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
+    CallCancelledError,
     ConfigError,
     DeniedError,
     MCPMagicError,
@@ -31,7 +33,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import Report, is_repeatable
+from mcp_magic.inflight import InFlightRequest, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
@@ -41,18 +43,20 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.supervisor import State
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
+    from mcp_magic.consent.consent import Approver
     from mcp_magic.session.services import Services
 
 ATTEMPTS = 8  # maximum number of attempts for one row
 
 CONCURRENCY = 64  # default maximum number of calls in flight
 
-SHOWN_PROBLEMS = 10  # rows of the tables of problems
+SHOWN = 10  # rows of the tables that are displayed, and problems in an error
 
 PLOTTED = 100  # bars of a plot
 
@@ -97,6 +101,9 @@ class MapOptions:
         on: The workers of a cluster that make the calls, or None.
         asker: Who maps, for consent.
         run: The agent run that maps, or None.
+        policy: Decides where no consent rule does, unless you map yourself; None for the host's.
+        approver: Is asked instead of the host's approver, or None.
+        on_progress: Awaited with the rows that have ended and their number, instead of showing them below the cell.
     """
 
     concurrency: int = CONCURRENCY
@@ -111,6 +118,9 @@ class MapOptions:
     on: Workers | None = None
     asker: str = PERSON
     run: str | None = None
+    policy: str | None = None
+    approver: Approver | None = None
+    on_progress: ProgressFnT | None = None
 
 
 @dataclass
@@ -182,28 +192,28 @@ class MapItem:
         self.state, self.error, self.arguments = state, error, None
 
 
-class _Lane:
-    """The sessions, pace and grants of a step while a map runs."""
+class _Stage:
+    """The sessions, the pace and the grants of a step while a map runs; steps on one server share sessions and pace."""
 
-    def __init__(
-        self, step: Step, sessions: Sequence[Connection], options: MapOptions, pace: Pace | None = None
-    ) -> None:
+    def __init__(self, step: Step, sessions: Sequence[Connection], pace: Pace) -> None:
         self.step = step
-        self.sessions = sessions
-        self.pace = pace or Pace.of(step.connection.spec, options.rate)
+        self.pace = pace
         self.repeatable = is_repeatable(step.connection.spec, step.tool)
-        self.journal = 0
-        self.seen: Counter[bytes] = Counter()
-        self.shared: dict[bytes, asyncio.Future[ToolResult | None]] = {}
+        self.journal = 0  # the number of the tool in the journal
+        self.seen: Counter[bytes] = Counter()  # how often a call was made, by its key
+        self.shared: dict[bytes, asyncio.Future[MapItem]] = {}  # equal calls of a read-only tool wait for the first
         self.asking = asyncio.Lock()
         self.granted: Decision | None = None  # about all calls of this step
         self.answer: Decision | None = None  # about those of them that a rule asks about, where they come one by one
-        self._next = 0
+        self._sessions = cycle(sessions)
+        self._count = len(sessions)
 
     def session(self) -> Connection:
-        """Return the sessions in turn."""
-        self._next = (self._next + 1) % len(self.sessions)
-        return self.sessions[self._next]
+        """Return the open sessions in turn; the step's own if none is open."""
+        for session in islice(self._sessions, self._count):
+            if session.state is State.OPEN:
+                return session
+        return self.step.connection
 
 
 class MapRun:
@@ -214,9 +224,9 @@ class MapRun:
         items: The rows, in order; with `keep=False` only those that did not succeed.
         options: How it runs.
         problem: Why it stopped before the end, or "".
+        note: A remark about the journal or the columns, or "".
         answers: When each answer came, in seconds of running.
         refusals: When the server refused a call, in seconds of running.
-        note: A remark about the journal or the columns, or "".
     """
 
     def __init__(
@@ -229,26 +239,27 @@ class MapRun:
         pace: Pace | None = None,
     ) -> None:
         self.steps = list(steps)
-        self._services = services
-        self._pace = pace
         self.options = options
         self.items: list[MapItem] = []
         self.problem = ""
         self.note = note
+        self.answers = array("d")
+        self.refusals = array("d")
         self._table = table
-        self._handed: asyncio.Queue[MapItem | None] | None = None
-        self._room = asyncio.Semaphore(options.concurrency)
+        self._services = services
+        self._pace = pace
+        self._rows = 0
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._latencies = array("d")
-        self.answers = array("d")
-        self.refusals = array("d")
-        self._rows = 0
         self._calls = self._resumed = self._in_flight = self._most_in_flight = 0
         self._seconds = self._started = 0.0
+        self._progress: InFlightRequest | None = None
         self._workers: list[asyncio.Task[None]] = []
-        self._stopped = False
+        self._stopped: MCPMagicError | None = None
         self._journal: Journal | None = None
+        self._handed: asyncio.Queue[MapItem | None] | None = None
+        self._room = asyncio.Semaphore(options.concurrency)
 
     # Preparation
 
@@ -257,14 +268,32 @@ class MapRun:
 
         Nothing is sent. Rows of unknown number are checked as they come.
         """
-        if self._table.size is None or self.items:
-            return [item for item in self.items if item.state == INVALID]
-        for row in self._table.rows:
-            item = MapItem(len(self.items), row)
-            self.items.append(item)
-            self._prepare(item)
-        self._rows = len(self.items)
+        if self._table.size is not None and not self.items:
+            self.items += self._read()
         return [item for item in self.items if item.state == INVALID]
+
+    def _read(self) -> Iterator[MapItem]:
+        """Read the rows that are left, and prepare their calls.
+
+        Raises:
+            ArgumentsError: The next row cannot be read.
+        """
+        problem = ""
+        while not problem:
+            try:
+                row = next(self._table.rows)
+            except StopIteration:
+                return
+            except MCPMagicError:
+                raise
+            except Exception as error:  # of a generator
+                problem = f"row {self._rows} raised {type(error).__name__}: {one_line(str(error), 200)}"
+            else:
+                item = MapItem(self._rows, row)
+                self._rows += 1
+                self._prepare(item)
+                yield item
+        raise ArgumentsError(problem)
 
     def _prepare(self, item: MapItem) -> bool:
         """Compute and check the arguments of a row's present step."""
@@ -276,12 +305,6 @@ class MapRun:
             item.end(INVALID, str(error))
         return item.state != INVALID
 
-    def problems(self) -> Listing:
-        """Return the rows that do not fit the tool's schema."""
-        invalid = [item for item in self.items if item.state == INVALID]
-        rows = [{"row": self._label(item), "problem": item.error} for item in invalid]
-        return Listing(rows, title=f"{counted(len(rows), 'rows')} do not fit {self.title}", kind="rows")
-
     def _label(self, item: MapItem) -> Any:
         frame = self._table.frame
         return item.number if frame is None else frame.index[item.number]
@@ -292,13 +315,18 @@ class MapRun:
         return " → ".join(step.title for step in self.steps)
 
     def plan(self) -> Listing:
-        """Return what would be called: the first rows with their arguments. Nothing is sent."""
-        self.check()
-        valid = [item for item in self.items if item.arguments is not None]
-        rows = [{"row": self._label(item), **(item.arguments or {})} for item in valid[:SHOWN_PROBLEMS]]
-        invalid = len(self.items) - len(valid)
-        total = counted(len(valid), "calls") if self._table.size is not None else "as many calls as there are rows"
-        more = f"; {counted(invalid, 'rows')} do not fit" if invalid else ""
+        """Return what would be called: the first rows with their arguments or their problem. Nothing is sent."""
+        invalid = self.check()
+        items = self.items or list(islice(self._read(), SHOWN))
+        first = {item.number: item for item in [*items[:SHOWN], *invalid[:SHOWN]]}
+        rows = [
+            {"row": self._label(item), **(item.arguments or {}), **({"problem": item.error} if item.error else {})}
+            for item in first.values()
+        ]
+        total = "as many calls as there are rows"
+        if self._table.size is not None:
+            total = counted(len(items) - len(invalid), "calls")
+        more = f"; {counted(len(invalid), 'rows')} do not fit" if invalid else ""
         return Listing(rows, title=f"{self.title}: {total}{more}", note=self.note, kind="calls")
 
     # Running
@@ -313,17 +341,29 @@ class MapRun:
         """
         invalid = self.check()
         if invalid and not self.options.skip_invalid:
-            text = f"{counted(len(invalid), 'rows')} of {len(self.items):,} do not fit {self.title}; nothing was sent."
-            lines = [f"\n  row {self._label(item)}: {item.error}" for item in invalid[:SHOWN_PROBLEMS]]
-            more = f"\n  … {len(invalid) - SHOWN_PROBLEMS:,} more" if len(invalid) > SHOWN_PROBLEMS else ""
-            raise ArgumentsError(f"{text} --skip-invalid leaves them out.{''.join(lines)}{more}")
+            raise ArgumentsError(self._misfits(invalid))
         for item in invalid:
             await self._finish(item)
-        await self._run(None if self._table.size is None else [i for i in self.items if i.state == WAITING])
+        await self._run([item for item in self.items if item.state == WAITING])
         return self
 
+    def _misfits(self, invalid: Sequence[MapItem]) -> str:
+        """Say which rows do not fit, those with the same problem together."""
+        rows: dict[str, list[str]] = {}
+        for item in invalid:
+            rows.setdefault(item.error.replace("\n", "; "), []).append(str(self._label(item)))
+        lines = [
+            f"  row{'s' if len(labels) > 1 else ''} {listed(labels, 4)}: {problem}" for problem, labels in rows.items()
+        ]
+        more = [f"  … and {counted(len(lines) - SHOWN, 'more problems')}"] if len(lines) > SHOWN else []
+        head = f"{counted(len(invalid), 'rows')} of {len(self.items):,} do not fit {self.title}; nothing was sent."
+        return "\n".join([f"{head} --skip-invalid leaves them out.", *lines[:SHOWN], *more])
+
     async def stream(self) -> AsyncGenerator[MapItem, None]:
-        """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest."""
+        """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest.
+
+        Rows that were yielded are not kept. Raises what `run` raises, and the error that stops it before the end.
+        """
         handed: asyncio.Queue[MapItem | None] = asyncio.Queue()
         self._handed = handed
         running = asyncio.create_task(self.run())
@@ -333,6 +373,8 @@ class MapRun:
                 self._room.release()
                 yield item
             await running
+            if self._stopped is not None:
+                raise self._stopped
         finally:
             self._handed = None
             running.cancel()
@@ -347,7 +389,6 @@ class MapRun:
             self.options = replace(self.options, repeat_unknown=True)
         settled = (DONE, INVALID) if self.options.repeat_unknown else (DONE, INVALID, UNKNOWN)
         waiting = [item for item in self.items if item.state not in settled]
-        self._stopped, self.problem = False, ""
         for item in waiting:
             if item.state != WAITING:
                 self._counts[item.state] -= 1
@@ -359,142 +400,166 @@ class MapRun:
 
     def cancel(self) -> None:
         """Stop: calls in flight are cancelled, and the rest is not sent. `retry()` goes on."""
-        self._stop("cancelled")
+        if self._progress is not None:
+            self._progress.cancel()
 
-    def _stop(self, why: str) -> None:
-        if not self._stopped:
-            self._stopped, self.problem = True, why
-            for worker in self._workers:
-                worker.cancel()
-
-    async def _run(self, items: Sequence[MapItem] | None) -> None:
-        self._started = started = time.perf_counter()
+    async def _run(self, items: Sequence[MapItem]) -> None:
+        """Make the calls of some rows and of those that are not read yet."""
+        self._stopped, self.problem = None, ""
         async with contextlib.AsyncExitStack() as stack:
             if self.options.journal is not None:
                 self._journal = Journal(self.options.journal)
                 stack.callback(self._journal.close)
-            lanes = [_Lane(step, await self._sessions(step, stack), self.options, self._pace) for step in self.steps]
-            self._open_journal(lanes)
-            if items is not None:
-                await self._consent(lanes[0], items)
-                items = [item for item in items if item.state == WAITING]
-            report = self._report(started)
-            source = iter(items) if items is not None else self._read()
-            again: deque[MapItem] = deque()
-            most = self.options.concurrency if items is None else min(self.options.concurrency, len(items))
-            changed = self._show(report)
+            stages = await self._stages(stack)
+            await self._consent(stages[0], items)
+            first, self._started = self.steps[0].connection, time.perf_counter()
+            self._progress = InFlightRequest(
+                f"map {self.title}",
+                first.name,
+                self._services.reports,
+                on_progress=self.options.on_progress,
+                masked=first.place.masked,
+                detail=self._under_way,
+            )
             try:
-                if self.options.on is not None:
-                    work = await self._cluster_work(source, lanes[0], len(items or ()), changed)
-                else:
-                    work = [self._work(source, again, lanes, changed) for _ in range(max(most, 1))]
-                self._workers = [asyncio.create_task(each) for each in work]
-                await asyncio.gather(*self._workers, return_exceptions=True)
-                for worker in self._workers:
-                    if not worker.cancelled() and (error := worker.exception()) is not None:
-                        raise error
+                with self._progress:
+                    await self._work_off([item for item in items if item.state == WAITING], stages)
             except asyncio.CancelledError:
-                self._stop("interrupted")
-                await asyncio.gather(*self._workers, return_exceptions=True)
+                self.problem = "interrupted"
                 raise
+            except CallCancelledError as error:
+                self._stopped, self.problem = error, "cancelled"
+            except MCPMagicError as error:
+                self.problem = str(error)
+                if error is not self._stopped:
+                    raise
             finally:
-                self._seconds += time.perf_counter() - started
-                report.end("done" if not self.problem else "cancelled")
-                self._journal = None
+                self._seconds, self._journal = self._running(), None
                 if not self.options.keep:
                     self.items = [item for item in self.items if item.state != DONE]
-                changed()
 
-    def _read(self) -> Iterator[MapItem]:
-        for row in self._table.rows:
-            item = MapItem(self._rows, row)
-            self._rows += 1
-            if self.options.keep:
-                self.items.append(item)
-            self._prepare(item)
-            yield item
+    async def _stages(self, stack: contextlib.AsyncExitStack) -> list[_Stage]:
+        """Open further sessions for the time of the map, and find the tools in the journal."""
+        servers: dict[str, tuple[list[Connection], Pace]] = {}
+        stages = []
+        for step in self.steps:
+            first = step.connection
+            if first.name not in servers:
+                extra = [Connection(first.name, first.spec, self._services) for _ in range(self.options.sessions - 1)]
+                for connection in extra:
+                    stack.push_async_callback(connection.close)
+                await asyncio.gather(*(connection.open() for connection in extra))
+                pace = self._pace or Pace.of(first.spec, self.options.rate)
+                servers[first.name] = ([first, *extra], pace)
+            stage = _Stage(step, *servers[first.name])
+            if self._journal is not None:
+                known = first.consent.definitions.identity(first.name) if first.consent else ""
+                stage.journal, note = self._journal.tool(known or first.spec.where, step.tool.name, digest(step.tool))
+                self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note))))
+            stages.append(stage)
+        return stages
 
-    async def _sessions(self, step: Step, stack: contextlib.AsyncExitStack) -> list[Connection]:
-        """Open further sessions to the server of a step, for the time of the map."""
-        first = step.connection
-        extra = [Connection(first.name, first.spec, self._services) for _ in range(self.options.sessions - 1)]
-        for connection in extra:
-            stack.push_async_callback(connection.close)
-        await asyncio.gather(*(connection.open() for connection in extra))
-        await asyncio.gather(*(connection.find_tool(step.tool.name) for connection in extra))
-        return [step.connection, *extra]
+    async def _work_off(self, items: Sequence[MapItem], stages: Sequence[_Stage]) -> None:
+        """Make the calls, with as many workers as calls may be in flight.
 
-    def _open_journal(self, lanes: Iterable[_Lane]) -> None:
-        if self._journal is None:
-            return
-        for lane in lanes:
-            step = lane.step
-            identity = (
-                step.connection.consent.definitions.identity(step.connection.name) if step.connection.consent else ""
-            )
-            lane.journal, note = self._journal.tool(
-                identity or step.connection.spec.where, step.tool.name, digest(step.tool)
-            )
-            self.note = "; ".join(filter(None, (self.note, note)))
+        Raises:
+            MCPMagicError: Why the rest cannot be called; the answers so far are kept.
+        """
+        is_known = self._table.size is not None
+        source = chain(items, self._kept(self._read()))
+        if self.options.on is not None:
+            work = await self._cluster_work(self.options.on, source, stages, len(items) if is_known else sys.maxsize)
+        else:
+            most = self.options.concurrency
+            work = [self._work(source, stages) for _ in range(min(most, len(items)) if is_known else most)]
+        await self._progressed()
+        self._workers = [asyncio.create_task(each) for each in work]
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        if self._stopped is not None:
+            raise self._stopped
+        for worker in self._workers:
+            if not worker.cancelled() and (error := worker.exception()) is not None:
+                raise error
 
-    async def _work(
-        self, source: Any, again: deque[MapItem], lanes: Sequence[_Lane], changed: Callable[[], None]
-    ) -> None:
+    def _stop(self, error: MCPMagicError) -> None:
+        if self._stopped is None:
+            self._stopped = error
+            for worker in self._workers:
+                worker.cancel()
+
+    def _kept(self, items: Iterable[MapItem]) -> Iterator[MapItem]:
+        """Keep rows as they are read. If one cannot be read, calls in flight go on."""
+        try:
+            for item in items:
+                if self._keeps:
+                    self.items.append(item)
+                yield item
+        except ArgumentsError as error:
+            self._stopped = self._stopped or error
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether answers stay in memory."""
+        return self.options.keep and self._handed is None
+
+    async def _work(self, source: Iterator[MapItem], stages: Sequence[_Stage]) -> None:
         """Take one row after the other, until there are none."""
-        while not self._stopped:
-            item = again.popleft() if again else next(source, None)
-            if item is None:
-                return
-            try:
-                while item.step < len(lanes) and item.state == WAITING:
-                    if not await self._advance(item, lanes[item.step]):
-                        again.append(item)
-                        break
-                else:
-                    if item.state == WAITING:
-                        item.end(DONE)
-                    await self._finish(item)
-            except DeniedError as error:
-                item.end(DENIED, str(error))
-                await self._finish(item)
-            except ConfigError as error:  # the journal: its answers are kept in memory
-                item.end(FAILED, str(error))
-                self._settle(item)
-                self._stop(str(error))
-            changed()
+        try:
+            while not self._stopped and (item := next(source, None)) is not None:
+                await self._take_through(item, stages)
+                await self._progressed()
+        except MCPMagicError as error:  # the journal cannot be written
+            self._stop(error)
+
+    async def _take_through(self, item: MapItem, stages: Sequence[_Stage]) -> None:
+        """Make the calls of a row."""
+        try:
+            while item.state == WAITING and item.step < len(stages):
+                await self._advance(item, stages[item.step])
+        except DeniedError as error:
+            item.end(DENIED, str(error))
+        except ConfigError as error:
+            item.end(FAILED, str(error))
+            self._settle(item)
+            raise
+        if item.state == WAITING:
+            item.end(DONE)
+        await self._finish(item)
 
     async def _cluster_work(
-        self, source: Any, lane: _Lane, rows: int, changed: Callable[[], None]
+        self, cluster: Workers, source: Iterator[MapItem], stages: Sequence[_Stage], rows: int
     ) -> list[Coroutine[Any, Any, None]]:
         """Return the work of sending chunks of rows to the workers of a cluster."""
-        cluster = self.options.on
-        if cluster is None or len(self.steps) > 1:
+        if len(stages) > 1:
             raise ArgumentsError("--on takes one tool; a pipeline runs in this kernel")
-        await cluster.prepare(lane.step, self.options, may_repeat=lane.repeatable)
+        await cluster.prepare(stages[0].step, self.options, may_repeat=stages[0].repeatable)
         size = cluster.size(rows)
 
         async def send() -> None:
-            while not self._stopped and (chunk := list(islice(source, size))):
-                await self._send_chunk(cluster, chunk, lane)
-                changed()
+            try:
+                while not self._stopped and (chunk := list(islice(source, size))):
+                    await self._send_chunk(cluster, chunk, stages[0])
+                    await self._progressed()
+            except MCPMagicError as error:
+                self._stop(error)
 
         return [send() for _ in range(cluster.waiting)]
 
-    async def _send_chunk(self, cluster: Workers, chunk: Sequence[MapItem], lane: _Lane) -> None:
+    async def _send_chunk(self, cluster: Workers, chunk: Sequence[MapItem], stage: _Stage) -> None:
         """Let a worker make the calls of some rows. The journal is here: it has them before they are sent."""
         keyed = []
         for item in chunk:
             key = call_key(item.arguments or {})
             if item.state != WAITING:
                 await self._finish(item)
-            elif self._journal is not None and self._found(self._journal, item, lane, key):
+            elif self._journal is not None and self._found(self._journal, item, stage, key):
                 if item.state == WAITING:
                     item.end(DONE)
                 await self._finish(item)
             else:
                 keyed.append((item, key))
-                if self._journal is not None and not lane.repeatable:
-                    self._journal.write(lane.journal, key, item.nth, None)
+                if self._journal is not None and not stage.repeatable:
+                    self._journal.write(stage.journal, key, item.nth, None)
         if not keyed:
             return
         self._in_flight += len(keyed)
@@ -505,74 +570,89 @@ class MapRun:
         for number, (item, key) in enumerate(keyed):
             if outcomes is None:
                 text = "its worker was lost while it was under way, and may have run"
-                item.end(FAILED if lane.repeatable else UNKNOWN, text)
+                item.end(FAILED if stage.repeatable else UNKNOWN, text)
             else:
-                self._took(item, lane, key, outcomes[number])
+                self._take_outcome(item, stage, key, outcomes[number])
             await self._finish(item)
 
-    def _took(self, item: MapItem, lane: _Lane, key: bytes, outcome: Outcome) -> None:
+    def _take_outcome(self, item: MapItem, stage: _Stage, key: bytes, outcome: Outcome) -> None:
         """Note how a row ended on a worker."""
         state, answer, error, item.attempts, item.seconds = outcome
         self._calls += item.attempts
         if state == DONE:
             if self._journal is not None:
-                self._journal.write(lane.journal, key, item.nth, answer)
+                self._journal.write(stage.journal, key, item.nth, answer)
             self._note_answer(item.seconds)
-            self._take(item, lane, _read_answer(answer, lane.step))
-        elif self._journal is not None and state != UNKNOWN and not lane.repeatable:
-            self._journal.forget(lane.journal, key, item.nth)
+            self._take(item, stage, _read_answer(answer, stage.step))
+        elif self._journal is not None and state != UNKNOWN and not stage.repeatable:
+            self._journal.forget(stage.journal, key, item.nth)
         item.end(state, error)
 
-    async def _advance(self, item: MapItem, lane: _Lane) -> bool:
-        """Make the call of a row's present step. Returns False if the server refused and the row has to come again."""
+    async def _advance(self, item: MapItem, stage: _Stage) -> None:
+        """Take a row's present step: from an equal call of a read-only tool if there is one, otherwise by a call."""
         if item.arguments is None and not self._prepare(item):
-            return True
+            return None
         arguments: dict[str, Any] = item.arguments or {}
-        key = call_key(arguments) if self._journal is not None or lane.step.read_only else b""
-        if not lane.step.read_only or not self.options.keep:
-            return await self._call(item, lane, arguments, key)
-        if (shared := lane.shared.get(key)) is not None:  # equal calls of a read-only tool go out once
-            if (result := await asyncio.shield(shared)) is not None:
-                self._take(item, lane, result)
-                return True
-            return await self._call(item, lane, arguments, key)
-        shared = lane.shared[key] = asyncio.get_running_loop().create_future()
+        shares = stage.step.read_only and self._keeps
+        key = call_key(arguments) if self._journal is not None or shares else b""
+        if not shares:
+            return await self._call(item, stage, arguments, key)
+        while (shared := stage.shared.get(key)) is not None:
+            first = await asyncio.shield(shared)
+            if (result := first.results.get(stage.step.name)) is not None:
+                return self._take(item, stage, result)
+            if first.state == FAILED:
+                return item.end(FAILED, first.error)
+        stage.shared[key] = future = asyncio.get_running_loop().create_future()
         try:
-            return await self._call(item, lane, arguments, key)
+            while item.state == WAITING and stage.step.name not in item.results:
+                await self._call(item, stage, arguments, key)
         finally:
-            result = item.results.get(lane.step.name)
-            shared.set_result(result)
-            if result is None:
-                del lane.shared[key]
+            if item.state != FAILED and stage.step.name not in item.results:
+                del stage.shared[key]
+            future.set_result(item)
 
-    async def _call(self, item: MapItem, lane: _Lane, arguments: dict[str, Any], key: bytes) -> bool:
-        if self._journal is not None and self._found(self._journal, item, lane, key):
-            return True
-        decision = await self._decision(lane, arguments)
-        sent = await lane.pace.turn()
-        journal = None if lane.repeatable else self._journal  # of what may be repeated only the answers are kept
+    async def _call(self, item: MapItem, stage: _Stage, arguments: dict[str, Any], key: bytes) -> None:
+        """Make the call of a row's present step. If it has to be made again, the row stays as it is."""
+        if self._journal is not None and self._found(self._journal, item, stage, key):
+            return
+        decision = await self._decision(stage, arguments)
+        sent = await stage.pace.turn()
+        journal = None if stage.repeatable else self._journal  # of what may be repeated only the answers are kept
         if journal is not None:
-            journal.write(lane.journal, key, item.nth, None)
+            journal.write(stage.journal, key, item.nth, None)
         item.attempts += 1
         try:
-            result = await self._send(lane, arguments, decision)
+            result = await self._send(stage, arguments, decision)
         except asyncio.CancelledError:
-            if not lane.repeatable:
+            if not stage.repeatable:
                 item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
                 self._settle(item)
             raise
         except MCPMagicError as error:
-            again, may_have_run = self._failed(item, lane, error, sent)
+            again, may_have_run = self._failed(item, stage, error, sent)
             if journal is not None and not may_have_run:
-                journal.forget(lane.journal, key, item.nth)
+                journal.forget(stage.journal, key, item.nth)
             if not again:
-                item.end(UNKNOWN if may_have_run and not lane.repeatable else FAILED, str(error))
-            return not again
+                item.end(UNKNOWN if may_have_run and not stage.repeatable else FAILED, str(error))
+            return
+        stage.pace.accepted(sent)
+        self._answered(item, stage, key, result)
+
+    def _answered(self, item: MapItem, stage: _Stage, key: bytes, result: ToolResult) -> None:
+        """Take the answer to a call; the journal has it before it counts."""
         item.seconds += result.seconds
         self._note_answer(result.seconds)
-        lane.pace.accepted(sent)
-        self._keep_answer(item, lane, key, result)
-        return True
+        if result.is_error:
+            if self._journal is not None:
+                self._journal.forget(stage.journal, key, item.nth)
+            item.end(FAILED, f"{result.tool} failed{one_line(reason(result.texts, result.tool, result.clue), 400)}")
+            return
+        try:
+            if self._journal is not None:
+                self._journal.write(stage.journal, key, item.nth, _written_answer(result))
+        finally:  # it is kept in memory even if it cannot be written
+            self._take(item, stage, result)
 
     def _note_answer(self, seconds: float) -> None:
         self._latencies.append(seconds)
@@ -581,55 +661,45 @@ class MapRun:
     def _running(self) -> float:
         return self._seconds + time.perf_counter() - self._started
 
-    def _keep_answer(self, item: MapItem, lane: _Lane, key: bytes, result: ToolResult) -> None:
-        if result.is_error:
-            if self._journal is not None:
-                self._journal.forget(lane.journal, key, item.nth)
-            item.end(FAILED, f"{result.tool} failed{one_line(reason(result.texts, result.tool, result.clue), 400)}")
-            return
-        if self._journal is not None:
-            self._journal.write(lane.journal, key, item.nth, _written_answer(result))
-        self._take(item, lane, result)
-
-    def _found(self, journal: Journal, item: MapItem, lane: _Lane, key: bytes) -> bool:
+    def _found(self, journal: Journal, item: MapItem, stage: _Stage, key: bytes) -> bool:
         """Take a row's answer from the journal. Returns False if its call has to be made."""
         if item.nth < 0:
-            item.nth = 0 if lane.step.read_only else lane.seen[key]  # equal calls of other tools are told apart
-            lane.seen[key] += 1
-        known, answer = journal.find(lane.journal, key, item.nth)
+            item.nth = 0 if stage.step.read_only else stage.seen[key]  # equal calls of other tools are told apart
+            stage.seen[key] += 1
+        known, answer = journal.find(stage.journal, key, item.nth)
         if answer is not None:
             self._resumed += 1
-            self._take(item, lane, _read_answer(answer, lane.step))
-        elif known and not (lane.repeatable or self.options.repeat_unknown or item.attempts):
+            self._take(item, stage, _read_answer(answer, stage.step))
+        elif known and not (stage.repeatable or self.options.repeat_unknown or item.attempts):
             text = "it was under way when an earlier map ended, and may have run; --repeat-unknown calls it again"
             item.end(UNKNOWN, text)
             return True
         return answer is not None
 
-    def _failed(self, item: MapItem, lane: _Lane, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
+    def _failed(self, item: MapItem, stage: _Stage, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
         """Return whether a failed call is made again, and whether it may have run."""
         is_left = item.attempts < ATTEMPTS
         if isinstance(error, ProtocolError) and error.status in BUSY:
             self.refusals.append(self._running())
-            lane.pace.refused(sent, error.retry_after)
+            stage.pace.refused(sent, error.retry_after)
             return is_left, False
         if isinstance(error, RequestTimeoutError):
-            lane.pace.refused(sent)
-            return lane.repeatable and is_left, True
+            stage.pace.refused(sent)
+            return stage.repeatable and is_left, True
         if isinstance(error, SessionClosedError):
-            if lane.step.connection.state not in (State.OPEN, State.RECONNECTING):
-                self._stop(str(error))
+            if stage.step.connection.state not in (State.OPEN, State.RECONNECTING):
+                self._stop(error)
                 return False, error.sent
-            return (lane.repeatable or not error.sent) and is_left, error.sent
+            return (stage.repeatable or not error.sent) and is_left, error.sent
         return False, False
 
-    async def _send(self, lane: _Lane, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
+    async def _send(self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
         self._calls += 1
         self._in_flight += 1
         self._most_in_flight = max(self._most_in_flight, self._in_flight)
         try:
-            return await lane.session().call_tool(
-                lane.step.tool.name,
+            return await stage.session().call_tool(
+                stage.step.tool.name,
                 arguments,
                 timeout=self.options.timeout,
                 on_progress=_ignore,
@@ -642,8 +712,8 @@ class MapRun:
         finally:
             self._in_flight -= 1
 
-    def _take(self, item: MapItem, lane: _Lane, result: ToolResult) -> None:
-        item.results[lane.step.name] = result
+    def _take(self, item: MapItem, stage: _Stage, result: ToolResult) -> None:
+        item.results[stage.step.name] = result
         item.step += 1
         item.arguments, item.nth = None, -1
 
@@ -654,27 +724,29 @@ class MapRun:
             self._handed.put_nowait(item)
 
     def _settle(self, item: MapItem) -> None:
+        """Count a row that has ended."""
         self._counts[item.state] += 1
         if item.error:
             self._errors[one_line(item.error, 200)] += 1
-        if not self.options.keep:
-            if item.state == DONE and self._handed is None:
-                item.results.clear()
-            elif self._table.size is None:
-                self.items.append(item)
+        if self.options.keep or self._handed is not None:
+            return
+        if item.state == DONE:
+            item.results.clear()
+        elif self._table.size is None:
+            self.items.append(item)
 
     # Consent
 
-    async def _consent(self, lane: _Lane, items: Sequence[MapItem]) -> None:
+    async def _consent(self, stage: _Stage, items: Sequence[MapItem]) -> None:
         """Decide once about all calls of the first step, bound to exactly their arguments; a rule may deny some."""
-        consent = self._consent_of(lane)
+        consent = self._consent_of(stage)
         if consent is None:
             return
         allowed, error = [], ""
         for item in items:
             if item.step or item.arguments is None:
                 continue
-            request = self._request(lane, item.arguments)
+            request = self._request(stage, item.arguments)
             if consent.denies(request):
                 error = str(consent.refusal(request, await consent.review(request)))
                 item.end(DENIED, error)
@@ -682,67 +754,53 @@ class MapRun:
             else:
                 allowed.append(request)
         if allowed:
-            lane.granted = await consent.review_set(allowed)
-            if not lane.granted.approved:
-                raise consent.refusal(allowed[0], lane.granted)
+            options = self.options
+            stage.granted = await consent.review_set(allowed, policy=options.policy, approver=options.approver)
+            if not stage.granted.approved:
+                raise consent.refusal(allowed[0], stage.granted)
         elif error:
             raise DeniedError(error)
 
-    def _consent_of(self, lane: _Lane) -> Consent | None:
+    def _consent_of(self, stage: _Stage) -> Consent | None:
         """Return what decides about the calls of a step, or None if they need no decision."""
-        consent = lane.step.connection.consent
+        consent = stage.step.connection.consent
         return None if consent is None or (self.options.asker == PERSON and not consent.rules) else consent
 
-    def _request(self, lane: _Lane, arguments: Mapping[str, Any]) -> Request:
-        step, options = lane.step, self.options
+    def _request(self, stage: _Stage, arguments: Mapping[str, Any]) -> Request:
+        step, options = stage.step, self.options
         trusted = step.connection.spec.trust
         return Request(step.connection.name, step.tool.name, arguments, options.asker, step.tool, trusted, options.run)
 
-    async def _decision(self, lane: _Lane, arguments: Mapping[str, Any]) -> Decision | None:
+    async def _decision(self, stage: _Stage, arguments: Mapping[str, Any]) -> Decision | None:
         """Return the decision about a call; if its arguments are known only now, there is one question for all."""
-        consent = self._consent_of(lane)
-        if lane.granted is not None or consent is None:
-            return lane.granted
-        request = self._request(lane, arguments)
+        consent = self._consent_of(stage)
+        if stage.granted is not None or consent is None:
+            return stage.granted
+        request = self._request(stage, arguments)
         if consent.verdict(request) == "ask":
-            async with lane.asking:
-                if lane.answer is None:
-                    written = {name: _written(value) for name, value in lane.step.arguments.items()}
-                    lane.answer = await consent.review(request, summary=replace(request, arguments=written, calls=0))
-            decision = lane.answer
+            async with stage.asking:
+                if stage.answer is None:
+                    written = {name: _written(value) for name, value in stage.step.arguments.items()}
+                    stage.answer = await consent.review(request, summary=replace(request, arguments=written, calls=0))
+            decision = stage.answer
         else:
             decision = await consent.review(request)
         if not decision.approved:
             raise consent.refusal(request, decision)
         return decision
 
-    # Display
+    # Progress
 
-    def _report(self, started: float) -> Report:
-        first = self.steps[0].connection
-        return Report(first.name, f"map {self.title}", cancel=self.cancel, started=started, masked=first.place.masked)
+    async def _progressed(self) -> None:
+        if self._progress is not None and (note := self._progress.on_progress) is not None:
+            await note(self._counts.total(), self._table.size, None)
 
-    def _show(self, report: Report) -> Callable[[], None]:
-        """Show the progress where the host shows that of calls; returns the function for each change."""
-        reports = self._services.reports
-        show = reports.reporter if reports.progress else None
-        shown: list[Callable[[], None] | None] = []
-        total = self._table.size
-
-        def changed() -> None:
-            done = sum(self._counts.values())
-            latest = next(reversed(self._errors), "")
-            failed = done - self._counts[DONE]
-            message = " · ".join(
-                filter(None, [f"{failed:,} failed" if failed else "", f"{self._in_flight} in flight", latest])
-            )
-            report.meter.note(done, total, message, time.monotonic())
-            if not shown and show is not None:
-                shown.append(show(report))
-            if shown and shown[0] is not None:
-                shown[0]()
-
-        return changed
+    def _under_way(self) -> str:
+        """Return failures, calls in flight and the most common errors, for the line of progress."""
+        failed = self._counts.total() - self._counts[DONE]
+        errors = [f"{one_line(text, 60)} ({counted(count, 'rows')})" for text, count in self._errors.most_common(2)]
+        words = [f"{failed:,} failed" if failed else "", f"{self._in_flight} in flight", *errors]
+        return " · ".join(filter(None, words))
 
     # The values
 
@@ -862,9 +920,11 @@ class MapRun:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"<MapRun {self.title}: {self._summary()}>"
+        return f"<MapRun {self.title}: {self.summary}>"
 
-    def _summary(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The figures in a line: `"20 of 20 rows done, 1.1 s, 17 calls/s"`."""
         stats = self.stats
         counts = [f"{stats[DONE]:,} of {stats['rows']:,} rows done"]
         counts += [f"{stats[state]:,} {state}" for state in (FAILED, DENIED, INVALID, UNKNOWN) if stats[state]]
@@ -879,17 +939,17 @@ class MapRun:
 
     def parts(self) -> list[Part]:
         """Return the parts to display: the figures, the errors by message, and the first rows."""
-        parts = [Part.note(f"{self.title}: {self._summary()}")]
+        parts = [Part.note(f"{self.title}: {self.summary}")]
         if self.problem:
             rest = "; `await out.retry()` goes on with the rest" if self.options.keep else ""
             parts.append(Part.note(f"It stopped: {self.problem}{rest}"))
         if self.note:
             parts.append(Part.note(self.note))
         if self._errors:
-            rows = [{"rows": count, "error": text} for text, count in self._errors.most_common(SHOWN_PROBLEMS)]
+            rows = [{"rows": count, "error": text} for text, count in self._errors.most_common(SHOWN)]
             parts += Listing(rows, kind="errors").parts()
         if any(item.state == DONE for item in self.items):
-            head = self._frame(self.items[:SHOWN_PROBLEMS], answers=True).iloc[:, :-2]  # without attempts and seconds
+            head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
             answers = records(head.astype(object).where(head.notna(), "").map(_shown))
             parts += Listing(
                 [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
@@ -991,5 +1051,5 @@ def map_steps(
     first = steps[0]
     if first.arguments == {} and (table.columns or table.size):
         first.arguments = matching(table.columns, first.tool.input_schema)
-        note = f"passed by name: {', '.join(first.arguments)}"
+        note = f"passed by name: {', '.join(name for name in table.columns if name in first.arguments)}"
     return MapRun(steps, table, chosen, services, note, pace)

@@ -15,7 +15,7 @@ from mcp_magic.ask.sampling import Prepared, SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import RequestTimeoutError, UnknownPromptError, UnknownToolError
+from mcp_magic.errors import ArgumentsError, RequestTimeoutError, UnknownPromptError, UnknownToolError, on_one_line
 from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
@@ -90,7 +90,7 @@ class ToolNamespace:
         try:
             return self[name if name in self else self._attributes().get(name, name)]
         except UnknownToolError as error:
-            raise AttributeError(str(error)) from None
+            raise on_one_line(AttributeError(), str(error)) from None
 
     def __getitem__(self, name: str) -> ToolFunction:
         definitions, made = self._known()
@@ -131,6 +131,22 @@ class ToolNamespace:
         if self._functions[0] is not definitions:
             self._functions = (definitions, {})
         return definitions, self._functions[1]
+
+
+def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of both. Raises ArgumentsError if the first are no mapping."""
+    try:
+        return {**arguments, **named}
+    except TypeError:
+        problem = f"arguments are given by name, a=1, or as a dict, {{'a': 1}}; not as {type(arguments).__name__}"
+    raise ArgumentsError(problem)
+
+
+def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
+    if not isinstance(method, str):
+        raise ArgumentsError(f'{method!r} is not a method; that is a text such as "tools/list"')
+    return schema.json_arguments(_together(params or {}, {}))
 
 
 def _unknown(server: str, kind: str, name: str, known: Collection[str]) -> str:
@@ -412,7 +428,7 @@ class Connection:
             ToolError: The tool reported an error.
             SessionError: The session failed.
         """
-        result = await self.call_tool(tool, {**arguments, **named} if arguments else named)
+        result = await self.call_tool(tool, _together(arguments, named) if arguments else named)
         return result.raise_for_error() if result.is_error else result
 
     async def call_tool(
@@ -599,7 +615,7 @@ class Connection:
         Raises:
             RequestTimeoutError: The server did not answer in time.
         """
-        given = {**(arguments or {}), **named}
+        given = _together(arguments or {}, named)
         found = await self.find_prompt(prompt)
         schema.check_prompt_arguments(given, found.arguments or ())
         schema.check_text(given, prompt)
@@ -678,7 +694,7 @@ class Connection:
         from mcp_types import Request as AnyRequest
         from pydantic import TypeAdapter
 
-        given = await self._allowed_params(method, schema.json_arguments(params or {}))
+        given = await self._allowed_params(method, _params(method, params))
         request: Any = AnyRequest[Any, str](method=method, params=given)
         answer: Any = TypeAdapter(dict[str, Any])
 
@@ -709,7 +725,7 @@ class Connection:
         """
         from mcp_types import Notification
 
-        notification: Any = Notification[Any, str](method=method, params=schema.json_arguments(params or {}))
+        notification: Any = Notification[Any, str](method=method, params=_params(method, params))
         await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
 
     async def ping(self, timeout: float | None = None) -> float:
@@ -810,6 +826,8 @@ class Connection:
         """
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
             return self.catalog.cached(kind)  # fetched again once the session is back
+        if kind not in KINDS:
+            raise ArgumentsError(f"{kind!r} is not a kind of listing. There are: {listed(KINDS)}")
         what = f"{self.name}: {kind}"
         await self._sender.open_client(what, timeout)
         late = asyncio.timeout(timeout)

@@ -112,8 +112,8 @@ _TLS = re.compile(r"\[SSL[^\]]*\] (?:certificate verify failed: )?(.+?) \(_ssl")
 def tls_failure(error: BaseException, names: Sequence[str] = ()) -> Reason:
     """Say why a TLS handshake failed."""
     text = chain_text(error)
-    found = _TLS.search(text)
-    what = found[1] if found else str(error) or type(error).__name__
+    match = _TLS.search(text)
+    what = match[1] if match else str(error) or type(error).__name__
     if "imeout" in type(error).__name__:
         return Reason("no answer in time", "does this port speak TLS?")
     if "expired" in what:
@@ -143,14 +143,14 @@ NO_SERVER = "Is it a server? A program with an MCPServer must call run()."
 
 def connect_error(error: BaseException, place: Place) -> Exception:
     """Say why no session could be opened; an error of this package is returned as it is."""
-    found = leaf(error)
-    if isinstance(found, errors.MCPMagicError):
-        return found
-    if not_recorded(found, place):
-        return errors.CassetteError(str(found))
-    if waited_in_vain(found):
+    cause = leaf(error)
+    if isinstance(cause, errors.MCPMagicError):
+        return cause
+    if not_recorded(cause, place):
+        return errors.CassetteError(str(cause))
+    if waited_in_vain(cause):
         return _handshake_timeout(place)
-    explained = _explain(found, place)
+    explained = _explain(cause, place)
     if place.spec.protocol != "auto" and isinstance(explained, errors.ServerExitedError | errors.NotAnMCPServerError):
         asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
         chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
@@ -184,9 +184,9 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
         return _exited(place)
     if foreign or is_mcp_error(error) or isinstance(error, RuntimeError | ValueError):
         kind = opening.content_type.partition(";")[0] if opening is not None else ""
-        said = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
-        text = f"{name}: {where} answered{said}, but not as an MCP server: {text_of(error, place)}"
-        return errors.NotAnMCPServerError(f"{text}{place.said()}", stderr=place.stderr())
+        media_type = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
+        text = f"{name}: {where} answered{media_type}, but not as an MCP server: {text_of(error, place)}"
+        return errors.NotAnMCPServerError(f"{text}{place.cause_lines()}", stderr=place.stderr())
     return errors.ConnectError(f"{name}: cannot connect to {where}: {text_of(error, place)}")
 
 
@@ -194,24 +194,24 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
     where, seconds = place.spec.where, place.spec.timeout
     if garbage := place.garbage():
         text = f"{place.name}: {where} printed {garbage!r} to stdout, which is not an MCP message, and did not answer"
-        return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.said()}", stderr=place.stderr())
+        return errors.NotAnMCPServerError(f"{text} in {seconds:g} s.{place.cause_lines()}", stderr=place.stderr())
     text = f"{place.name}: {where} did not answer the handshake within {seconds:g} s (--timeout S waits longer)."
     stray = f"\n  {place.wire.stray} (fault: the server)." if place.wire and place.wire.stray else ""
-    said = place.said()
+    stderr = place.cause_lines()
     url = named_url(place.heard()) if isinstance(place.spec, StdioSpec) else ""
     text += f" If it listens at a URL instead: `%mcp connect {url}`." if url else ""
-    return errors.ConnectTimeoutError(text + stray + said, stderr=place.stderr())
+    return errors.ConnectTimeoutError(text + stray + stderr, stderr=place.stderr())
 
 
 def _exited(place: Place) -> errors.ConnectError:
     if isinstance(place.spec, StdioSpec):
-        said = place.said()
+        stderr = place.cause_lines()
         wrote = (
             f" It printed {garbage!r} to stdout, which is not an MCP message." if (garbage := place.garbage()) else ""
         )
-        if place.ended() == " (exit code 0)" and not said and not wrote:
+        if place.ended() == " (exit code 0)" and not stderr and not wrote:
             wrote = f" {NO_SERVER}"
-        text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{said}"
+        text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{stderr}"
         return errors.ServerExitedError(text, stderr=place.stderr())
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
@@ -224,9 +224,9 @@ def _http_status(error: BaseException, place: Place, opening: Attempt | None) ->
         status, wait = response.status_code, retry_after(response.headers.get("retry-after"))
     elif opening is not None:
         status, wait = opening.status or 0, opening.retry_after
-    said = sentence(f"{place.name}: {place.spec.where} answered {refused_with(status).what}", refused_with(status).todo)
+    text = sentence(f"{place.name}: {place.spec.where} answered {refused_with(status).what}", refused_with(status).todo)
     asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
-    return errors.HTTPStatusError(f"{said}{asks}", status, wait)
+    return errors.HTTPStatusError(f"{text}{asks}", status, wait)
 
 
 # Unreadable answers: the errors that their requests get instead.
@@ -282,15 +282,15 @@ def bad_item(problem: BaseException, result: Any) -> str:
 def unread_text(problem: Exception) -> str:
     """Return the unreadable text that the server wrote."""
     details = _invalid_parts(problem)
-    found = details[0].get("input", "") if details else str(problem)
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
+    raw = details[0].get("input", "") if details else str(problem)
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
 
 
 def stand_in_line(message: Any) -> str:
     """Return a log line if a message is the SDK's replacement for an unreadable answer; else ""."""
     error = message.__dict__.get("error")
-    said = unreadable(error.message) if error is not None else ""
-    return f"The server sent an answer that cannot be read ({said})" if said else ""
+    reason = unreadable(error.message) if error is not None else ""
+    return f"The server sent an answer that cannot be read ({reason})" if reason else ""
 
 
 def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
@@ -324,9 +324,9 @@ def refusal_of(problem: Exception) -> Any:
     return _error(number, "it is not JSON-RPC 2.0", "the request", _INVALID_REQUEST)
 
 
-def instead_of_strange(number: int | str, said: str) -> Any:
+def instead_of_strange(number: int | str, difference: str) -> Any:
     """Return the JSON-RPC error that ends the request `number`, whose answer has a wrong id, described by `said`."""
-    return _error(number, f"it came {said}; the request has id {json.dumps(number)}")
+    return _error(number, f"it came {difference}; the request has id {json.dumps(number)}")
 
 
 def whole_answer(problem: Exception) -> dict[str, Any] | None:
@@ -342,8 +342,8 @@ def _whole(problem: Exception) -> dict[str, Any] | None:
         text = unread_text(problem)
         return identify(text, text)
     # pydantic tries request and answer in turn; each "missing" error (no method, no result) has the whole message.
-    found = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
-    whole = next(found, None)
+    inputs = (d["input"] for d in details if d["type"] == "missing" and len(d["loc"]) == 2)
+    whole = next(inputs, None)
     return whole if isinstance(whole, dict) else None
 
 
@@ -360,8 +360,8 @@ def _error(number: int | str, reason: str, what: str = "the answer", code: int =
     from mcp.shared.message import SessionMessage
     from mcp_types import ErrorData, JSONRPCError
 
-    said = ErrorData(code=code, message=f"Failed to parse {what}: {reason}")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=said))
+    parse_error = ErrorData(code=code, message=f"Failed to parse {what}: {reason}")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=number, error=parse_error))
 
 
 def _reason(problem: Exception, whole: dict[str, Any]) -> str:
@@ -396,28 +396,28 @@ def request_error(
     error: BaseException, place: Place, what: str, seconds: float | None = None, attempt: Attempt | None = None
 ) -> Exception:
     """Say why a request on an open session, such as `"weather:forecast"`, failed."""
-    found = leaf(error)
-    if isinstance(found, errors.MCPMagicError):
-        return found
-    if not_recorded(found, place):
-        return errors.CassetteError(str(found))
+    cause = leaf(error)
+    if isinstance(cause, errors.MCPMagicError):
+        return cause
+    if not_recorded(cause, place):
+        return errors.CassetteError(str(cause))
     if attempt is not None and attempt.status in BUSY:
-        return _protocol_error(found, place, what, attempt)
-    timed_out = getattr(found, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(found)) is not None
-    if timed_out or waited_in_vain(found):
+        return _protocol_error(cause, place, what, attempt)
+    timed_out = getattr(cause, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(cause)) is not None
+    if timed_out or waited_in_vain(cause):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
-    if is_closed(found):
-        return closed_error(place, found)
-    broken = unreadable(found) if is_mcp_error(found) else ""
-    if is_mcp_error(found) and not broken:
-        return _protocol_error(found, place, what, attempt)
+    if is_closed(cause):
+        return closed_error(place, cause)
+    broken = unreadable(cause) if is_mcp_error(cause) else ""
+    if is_mcp_error(cause) and not broken:
+        return _protocol_error(cause, place, what, attempt)
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
-    if isinstance(found, ValueError | RuntimeError) or broken:
+    if isinstance(cause, ValueError | RuntimeError) or broken:
         result = attempt.result if attempt is not None else None
-        reason = place.masked(broken)[:300] or text_of(found, place) + bad_item(found, result)
+        reason = place.masked(broken)[:300] or text_of(cause, place) + bad_item(cause, result)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
-    return errors.SessionError(f"{what}: {type(found).__name__}: {text_of(found, place)}")
+    return errors.SessionError(f"{what}: {type(cause).__name__}: {text_of(cause, place)}")
 
 
 def closed_error(
@@ -427,8 +427,8 @@ def closed_error(
     name, why = place.name, why_closed(place, reason)
     ended = f"{what or name}: the session has ended{why}"
     ended += " before the answer came, so it may have run" if what else ""
-    said = place.said(since=begun if what else place.quiet)
-    return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{said}", stderr=place.stderr())
+    stderr = place.cause_lines(since=begun if what else place.quiet)
+    return errors.SessionClosedError(f"{ended}; `%mcp reconnect {name}` opens it again.{stderr}", stderr=place.stderr())
 
 
 def why_closed(place: Place, reason: BaseException | None = None) -> str:
@@ -441,26 +441,26 @@ def why_closed(place: Place, reason: BaseException | None = None) -> str:
     return f" ({text_of(reason, place)})" if reason is not None and is_transport_error(reason) else ""
 
 
-def _protocol_error(found: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
+def _protocol_error(cause: Any, place: Place, what: str, attempt: Attempt | None) -> errors.ProtocolError:
     status = attempt.status if attempt is not None else None
     wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
-    code, data = getattr(found, "code", _INTERNAL_ERROR), getattr(found, "data", None)
-    said = _status_words(found, place, status, wait) if status in BUSY or _is_made_up(found) else ""
-    said = said or _code_words(found, place)
-    return errors.ProtocolError(f"{what}: {said}", code, data, status=status, retry_after=wait)
+    code, data = getattr(cause, "code", _INTERNAL_ERROR), getattr(cause, "data", None)
+    text = _status_words(cause, place, status, wait) if status in BUSY or _is_made_up(cause) else ""
+    text = text or _code_words(cause, place)
+    return errors.ProtocolError(f"{what}: {text}", code, data, status=status, retry_after=wait)
 
 
-def _is_made_up(found: Any) -> bool:
+def _is_made_up(cause: Any) -> bool:
     """Whether the SDK made the error up because HTTP answered with a status only."""
-    made_up = str(found).startswith(("Server returned", "Session term"))
-    return is_closed(found) or (made_up and found.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
+    made_up = str(cause).startswith(("Server returned", "Session term"))
+    return is_closed(cause) or (made_up and cause.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
 
 
-def _status_words(found: Any, place: Place, status: int | None, wait: float | None) -> str:
+def _status_words(cause: Any, place: Place, status: int | None, wait: float | None) -> str:
     """Name the HTTP status, its meaning and whose fault it is; "" for a success."""
     if status is None or status < 400:
         return ""
-    own = "" if _is_made_up(found) else clause(text_of(found, place))
+    own = "" if _is_made_up(cause) else clause(text_of(cause, place))
     if wait is not None:
         meaning = own or ("it got too many requests" if status == 429 else "the server is not ready")
         return f"HTTP {status}: {meaning}; it asks to wait {wait:.0f} s. It did not run."
@@ -468,15 +468,15 @@ def _status_words(found: Any, place: Place, status: int | None, wait: float | No
     return sentence(reason.what, own or reason.todo)
 
 
-def _code_words(found: Any, place: Place) -> str:
+def _code_words(cause: Any, place: Place) -> str:
     """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
-    if method := asked_in_vain(str(found)):
+    if method := asked_in_vain(str(cause)):
         return instead(method)
-    fault = of_code(found.code)
-    said = f"{clause(text_of(found, place))} ({found.code}, {fault.meaning}; fault: {who(fault)})"
+    fault = of_code(cause.code)
+    text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
-    more = "; ".join(part for part in (_details(found.data), todo) if part)
-    return f"{said}\n  {place.masked(more)}" if more else said
+    more = "; ".join(part for part in (_details(cause.data), todo) if part)
+    return f"{text}\n  {place.masked(more)}" if more else text
 
 
 def _details(data: Any) -> str:
@@ -488,8 +488,8 @@ def _details(data: Any) -> str:
     return f"it wants {_names(required)}" if isinstance(required, dict) else ""
 
 
-def _names(found: Iterable[object]) -> str:
-    return listed(str(name)[:40] for name in found)
+def _names(values: Iterable[object]) -> str:
+    return listed(str(name)[:40] for name in values)
 
 
 # Why a tool failed, from the server's stderr: since SDK 2.3 MCPServer tells it only its own log.
@@ -557,10 +557,10 @@ def away(backoff: Backoff | None) -> str:
     """Say for a listing how long a session has been lost, and when the next attempt is."""
     if backoff is None:
         return "being opened again"
-    said = f"lost {duration(round(backoff.away))} ago, tried {_times(backoff.attempts)}"
+    text = f"lost {duration(round(backoff.away))} ago, tried {_times(backoff.attempts)}"
     if backoff.next is None:
-        return f"{said}, being tried now"
-    return f"{said}, next in {duration(round(backoff.next - time.monotonic()))}"
+        return f"{text}, being tried now"
+    return f"{text}, next in {duration(round(backoff.next - time.monotonic()))}"
 
 
 def waited_error(server: str, what: str, seconds: float, backoff: Backoff | None, last: str) -> SessionClosedError:

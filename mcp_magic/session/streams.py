@@ -141,11 +141,11 @@ class _TracedCalls:
         def requested(context: Any, method: str, params: Any) -> Awaitable[Any]:
             return self._exchange(IN, method, params, on_request(context, method, params))
 
-        def told(method: str, params: Any) -> bool:
+        def traced_intercept(method: str, params: Any) -> bool:
             self._note(IN, method, params)
             return bool(on_notify_intercept is not None and on_notify_intercept(method, params))
 
-        await self._dispatcher.run(requested, on_notify, told, **options)
+        await self._dispatcher.run(requested, on_notify, traced_intercept, **options)
 
 
 # Stray answers: answers whose id matches no pending request.

@@ -198,14 +198,14 @@ def _told(server: Any, method: str, failed: Callable[[BaseException, str], Any])
         yield
         return
     found = getattr(server, method)
-    told = found if isinstance(found, _Told) else _Told(found, failed)
-    setattr(server, method, told)
-    told.sessions += 1
+    relay = found if isinstance(found, _Told) else _Told(found, failed)
+    setattr(server, method, relay)
+    relay.sessions += 1
     try:
         yield
     finally:
-        told.sessions -= 1
-        if not told.sessions:
+        relay.sessions -= 1
+        if not relay.sessions:
             delattr(server, method)
 
 

@@ -50,16 +50,16 @@ class Place:
             return ""
         return self.spec.masked(errlog.tail(since.end if since is not None and since.errlog is errlog else 0))
 
-    def said(self, since: Position | None = None) -> str:
+    def cause_lines(self, since: Position | None = None) -> str:
         """Return the lines of its stderr since a position that tell a cause, to append to a message, secrets masked."""
         written = self.stderr(since)
         lines = cause(written)
-        said = [f"stderr: {line[:300]}" for line in lines]
+        shown = [f"stderr: {line[:300]}" for line in lines]
         if sum(bool(line.strip()) for line in written.splitlines()) > len(lines):
-            said.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
+            shown.append(f"more: `%mcp logs {self.name}`, or `.stderr` of this error")
         if isinstance(self.spec, StdioSpec) and not (self.wire is not None and self.wire.replayed):
-            said += not_passed_on(written, self.spec.env, "connect")
-        return "".join(f"\n  {line}" for line in said)
+            shown += not_passed_on(written, self.spec.env, "connect")
+        return "".join(f"\n  {line}" for line in shown)
 
     def last_line(self) -> str:
         """Return the last line of its stderr, secrets masked, or ""."""

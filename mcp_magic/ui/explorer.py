@@ -16,7 +16,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import FORM_STYLE, LoopRunner, WidgetScope, on_enter, widget_view
+from mcp_magic.ui.widgets import FORM_STYLE, Echo, LoopRunner, WidgetScope, on_enter, widget_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -492,6 +492,7 @@ class Servers:
         self.target = scope.make(
             ipywidgets.Text, "field", description="Connect", placeholder="URL, file or command of a server"
         )
+        self._echo = Echo(scope, doing.loop)
         on_enter(self.target, self._submit)
         self.button = scope.button("Connect", "connect this server", self._submit)
         line = scope.make(ipywidgets.HBox, "line", children=(self.target, self.button))
@@ -537,10 +538,13 @@ class Servers:
         )
 
     def _submit(self) -> None:
-        target = self.target.value.strip()
         if "" in self._pending:
             self._cancel("")
-        elif target:
+        else:
+            self._echo.then(self._connect_typed)
+
+    def _connect_typed(self) -> None:
+        if target := self.target.value.strip():
             self._begin("", partial(self._open_target, target))
 
     def _begin(self, server: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +36,7 @@ from mcp_magic.ui.widgets import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_magic.ask.question import Choice, Extra, Form, Named, Outcome, Question
+    from mcp_magic.ask.question import Cell, Choice, Extra, Form, Named, Outcome, Question, Row
 
     Listener = Callable[[], None]
     Work = Callable[[], None]
@@ -58,6 +59,13 @@ class Editor(NamedTuple):
 
 def editor_for(form: Form, scope: WidgetScope, on_change: Listener) -> Editor:
     """Return an editor for the values of a form; `on_change` runs on the thread that handles the frontend's message."""
+    if form.rows:
+        lines = [
+            TableRow(row, value is not None, scope, on_change)
+            for row, value in zip(form.rows, form.values, strict=True)
+        ]
+        table = scope.make(ipywidgets.VBox, "table", children=[line.widget for line in lines])
+        return Editor(table, scope, lambda: [line.read() for line in lines])
     if form.labels:
         return _texts_editor(form, scope)
     if form.schema is None:
@@ -97,6 +105,103 @@ def _texts_editor(form: Form, scope: WidgetScope) -> Editor:
         children += [scope.make(ipywidgets.HTML, "label", value=markup), area]
         areas.append(area)
     return Editor(scope.make(ipywidgets.VBox, "form", children=children), scope, lambda: [area.value for area in areas])
+
+
+class TableRow:
+    """A row of a table: a box to tick, what it is about, its values in cells, and a form for all of them.
+
+    A value that a cell does not show exactly is text, and is changed in the form.
+    """
+
+    def __init__(self, row: Row, ticked: bool, scope: WidgetScope, on_change: Listener) -> None:
+        make = scope.make
+        self._row = row
+        self._scope = scope
+        self._on_change = on_change
+        self._editor: Editor | None = None
+        self._cells: list[tuple[Cell, Any]] = []
+        self._place = make(ipywidgets.VBox, "cells")
+        about = make(ipywidgets.HTML, "label", value=FORM_STYLE + page([row.head.html]))
+        head = make(ipywidgets.VBox, "head", children=[about])
+        name = f"call {row.number}"
+        if row.form is None:
+            number = make(ipywidgets.HTML, "decided", value=note_markup(f"{row.number}."))
+            facts = row.facts(None, ())
+            self._place.children = [make(ipywidgets.HTML, "label", value=FORM_STYLE + page([facts.html]))]
+            self.widget = make(ipywidgets.HBox, "tablerow", children=[number, head, self._place])
+            return
+        self._tick = make(
+            ipywidgets.Checkbox,
+            "number",
+            value=ticked,
+            description=f"{row.number}.",
+            indent=False,
+            tooltip=f"approve {name}",
+        )
+        self._tick.observe(lambda _: on_change(), "value")
+        self._edit = scope.button("Edit", f"change the arguments of {name}", self._turn, icon="pencil")
+        self._show_cells()
+        self.widget = make(ipywidgets.HBox, "tablerow", children=[self._tick, head, self._place, self._edit])
+
+    def read(self) -> Any:
+        """Return the values, or None if the row is not ticked; raise ArgumentsError if they do not fit."""
+        if self._row.form is None or not self._tick.value:
+            return None
+        try:
+            return self._values()
+        except ArgumentsError as error:
+            raise ArgumentsError(f"{self._row.number}. {error}") from None
+
+    def _values(self) -> Any:
+        assert self._row.form is not None
+        if self._editor is not None:
+            return self._editor.read()
+        changed = {cell.name: cell.read(box.value) for cell, box in self._cells if box.value != cell.text}
+        return {**self._row.form.values, **changed} if changed else self._row.form.values
+
+    def _show_cells(self) -> None:
+        form, make = self._row.form, self._scope.make
+        assert form is not None
+        if not self._cells:
+            for cell in self._row.cells(form.values):
+                box = make(
+                    ipywidgets.Text,
+                    "cell",
+                    value=cell.text,
+                    name=f"{self._row.number}. {cell.name}",
+                    continuous_update=True,
+                )
+                box.observe(lambda _: self._on_change(), "value")
+                self._cells.append((cell, box))
+        groups = [
+            make(ipywidgets.HBox, "pair", children=[make(ipywidgets.HTML, "name", value=note_markup(cell.name)), box])
+            for cell, box in self._cells
+        ]
+        rest = self._row.facts(form.values, [cell.name for cell, _ in self._cells]).html
+        if rest:
+            groups.append(make(ipywidgets.HTML, "label", value=FORM_STYLE + page([rest])))
+        self._place.children = groups
+
+    def _turn(self) -> None:
+        """Open the form with the present values; if it is open, discard what was changed."""
+        form = self._row.form
+        assert form is not None
+        if self._editor is None:
+            try:
+                values = self._values()
+            except ArgumentsError:
+                values = form.values
+            self._editor = editor_for(replace(form, values=values), self._scope.part(), self._on_change)
+            self._place.children = (self._editor.widget,)
+            self._edit.description, self._edit.tooltip = "Discard changes", "use the original arguments"
+        else:
+            self._editor.scope.close()
+            self._editor = None
+            for cell, box in self._cells:
+                box.value = cell.text
+            self._show_cells()
+            self._edit.description, self._edit.tooltip = "Edit", f"change the arguments of call {self._row.number}"
+        self._on_change()
 
 
 # Revealing values that the question masks or cuts.
@@ -204,7 +309,7 @@ class Card:
             beside = [self._fields[extra.name] for extra in self.question.extra if extra.beside == choice.name]
             button = self._buttons[choice.name]
             groups.append(make(ipywidgets.HBox, "group", children=[button, *beside]) if beside else button)
-        if self.question.form is not None and self.question.form.must_open:
+        if self.question.form is not None and (self.question.form.must_open or self.question.form.rows):
             editor = self._open(self.question.form)
             if editor.form is not None:
                 editor.form.on_enter(lambda: self.choose(self.question.choices[0]))
@@ -262,7 +367,8 @@ class Card:
         unseen = reveal.unseen(self._values, self._seen) if reveal is not None and self._revealing else []
         for choice in self.question.choices:
             if choice.sends and choice.label:
-                self._buttons[choice.name].disabled = self._invalid or bool(unseen)
+                nothing = isinstance(self._values, list) and not any(value is not None for value in self._values)
+                self._buttons[choice.name].disabled = self._invalid or bool(unseen) or nothing
                 waits = f"{choice.label} waits until you have opened all of {named(unseen)}."
                 self._waits.value = FORM_STYLE + note_markup(waits) if unseen else ""
 
@@ -277,9 +383,9 @@ class Card:
             self._post(self.edit)
         elif self.editor is not None and choice.sends:
             again = f"Nothing was sent: the page has not sent all that you typed. Press {choice.label} again."
-            self._echo.then(lambda: self._make(choice), partial(self._say, again))
+            self._echo.then(partial(self._make, choice), partial(self._say, again))
         elif any(isinstance(field, ipywidgets.Text) and field.value for field in self._fields.values()):
-            self._echo.then(lambda: self._make(choice), lambda: self._make(choice))
+            self._echo.then(partial(self._make, choice))
         else:
             self._make(choice)
 
@@ -362,7 +468,7 @@ class Card:
         self._say(problem)
         self._invalid = bool(problem)
         self._refresh_main()
-        edited = bool(changes(self.question.values, values))
+        edited = isinstance(values, Mapping) and bool(changes(self.question.values, values))
         for choice in self.question.choices:
             if choice.sends and choice.label:
                 self._buttons[choice.name].description = f"{choice.label} changed" if edited else choice.label
@@ -502,7 +608,7 @@ class Panel:
         self._refresh()
         if self._replace is None:
             question = self._cards[0].question
-            about = question.about(question.values)
+            about = question.whole(question.values)
             shown = {"text/html": about.html, "text/plain": question.saved or about.plain}
             self._replace = self._show({**widget_view(self.widget), **shown})
             self._ticking = self._loop.call_later(TICK_SECONDS, self._tick, context=self._context)

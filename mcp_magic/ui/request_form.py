@@ -8,6 +8,7 @@ import keyword
 import re
 import shlex
 import time
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, MCPMagicError
-from mcp_magic.inflight import Report
+from mcp_magic.inflight import Report, shown_report
 from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line
 from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment, prompt_line, prompt_schema
@@ -82,14 +83,13 @@ message to the browser."""
 class Runner:
     """Runs one request at a time on an event loop, and shows its progress and outcome.
 
-    `result`, `error` and `seconds`, its duration so far, are of the last run.
+    `result` and `error` are of the last run.
     """
 
     def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop or running_loop()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.seconds = 0.0
         self._is_scheduled = False
         self._task: asyncio.Task[None] | None = None
         self._work: asyncio.Future[Any] | None = None
@@ -138,21 +138,23 @@ class Runner:
         self.result = self.error = None
         self._report = Report("", "")
         self.output.outputs = ()
-        self._work = asyncio.ensure_future(work(self._on_progress))  # now, because Cancel may be clicked next
-        self._task = asyncio.get_running_loop().create_task(self._run(self._work, done))
+        context = copy_context()
+        context.run(shown_report.set, self._report)
+        loop = asyncio.get_running_loop()
+        # a task now, because Cancel may be clicked next
+        self._work = loop.create_task(_awaited(work, self._on_progress), context=context)
+        self._task = loop.create_task(self._run(self._work, done))
 
     def _cancel(self) -> None:
         if self._work is not None:
             self._work.cancel()
 
     async def _run(self, work: asyncio.Future[Any], done: Callable[[], None]) -> None:
-        started = time.perf_counter()
         try:
             while not work.done():
-                self.seconds = time.perf_counter() - started
                 self._show_progress()
                 await asyncio.wait({work}, timeout=TICK_SECONDS)
-            self.seconds = time.perf_counter() - started
+            self._report.end("done")
             self.error = asyncio.CancelledError() if work.cancelled() else work.exception()
             self.result = work.result() if self.error is None else None
         finally:
@@ -161,6 +163,11 @@ class Runner:
             self._show_outcome()
         finally:
             done()
+
+    @property
+    def seconds(self) -> float:
+        """How long the last run has taken so far, without the time in which the user was asked."""
+        return self._report.seconds
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
         self._report.meter.note(progress, total, message, time.perf_counter())
@@ -188,6 +195,10 @@ class Runner:
         if isinstance(self.error, asyncio.CancelledError):
             return f"cancelled after {duration(self.seconds)}"
         return f"{'failed' if self.error else 'done'} in {duration(self.seconds)}"
+
+
+async def _awaited(work: Work, on_progress: ProgressFnT) -> Any:
+    return await work(on_progress)
 
 
 def _error_output(error: BaseException) -> dict[str, Any]:
@@ -500,6 +511,7 @@ class RequestForm:
 
     def cancel(self) -> None:
         """Do what the Cancel button does."""
+        self._echo.forget()  # a run that was clicked just before
         self._runner.cancel()
 
     def close(self) -> None:
@@ -509,17 +521,17 @@ class RequestForm:
         self._closed = True
         if self._completer is not None:
             self._completer.close()
-        self._runner.cancel()
+        self.cancel()
         self._scope.close()
         self._settled()
 
     def _build(self) -> None:
         make = self._scope.make
         self._was_clicked = False
-        self._echo: Echo | None = None
+        self._echo = Echo(self._scope, self._runner.loop)
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
-        self.form.on_enter(self._entered)
+        self.form.on_enter(lambda: self._echo.then(partial(self._clicked, self._run)))
         self._run, self._spent = self._make_run(), WidgetScope()
         self._stop = self._scope.button("Cancel", "tell the server to stop", self.cancel, icon="stop", disabled=True)
         tooltip = "copy the line that does the same, and show it"
@@ -533,8 +545,9 @@ class RequestForm:
             placeholder="name of a variable",
             tooltip="name of a variable",
         )
-        on_enter(self.name_field, self._save)
-        self.save_button = self._scope.button("Save", "assign the result to this variable", self._save)
+        save = partial(self._echo.then, self._save)
+        on_enter(self.name_field, save)
+        self.save_button = self._scope.button("Save", "assign the result to this variable", save)
         self._saved = make(ipywidgets.HTML, "label")
         self._saving = make(ipywidgets.HBox, "line", children=(self.name_field, self.save_button, self._saved))
         fixed = not self._request.schema.get("properties", True)  # a resource, or a prompt without arguments
@@ -551,18 +564,13 @@ class RequestForm:
         """
         self._run_scope = scope = self._scope.part()
         button = scope.button(
-            self._request.verb, "send the request", lambda: self._clicked(button), icon="play", button_style="primary"
+            self._request.verb,
+            "send the request",
+            lambda: self._echo.then(partial(self._clicked, button)),
+            icon="play",
+            button_style="primary",
         )
         return button
-
-    def _entered(self) -> None:
-        """Do what the Run button does, with the last letters that were typed before Enter."""
-        run = partial(self._clicked, self._run)
-        if self._runner.loop is None:
-            run()
-            return
-        self._echo = self._echo or Echo(self._scope, self._runner.loop)
-        self._echo.then(run, run)
 
     def _clicked(self, button: Any) -> None:
         if button is self._run:

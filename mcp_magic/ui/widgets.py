@@ -63,6 +63,22 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "button": {"width": "auto", "align_self": "flex-start"},
     "small": {"width": "34px", "padding": "0"},
     "bar": {"width": "16em"},
+    "table": {"margin": "0 0 6px 0", "border_top": "1px solid var(--jp-border-color2,#999)"},
+    # on a narrow page the parts of a row stand below each other
+    "tablerow": {
+        "align_items": "flex-start",
+        "flex_flow": "row wrap",
+        "padding": "4px 0",
+        "border_bottom": "1px solid var(--jp-border-color2,#999)",
+        "overflow": "visible",
+    },
+    "number": {"width": "4em", "margin": "0"},
+    "decided": {"width": "4em", "margin": "0", "padding": "4px 0 0 20px"},
+    "name": {"margin": "0 6px 0 10px"},
+    "head": {"width": "min(17em, 75%)", "margin": "0 12px 0 0", "height": "auto"},
+    "cells": {"flex": "1 1 18em", "min_width": "0", "margin": "0", "overflow": "visible"},
+    "pair": {"align_items": "center", "flex_flow": "row wrap", "margin": "0", "overflow": "visible"},
+    "cell": {"flex": "1 1 12em", "width": "auto", "margin": "0 0 2px 0"},
     "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
@@ -210,7 +226,7 @@ class Echo:
     first to the second, and sends that after what it held back.
     """
 
-    def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, scope: WidgetScope, loop: asyncio.AbstractEventLoop | None) -> None:
         self._loop = loop
         self._count = scope.make(ipywidgets.IntText)
         self._echo = scope.make(ipywidgets.IntText)
@@ -218,12 +234,22 @@ class Echo:
         self._waiting: dict[int, Callable[[], None]] = {}
         scope.adopt(ipywidgets.jsdlink((self._count, "value"), (self._echo, "value")))
 
-    def then(self, do: Callable[[], None], late: Callable[[], None]) -> None:
-        """Call `do` once all that was typed until now is here; `late` if the frontend does not say so in time."""
+    def then(self, do: Callable[[], None], late: Callable[[], None] | None = None) -> None:
+        """Call `do` once all that was typed until now is here; `late` (default: `do`) if the frontend is silent.
+
+        Without an event loop no frontend can answer, and `do` is called at once.
+        """
+        if self._loop is None:
+            do()
+            return
         number = self._count.value + 1
         self._waiting[number] = do
-        self._loop.call_soon_threadsafe(self._loop.call_later, ECHO_SECONDS, self._late, number, late)
+        self._loop.call_soon_threadsafe(self._loop.call_later, ECHO_SECONDS, self._late, number, late or do)
         self._count.value = number
+
+    def forget(self) -> None:
+        """Call nothing that still waits."""
+        self._waiting.clear()
 
     def _came(self, change: Any) -> None:
         for number in [number for number in self._waiting if number <= change["new"]]:
@@ -245,7 +271,7 @@ class LoopRunner:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = loop or running_loop()
+        self.loop = loop or running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
         self._ended = False
@@ -254,25 +280,25 @@ class LoopRunner:
         """Call `do` on the event loop: at once if this is its thread."""
         if self._ended:
             return
-        if self._loop is None or running_loop() is self._loop:
+        if self.loop is None or running_loop() is self.loop:
             do()
             return
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(do)
+            self.loop.call_soon_threadsafe(do)
 
     def once(self, do: Callable[[], None], seconds: float) -> None:
         """Call `do` after `seconds`, once for all calls until then; `do` must be the same each time."""
-        if self._loop is None:
+        if self.loop is None:
             do()
         elif self._later is None and not self._ended:
-            self._later = self._loop.call_later(seconds, self._run_later, do)
+            self._later = self.loop.call_later(seconds, self._run_later, do)
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Run `work` as a task of the event loop; `end` cancels it."""
-        if self._loop is None or self._ended:
+        if self.loop is None or self._ended:
             work.close()
             return None
-        task = self._loop.create_task(work)
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

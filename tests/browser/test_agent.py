@@ -48,7 +48,11 @@ async def long(messages):
     await asyncio.sleep(100)
 
 calls = [[("show:one_text", {"text": f"text {number}"})] for number in range(22)]
-many = ScriptedModel([*calls, long, *calls, "**All** texts are made."])"""
+many = ScriptedModel([*calls, long, *calls, "**All** texts are made."])
+
+texts = ["hi", "ho", "p\u0430ypal.com", "x" * 1500]
+plan = [*(("show:one_text", {"text": text}) for text in texts), ("show:one_text", {"text": "secret plans"})]
+planning = ScriptedModel([plan, "**All** done."])"""
 CELLS = (MODEL,)
 
 
@@ -77,6 +81,42 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
     expect(shown.locator("button")).to_have_count(0)
     lab.picture("agent-done", first=lab.cells.count() - 1)
     expect(run(lab, "done.calls.arguments[0]['text']")).to_contain_text("'ho ho'")
+
+
+def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(lab: Lab) -> None:
+    run(lab, "%mcp deny show:one_text 'text=secret*' --reason 'not yours'")
+    cell = start(lab, "%%mcp_agent --model $planning --thread plan --approve plan -o done\nHave five texts made.")
+    shown = output(cell)
+    expect(shown.get_by_role("button", name="Approve selected")).to_be_visible()
+    expect(shown.get_by_role("checkbox")).to_have_count(4)
+    expect(shown).to_contain_text("denied by rule")
+    expect(shown).to_contain_text("p⟨Cyrillic \u0430⟩ypal.com")
+    for theme in themes(lab):
+        assert_readable(lab.page, ".mcp-magic", ".mcp-form")
+        lab.picture(f"plan-{theme}", first=lab.cells.count() - 1)
+    size = lab.page.viewport_size
+    lab.page.set_viewport_size({"width": 600, "height": 900})
+    lab.picture("plan-narrow", first=lab.cells.count() - 1)
+    assert size is not None
+    lab.page.set_viewport_size(size)
+
+    expect(shown.get_by_role("button", name="Approve selected")).to_be_disabled()
+    text = shown.get_by_label("1. text")
+    text.fill("")
+    text.press_sequentially("hello")
+    shown.get_by_role("checkbox").nth(2).uncheck()
+    press(shown, "Show all of 4. text (1,500 characters)")
+    press(shown, "Approve selected")
+    expect(shown).to_contain_text("3 approved, 1 left")
+    lab.picture("plan-rest", first=lab.cells.count() - 1)
+    shown.get_by_label("why they must not be called").fill("looks odd")
+    press(shown, "Deny rest")
+
+    finished(cell)
+    expect(shown.locator("strong", has_text="All")).to_be_visible()
+    expect(shown.locator("button")).to_have_count(0)
+    values = run(lab, "[len(r.text) for r in done.results if not r.is_error]")
+    expect(values).to_contain_text("[5, 2, 1500]")
 
 
 def test_a_thinking_model_is_stopped_and_22_calls_take_less_than_a_screen(lab: Lab) -> None:

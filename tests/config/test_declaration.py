@@ -232,7 +232,7 @@ def test_json_of_other_hosts_serves_for_the_servers(tmp_path):
         ),
         pytest.param(
             "[agents.a]\napprove = 'always'",
-            "mcp_magic.toml:2: agents.a.approve: expected one of ask, auto, readonly, deny, got 'always'.",
+            "mcp_magic.toml:2: agents.a.approve: expected one of ask, plan, auto, readonly, deny, got 'always'.",
             id="approve",
         ),
         pytest.param(

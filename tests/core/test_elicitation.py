@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,12 @@ from mcp.server.mcpserver import Context, Elicit, ElicitationResult, MCPServer, 
 from mcp_types import CallToolResult, ElicitRequest, ElicitRequestURLParams, InputRequiredResult, TextContent
 from pydantic import BaseModel, Field
 
+from mcp_magic import inflight
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.display.text import host_of
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
-from mcp_magic.inflight import InFlightRequest, person_asked
+from mcp_magic.inflight import InFlightRequest, Report, person_asked
+from tests.core.test_sessions import until
 from tests.environments import everything_command, needs_node
 from tests.processes import free_port, start_http
 
@@ -376,6 +379,31 @@ async def test_an_error_that_names_no_page_stays_an_error(host: Host, data: Any)
     with pytest.raises(ProtocolError, match="pages first"):
         await connection.call("pay")
     assert scripted.asked == []
+
+
+async def test_the_time_of_a_question_is_not_the_servers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflight, "WAIT_SECONDS", 0.3)
+    shown: list[Report] = []
+    host.reports.reporter = shown.append  # type: ignore[assignment]
+    asked: list[float] = []
+
+    async def elicitor(request: Elicitation) -> Answer:
+        started = time.perf_counter()
+        while time.perf_counter() < started + 0.9:
+            assert not any(report.waits for report in shown), "the panel with the question says what is waited for"
+            await asyncio.sleep(0.05)
+        asked.append(time.perf_counter() - started)
+        return Answer.accept({"city": "Oslo"})
+
+    host.elicitation.elicitor = elicitor
+    connection = await host.connect(trip_server(), name="trip")
+    started = time.perf_counter()
+    calling = asyncio.create_task(connection.call("slow"))
+    await until(lambda: bool(asked) and any(report.waits for report in shown))
+
+    assert shown[-1].seconds <= time.perf_counter() - started - asked[0]
+    calling.cancel()
+    await asyncio.wait({calling})
 
 
 async def test_a_log_in_in_the_course_of_a_call_stops_its_clock() -> None:

@@ -58,6 +58,7 @@ class Frontend:
         self._subshells = subshells and "kernel subshells" in info.get("supported_features", ())
         self._subshell: str | None = None
         self._cells: dict[str, Shown] = {}
+        self._held_back: list[tuple[str, dict[str, Any]]] = []
 
     def start(self, code: str, *, stdin: bool = True, cell: bool = True) -> Shown:
         """Run a cell; without `cell` as a console does, which names none."""
@@ -122,6 +123,11 @@ class Frontend:
         """Type into the text field of this model id."""
         self.change(name, value=text)
 
+    def type_late(self, model: str, text: str) -> None:
+        """Type letters that the page holds back, because the kernel has not taken the letters before."""
+        name = next(name for name, state in self.models.items() if state.get("_model_name") == model)
+        self._held_back.append((name, {"value": text}))
+
     def enter(self, name: str) -> None:
         """Press Enter in the text field of this model id."""
         self._send(name, {"method": "custom", "content": {"event": "submit"}})
@@ -178,7 +184,7 @@ class Frontend:
                 if owner is not None:
                     owner.displays[name] = content["data"]
         elif cell is not None and kind == "error":
-            cell.ename, cell.evalue = content["ename"], content["evalue"]
+            cell.ename, cell.evalue, cell.traceback = content["ename"], content["evalue"], content["traceback"]
         elif cell is not None and kind == "stream":
             cell.streams[content["name"]] = cell.streams.get(content["name"], "") + content["text"]
         elif cell is not None and kind == "status" and content["execution_state"] == "idle":
@@ -199,6 +205,9 @@ class Frontend:
         for link in list(self.models.values()):
             source, target = link.get("source"), link.get("target")
             if source and target and source[0] == f"IPY_MODEL_{changed}" and source[1] in state:
+                while self._held_back:
+                    name, late = self._held_back.pop(0)
+                    self.change(name, **late)
                 value = {target[1]: state[source[1]]}
                 self._send(target[0].removeprefix("IPY_MODEL_"), {"method": "update", "state": value})
 

@@ -107,6 +107,46 @@ def test_an_edited_call_goes_out_changed(frontend: Frontend) -> None:
     assert "[the user changed the arguments to location=Rome]" in text_of(frontend, "m.seen[1].messages[-1].text")
 
 
+def test_a_plan_is_approved_row_by_row_and_ends_with_its_turn(frontend: Frontend) -> None:
+    turn = "[('weather:forecast', {'location': city}) for city in ('Oslo', 'Rome', 'Bern', 'Kyiv')]"
+    frontend.run(f"turn = {turn}\nm = ScriptedModel([turn, turn[:1], 'Done.'])")
+    frontend.run("%mcp deny weather:forecast location=Kyiv")
+    cell = frontend.start("%%mcp_agent --model $m --approve plan -o run\nEverywhere!")
+
+    def shown(description: str, count: int = 1) -> list[str]:
+        frontend.read_until(lambda: len(frontend._named(description, cell)) == count, what=description)
+        return frontend._named(description, cell)
+
+    shown("Approve selected")
+    frontend.change(shown("2.")[0], value=False)
+    frontend.type_into(next(name for name, model in frontend.models.items() if model.get("value") == "Bern"), "Paris")
+    frontend.click("Approve selected", cell=cell)
+    frontend.read_until(lambda: not frontend._named("1.", cell), what="the rest")
+    assert frontend.models[shown("2.")[0]]["value"] is False
+    [reason] = shown("why they must not be called")
+    frontend.type_into(reason, "too hot")
+    frontend.enter(reason)
+
+    frontend.panel(cell)  # the same call in the next turn is asked about again
+    frontend.click("Approve", cell=cell)
+    frontend.finish(cell)
+
+    assert text_of(frontend, "called") == "['Oslo', 'Paris', 'Oslo']"
+    assert "too hot" in cell.lines[0]
+    records = "' '.join(f'{r.decision}:{r.by.split()[0]}' for r in [*host.consent.audit.records][-5:])"
+    expected = "'approve:person deny:person edit:person deny:rule approve:person'"
+    assert text_of(frontend, records) == expected
+
+
+def test_a_plan_where_nobody_is_asked_is_denied_call_by_call(frontend: Frontend) -> None:
+    frontend.run("m = ScriptedModel([[('weather:forecast', {'location': c}) for c in ('Oslo', 'Rome')], 'No.'])")
+    frontend.run("%mcp allow weather:forecast location=Rome")
+    cell = frontend.run("%%mcp_agent --model $m --approve plan\nGo.", stdin=False)
+
+    assert "you cannot be asked here" in cell.lines[0]
+    assert text_of(frontend, "called") == "['Rome']"
+
+
 def test_a_thinking_model_is_seen_after_a_second_and_stop_ends_the_run_but_not_the_thread(frontend: Frontend) -> None:
     frontend.run("import asyncio\nasync def long(messages):\n    await asyncio.sleep(100)\n    return ''")
     frontend.run("m = ScriptedModel([long, 'Here I am.'])")

@@ -147,6 +147,9 @@ def test_interrupt_ends_the_wait(person: Person) -> None:
 
     soon(time.monotonic() - started, 2)
     assert cell.ename == ("CancelledError" if person.clicks else "DeniedError")
+    assert len(cell.shown_error.splitlines()) == 1
+    if person.clicks:
+        assert cell.shown_error == "CancelledError: interrupted"
     assert person.frontend.kernel.ok("called").text == "[]"
     if person.clicks:
         assert cell.lines[0].startswith("… interrupted weather:forecast(location=London)")

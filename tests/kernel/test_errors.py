@@ -100,6 +100,28 @@ def test_an_error_is_an_error_output_of_a_few_lines(kernel: Kernel, form: str, l
     assert kernel.ok("1 + 1").text == "2"
 
 
+WRONG_USE = {
+    "await host.call(1)": "ArgumentsError",
+    "await host.call('showcase:enums', 5)": "ArgumentsError",
+    "await host.prompt(None)": "ArgumentsError",
+    "await host.read(1, server='showcase')": "ProtocolError",
+    "await host.connect('calculator', nme='x')": "ArgumentsError",
+    "host[1]": "UnknownServerError",
+    "await host['showcase'].call(1)": "UnknownToolError",
+    "await host['showcase'].prompt('greet', [1])": "ArgumentsError",
+    "await host['showcase'].request(1)": "ArgumentsError",
+    "await host['showcase'].notify('notifications/x', 5)": "ArgumentsError",
+    "await host['showcase'].listing('tool')": "ArgumentsError",
+    "await host['showcase'].set_log_level(5)": "ArgumentsError",
+    "host['showcase'].tools.enum": "AttributeError",
+}
+
+
+@pytest.mark.parametrize(("code", "ename"), WRONG_USE.items(), ids=WRONG_USE)
+def test_a_wrong_use_from_python_is_an_error_of_a_few_lines(kernel: Kernel, code: str, ename: str) -> None:
+    is_a_short_error(kernel.run(f"from mcp_magic import host\n{code}"), ename)
+
+
 def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
     assert "Did you mean 'connect'?" in kernel.run("%mcp conect").evalue
     assert "Did you mean 'showcase'?" in kernel.run("%mcp logs showcas").evalue

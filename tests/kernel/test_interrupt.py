@@ -104,7 +104,7 @@ def test_interrupt_ends_python_that_awaits_a_call(kernel: Kernel, tmp_path: Path
 
     assert (cell.status, cell.ename) == ("error", "CancelledError")  # ipykernel's own way to say it
     assert cell.shown_error == "CancelledError: stdio:hold: interrupted"
-    soon(cell.seconds, 3)  # IPython needs half a second to render that many frames, on a busy machine two
+    soon(cell.seconds, 3)
     until((tmp_path / "cancelled").exists, what="the server knows")
     assert kernel.ok("%mcp call stdio:ping").text == "pong"
 

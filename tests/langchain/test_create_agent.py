@@ -113,7 +113,7 @@ def test_a_policy_in_the_environment_that_is_none_says_which_there_are(monkeypat
     monkeypatch.setenv("MCP_MAGIC_APPROVAL", "yes")
     with pytest.raises(ConfigError) as caught:
         Host()
-    assert str(caught.value) == "MCP_MAGIC_APPROVAL: 'yes' does not fit; valid are ask, auto, readonly, deny"
+    assert str(caught.value) == "MCP_MAGIC_APPROVAL: 'yes' does not fit; valid are ask, plan, auto, readonly, deny"
 
 
 @pytest.mark.parametrize(

@@ -484,3 +484,20 @@ def host_server(name: str) -> Any:
 
     SERVERS[name] = MCPServer(name, log_level="ERROR")
     return SERVERS[name]
+
+
+# Maps.
+
+
+async def test_map_gives_the_model_a_tool_over_the_named_tables(notebook: Notebook) -> None:
+    call = {"tool": "math__add", "table": "pairs", "arguments": {"a": "{x}", "b": 1}}
+    pairs = [{"x": 1}, {"x": 2}]
+    run = await notebook.agent("--model $m --map $pairs", [("map", call)], "done", pairs=pairs)
+    assert "map" in notebook.given()[1]
+    assert run.results[0].df["result"].tolist() == [2, 3]
+    await notebook.agent("--model $m --map", "done")
+    assert "map" in notebook.given()[1]
+    await notebook.agent("--model $m", "done")
+    assert "map" not in notebook.given()[1]
+    with pytest.raises(errors.CommandError, match=r"--map planner: variables are meant: --map \$cities,\$orders"):
+        await notebook.agent("--model $m --map planner", "done")

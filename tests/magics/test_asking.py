@@ -259,6 +259,6 @@ async def test_an_answer_that_is_none_says_what_each_letter_does() -> None:
 
 
 async def test_a_policy_that_asks_where_nobody_can_be_asked_denies() -> None:
-    decision = await Consent(magics=True).decide(FORECAST)
+    decision = await Consent(magics=True).review(FORECAST)
 
     assert decision == Decision.deny("you cannot be asked here", by="default")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
-from mcp_magic import ArgumentsError, CommandError, MapRun, host
+from mcp_magic import ArgumentsError, CommandError, Decision, DeniedError, MapRun, Request, Rule, host
+from mcp_magic.ipython.completion import candidates
+from tests.core.asgi import serving
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
@@ -59,6 +61,32 @@ async def test_a_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic: Any) -> 
     assert "zero" in run.failed["error"].iloc[0]
 
 
+async def test_the_journal_has_each_step_and_a_rate_holds_for_all_steps_on_a_server(magic: Any) -> None:
+    cell = "first = math:add a={row.x} b=1\nsecond = math:add a={first.data} b=2\n"
+    rows = pd.DataFrame({"x": range(15)})
+    run = await magic("map --rows $rows --rate 60/s --journal steps.sqlite", cell, rows=rows)
+    assert run.df["second.result"].tolist() == [n + 3 for n in range(15)]
+    assert run.stats["seconds"] > 0.4
+    again = await magic("map --rows $rows --journal steps.sqlite", cell, rows=rows)
+    assert [again.stats[key] for key in ("done", "resumed", "calls")] == [15, 30, 0]
+
+
+async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a_generator(
+    magic: Any, tmp_path: Path
+) -> None:
+    plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run", rows=ROWS)
+    assert [row.get("b") for row in plan.rows] == [-1, None, 1]
+    assert "ZeroDivisionError" in plan.rows[1]["problem"]
+    assert plan.title == "math:add: 2 calls; 1 row do not fit"
+    (tmp_path / "rows.jsonl").write_text('{"a": 1, "b": 2}\n' * 20)
+    plan = await magic("map math:add --rows rows.jsonl --dry-run")
+    assert len(plan.rows) == 10
+    rows = iter([{"a": 1, "b": 2}])
+    with pytest.raises(ArgumentsError, match="--dry-run would take rows from an iterator"):
+        await magic("map math:add --rows $rows --dry-run", rows=rows)
+    assert len(list(rows)) == 1
+
+
 LINES = {
     "map math:add a=1": (CommandError, "--rows says which rows: --rows $df"),
     "map --rows $rows": (CommandError, "%mcp map takes SERVER:TOOL on the line"),
@@ -67,6 +95,7 @@ LINES = {
     "map math:add --rows $rows a={row.y} b=1": (ArgumentsError, "the row has no column 'y'"),
     "map math:add --rows $rows --no-keep a={row.x} b=1": (ArgumentsError, "--no-keep needs --journal FILE"),
     "map math:add --rows none.csv": (ArgumentsError, "none.csv: No such file"),
+    "map math:add --rows $rows -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
     "map --resume $rows": (ArgumentsError, "--resume takes a MapRun"),
     "bench math:add a=1 b=2 --concurrency x": (CommandError, "--concurrency 1,4,16"),
 }
@@ -114,3 +143,40 @@ async def test_a_bench_has_a_row_for_each_concurrency(magic: Any) -> None:
     assert (frame["calls"] > 0).all()
     assert frame["errors"].tolist() == [0, 0]
     assert "at 3" in repr(bench)
+    pytest.importorskip("matplotlib")
+    assert [axes.get_xlabel() for axes in bench.plot().axes] == ["calls in flight"] * 2
+
+
+async def test_a_bench_is_asked_about_once(magic: Any) -> None:
+    asked: list[Request] = []
+
+    async def approver(request: Request) -> Decision:
+        asked.append(request)
+        return Decision.approve()
+
+    host.consent.add(Rule("ask", "math:add"))
+    host.approver = approver
+    bench = await magic("bench math:add a=1 b=2 --concurrency 1,2 --seconds 0.1")
+    assert len(bench.df) == 2
+    assert len(asked) == len(host.consent.audit.records) == 1
+
+
+async def test_a_bench_asks_before_it_loads_a_server_elsewhere(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = load("math_server").server.streamable_http_app(transport_security=None)
+    async with serving(app) as url:
+        await host.connect(f"{url}/mcp", name="away")
+        monkeypatch.setattr("mcp_magic.ipython.commands.map.LOOPBACK", ())
+        with pytest.raises(DeniedError) as raised:
+            await magic("bench away:add a=1 b=2 --seconds 0.1")
+        assert host["away"].calls == 0
+    assert str(raised.value) == ("away:add was not measured: it is not on this machine, and you did not say yes.")
+
+
+def test_tab_offers_tables_files_and_maps(magic: Any, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    (tmp_path / "rows.py").write_text("")
+    names = {"frame": ROWS, "dicts": [{"a": 1}], "number": 3, "text": "abc"}
+    assert candidates("map math:add --rows ", names).texts == ["$frame", "$dicts", "rows.csv"]
+    assert candidates("map math:add --rows $f", names).texts == ["$frame"]
+    assert candidates("map math:add --rows $frame ", names).texts == ["a=", "b="]
+    assert candidates("map --resume ", names).texts == []

@@ -16,4 +16,5 @@ async def main(log: str, journal: str, rows: int) -> None:
         print(run.stats, flush=True)
 
 
-asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

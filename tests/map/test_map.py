@@ -44,6 +44,30 @@ async def test_equal_calls_of_a_read_only_tool_go_out_once_and_those_of_others_e
     assert calls == {"weather": 2, "add": 3}
 
 
+async def test_equal_calls_of_a_read_only_tool_fail_once(host: Host, calls: Counter[str]) -> None:
+    run = await host.map("s:weather", [{"city": "Atlantis"}] * 9)
+    assert calls["weather"] == 1
+    assert run.stats["failed"] == 9
+    assert run.failed["error"].nunique() == 1
+
+
+async def test_a_column_that_only_later_rows_have_is_passed(host: Host, calls: Counter[str]) -> None:
+    run = await host.map("s:add", [{"a": 1}, {"a": 2, "b": 5}])
+    assert run.df["result"].tolist() == [11, 7]
+    run = await host.map("s:add", [{"a": 1}, {"a": 2, "b": 5}], a=col("a"), b=lambda row: row.get("b", 1))
+    assert run.df["result"].tolist() == [2, 7]
+
+
+async def test_rows_with_the_same_problem_are_on_one_line(host: Host, calls: Counter[str]) -> None:
+    with pytest.raises(ArgumentsError) as raised:
+        await host.map("s:add", [{"a": 1}, *[{"a": "x", "b": None}] * 6, {"b": 2}])
+    assert str(raised.value).splitlines() == [
+        "7 rows of 8 do not fit s:add; nothing was sent. --skip-invalid leaves them out.",
+        "  rows 1, 2, 3, 4 and 2 more: a: expected integer, got 'x'",
+        "  row 7: missing: a (integer)",
+    ]
+
+
 @pytest.mark.parametrize("value", [col("n"), lambda row: row.n, lambda row: row["n"]], ids=["col", "attribute", "item"])
 async def test_an_argument_is_computed_for_each_row(host: Host, calls: Counter[str], value: Any) -> None:
     run = await host.map("s:add", CITIES, a=value, b=5)

@@ -11,6 +11,7 @@ import pytest
 from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, Host, UnknownToolError, col
+from mcp_magic.map.run import Step, map_steps
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -118,6 +119,69 @@ async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_bac
     assert "d" in run.problem
     assert "exit code 3" in run.problem
     assert run.failed["state"].tolist() == ["unknown", *["waiting"] * 42]
+
+
+async def test_a_row_that_cannot_be_read_stops_the_map_and_keeps_what_came_back(
+    host: Host, calls: Counter[str], tmp_path: Path
+) -> None:
+    def rows() -> Any:
+        yield from ({"a": n} for n in range(5))
+        raise OSError("the disk is gone")
+
+    run = await host.map("s:add", rows(), concurrency=2)
+    assert run.problem == "row 5 raised OSError: the disk is gone"
+    assert run.df["result"].tolist() == [10, 11, 12, 13, 14]
+    (tmp_path / "rows.jsonl").write_text('{"a": 1}\nnonsense\n')
+    run = await host.map("s:add", tmp_path / "rows.jsonl")
+    assert run.problem.startswith(f"{tmp_path / 'rows.jsonl'}, line 2: not JSON: ")
+    assert run.stats["done"] == 1
+
+
+async def test_a_loop_over_rows_raises_what_stops_the_map(host: Host, calls: Counter[str]) -> None:
+    rows = host.map_iter("s:add", iter([{"a": 1}, {"a": 2}, 3]))
+    assert {(await anext(rows)).number, (await anext(rows)).number} == {0, 1}
+    with pytest.raises(ArgumentsError, match="row 2 is int, not a dict: 3"):
+        await anext(rows)
+
+
+async def test_retry_goes_on_with_rows_that_were_not_read(host: Host) -> None:
+    server, started, go = MCPServer("s"), asyncio.Event(), asyncio.Event()
+
+    @server.tool()
+    async def work(n: int) -> int:
+        started.set()
+        await go.wait()
+        return n
+
+    await host.connect(server, name="s")
+    steps = [Step("", host["s"], await host["s"].find_tool("work"), {"n": col("n")})]
+    run = map_steps(steps, ({"n": n} for n in range(30)), host.services, concurrency=3)
+    task = asyncio.create_task(run.run())
+    await started.wait()
+    run.cancel()
+    await task
+    assert run.problem == "cancelled"
+    assert 0 < len(run.items) <= 3
+    go.set()
+    await run.retry(repeat_unknown=True)
+    assert run.problem == ""
+    assert run.df["result"].tolist() == list(range(30))
+
+
+async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "frail.py"
+    program.write_text(
+        "import os, sys\nfrom mcp.server import MCPServer\nserver = MCPServer('f')\n"
+        "@server.tool()\nasync def work(n: int) -> int:\n"
+        f"    first = {str(tmp_path / 'first')!r}\n"
+        "    if n and not os.path.exists(first):\n        open(first, 'w').close()\n        os._exit(3)\n"
+        "    return os.getpid()\nserver.run()\n"
+    )
+    await host.connect([sys.executable, str(program)], name="f")
+    own = (await host.call("f:work", n=0)).data
+    run = await host.map("f:work", [{"n": 0}, *[{"n": 1}] * 20], sessions=2, concurrency=1)
+    assert [run.stats[state] for state in ("done", "unknown")] == [20, 1]
+    assert {item.result.data for item in run.items[-10:] if item.result} == {own}
 
 
 async def test_an_unknown_tool_is_an_error_before_anything_is_read(host: Host, calls: Counter[str]) -> None:

@@ -52,6 +52,30 @@ def ran(terminal: Terminal, line: str, request: str) -> str:
     return terminal.wait()
 
 
+PLAN = r"Approve numbers such as 1,3-5, or \[a\]ll, \[d\]eny the rest \(and why\), \[e\]dit and a number: "
+
+
+def test_a_plan_is_answered_by_numbers(terminal: Terminal) -> None:
+    terminal.run("m = ScriptedModel([[('math:add', {'a': a, 'b': 1}) for a in (1, 2, 3)], 'Done.'])")
+    begin(terminal, "--model $m --approve plan -o run", "Add.")
+    terminal.child.expect(PLAN)
+    said = str(terminal.child.before)
+    assert "agent wants to make 3 calls" in said
+    assert re.search(r"  3\. math:add .*\s+a = 3\s+b = 1", said)
+
+    terminal.send("e 2")
+    terminal.child.expect("Arguments as JSON, empty to leave them: ")
+    terminal.send('{"a": 20, "b": 1}')
+    terminal.child.expect(PLAN)
+    assert "a = 20   ✎ changed; was 2" in terminal.child.before
+    terminal.send("1-2")
+    terminal.child.expect(PLAN)
+    assert "3 calls; 2 approved, 1 left" in terminal.child.before
+    assert "Done." in terminal.run("d not that one")
+    assert "[2, 21]" in terminal.run("[r.data for r in run.results if r.data]")
+    assert "denied by the user: not that one" in terminal.run("run.messages[4].text")
+
+
 def test_each_call_is_asked_for_and_what_happens_is_printed_once(terminal: Terminal) -> None:
     begin(terminal, "--thread sums -o run", SUM)
 

@@ -110,6 +110,21 @@ def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
 
 @pytest.mark.timed
 @tried_again
+def test_ctrl_c_ends_python_that_awaits_a_call(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.run("from mcp_magic import host")
+    terminal.send(f"await host.call('holding:hold', folder={str(tmp_path)!r})")
+    until((tmp_path / "started").exists, what="the tool has started")
+
+    said, seconds = terminal.interrupt()
+
+    assert said.partition("^C")[2].strip() == "CancelledError: holding:hold: interrupted"
+    soon(seconds, 0.5)
+    until((tmp_path / "cancelled").exists, what="the server knows")
+    assert "pong" in terminal.run("%mcp call holding:ping")
+
+
+@pytest.mark.timed
+@tried_again
 def test_ctrl_c_ends_a_connect(terminal: Terminal) -> None:
     before = set(terminal.process.children(recursive=True))
     terminal.send(f"%mcp connect -- {sys.executable} -c 'import sys; sys.stdin.read()'")

@@ -31,10 +31,15 @@ async def host() -> AsyncIterator[Host]:
     await host.close()
 
 
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
-    """A page of a frontend that follows links."""
+@pytest.fixture(autouse=True)
+def links_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Follow the links of widgets, as a page does."""
     monkeypatch.setattr("ipywidgets.jsdlink", linked)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of a frontend."""
     page = Page()
     yield page
     page.close()

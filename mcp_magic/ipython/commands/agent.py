@@ -138,6 +138,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     if arguments.max_turns is not None and arguments.max_turns < 1:
         raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
+    tables = _tables(invocation, arguments.map)
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     screen = screen_for(invocation.cells.circumstances())
@@ -165,6 +166,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
+            tables=tables,
         )
         return await run_agent(
             graph,
@@ -179,6 +181,16 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
             notes=notes,
             over=over,
         )
+
+
+def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
+    """Return the tables of `--map` by name."""
+    if words is None:
+        return None
+    names = [word.strip() for word in words.split(",") if word.strip()]
+    if wrong := [name for name in names if not name.startswith("$")]:
+        raise CommandError(f"%%mcp_agent: --map {wrong[0]}: variables are meant: --map $cities,$orders")
+    return {name[1:]: invocation.value(name) for name in names}
 
 
 def _in_memory(opened: FallbackSaver) -> str:
@@ -212,6 +224,13 @@ MCP_AGENT = Implementation(
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
         Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
         Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
+        Argument(
+            "--map",
+            nargs="?",
+            const="",
+            metavar="$TABLE,...",
+            help="give the model the tool `map`, which calls a tool for each row of these tables",
+        ),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the AgentRun"),
     ),
     examples=(
@@ -221,7 +240,8 @@ MCP_AGENT = Implementation(
         "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
         "Where is it warmer tomorrow, in Oslo or in Rome?",
     ),
-    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting. Without a model "
+    details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting; `plan` asks about "
+    "all calls of a turn at once. Without a model "
     "the agent runs on `offline`, which needs no network. Threads are kept: --thread continues one, `%mcp agent "
     "--threads` lists them.",
     takes_body=True,

@@ -5,23 +5,25 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
+from mcp_magic.ipython import completion
 from mcp_magic.ipython.ask import Asking
-from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, seconds_typed, split_line
+from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
-from mcp_magic.map.rows import PerRow
+from mcp_magic.map.rows import FILES, PerRow
 from mcp_magic.map.run import CONCURRENCY, MapRun, Step, map_steps
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from mcp_magic.display.listing import Listing
     from mcp_magic.map.bench import Bench
@@ -37,8 +39,10 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         if not isinstance(made, MapRun):
             raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(made).__name__}")
         with until_interrupted():
-            await made.retry()
+            await made.retry(repeat_unknown=arguments.repeat_unknown)
         return made
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%mcp map: -o {arguments.out}: a Python variable's name is expected.")
     if arguments.rows is None:
         raise CommandError("%mcp map: --rows says which rows: --rows $df, or --rows cities.csv")
     if (arguments.tool is None) == (invocation.body is None):
@@ -49,6 +53,8 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     rows = invocation.value(arguments.rows)
     if isinstance(rows, str):
         rows = invocation.path(rows)
+    if arguments.dry_run and isinstance(rows, Iterator):
+        raise ArgumentsError("--dry-run would take rows from an iterator, which gives each only once; give a list")
     if invocation.body is None:
         steps = [await _step(invocation, "", arguments.tool, arguments.arguments, ())]
     else:
@@ -172,6 +178,22 @@ def _mentions(source: str, names: Collection[str]) -> bool:
     return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
 
 
+def _variables(tab: Tab, fits: Callable[[Any], bool]) -> list[str]:
+    names = [f"${name}" for name, value in tab.namespace.items() if not name.startswith("_") and fits(value)]
+    return completion.starting(tab, names)
+
+
+def _complete_rows(tab: Tab) -> list[str]:
+    """Return the variables that are tables, and files with rows."""
+
+    def is_table(value: Any) -> bool:
+        if type(value).__name__ in ("DataFrame", "LazyFrame"):
+            return True
+        return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+    return [*_variables(tab, is_table), *completion.paths(tab, FILES)]
+
+
 MAP = Implementation(
     _map,
     (
@@ -181,9 +203,16 @@ MAP = Implementation(
         Argument(
             "arguments", nargs="*", default=[], metavar="NAME=VALUE", help="as for `%%mcp call`, with {row.COLUMN}"
         ),
-        Argument("--rows", metavar="ROWS", help="$df, a list of dicts, or a CSV, JSON Lines or Parquet file"),
-        Argument("--concurrency", type=int, default=CONCURRENCY, metavar="N", help="most calls in flight"),
-        Argument("--rate", metavar="RATE", help="most calls in a time: 10/s, 100/min"),
+        Argument(
+            "--rows",
+            metavar="ROWS",
+            complete=_complete_rows,
+            help="$df, a list of dicts, or a CSV, JSON Lines or Parquet file",
+        ),
+        Argument(
+            "--concurrency", type=int, default=CONCURRENCY, metavar="N", help="most calls in flight (default: 64)"
+        ),
+        Argument("--rate", metavar="RATE", help="most calls to each server in a time: 10/s, 100/min"),
         Argument("--sessions", type=int, default=1, metavar="N", help="sessions to the server, for this map only"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that a call may take"),
         Argument("--journal", metavar="FILE", help="keeps each answer: the same line later calls only what is missing"),
@@ -193,8 +222,18 @@ MAP = Implementation(
         Argument("--dry-run", action="store_true", help="show what would be called, and send nothing"),
         Argument("--no-keep", action="store_true", help="keep the answers in the journal only"),
         Argument("--explode", action="store_true", help="an answer of several rows becomes several rows of .df"),
-        Argument("--on", metavar="$CLIENT", help="a Dask client whose workers make the calls"),
-        Argument("--resume", metavar="$RUN", help="go on with the rows of a MapRun that have no answer"),
+        Argument(
+            "--on",
+            metavar="$CLIENT",
+            complete=lambda tab: _variables(tab, lambda value: type(value).__name__ == "Client"),
+            help="a Dask client whose workers make the calls",
+        ),
+        Argument(
+            "--resume",
+            metavar="$RUN",
+            complete=lambda tab: _variables(tab, lambda value: isinstance(value, MapRun)),
+            help="go on with the rows of a MapRun that have no answer",
+        ),
         Argument("-o", "--out", metavar="NAME", help="the variable that gets the MapRun"),
     ),
     examples=(

@@ -151,23 +151,23 @@ def _among(namespace: dict[str, Any], names: Mapping[str, Any]) -> Iterator[None
 
 
 def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change] | None) -> Listing:
-    told: dict[tuple[str, str], list[str]] = {}
+    texts_of: dict[tuple[str, str], list[str]] = {}
     for change in changes or ():
         text = " ".join(part for part in (change.where, change.text) if part)
-        told.setdefault((change.kind, change.name), []).append(f"breaking: {text}" if change.breaking else text)
+        texts_of.setdefault((change.kind, change.name), []).append(f"breaking: {text}" if change.breaking else text)
     rows = [
         {
             "kind": _SINGULAR[kind],
             "name": f"{name}:{key}" if kind in ("tools", "prompts") else key,
             "description": (definition.get("description") or "").partition("\n")[0],
-            "change": "; ".join(told.pop((_SINGULAR[kind], key), [])) or None,
+            "change": "; ".join(texts_of.pop((_SINGULAR[kind], key), [])) or None,
         }
         for kind in _SINGULAR
         for key, definition in now[kind].items()
     ]
     rows += [
         {"kind": kind, "name": key, "description": None, "change": "; ".join(texts)}
-        for (kind, key), texts in told.items()
+        for (kind, key), texts in texts_of.items()
     ]
     note = ""
     if changes is not None:

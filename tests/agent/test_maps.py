@@ -1,0 +1,139 @@
+"""The agent's tool `map`: a call for each row of a table, approved together."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from mcp_magic import ArgumentsError, Decision, Rule, build_graph
+from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.langchain.content import result_of
+from tests.agent.test_functions import refusals
+
+if TYPE_CHECKING:
+    from mcp_magic import Request
+    from mcp_magic._host import Host
+    from tests.agent.conftest import Shop
+
+BASKET = pd.DataFrame({"what": ["apple", "pear", "apple"], "n": [1, 2, 3]})
+
+MAP = {"tool": "shop__buy", "table": "basket", "arguments": {"item": "{what}", "count": "{n}"}}
+
+
+async def mapped(host: Host, call: dict[str, Any] = MAP, tables: Any = None, **options: Any) -> Any:
+    """Let a model make one call of `map`, and return the answer to it."""
+    model = ScriptedModel([[("map", call)], "Done."])
+    graph = build_graph(model, host, tables={"basket": BASKET} if tables is None else tables, **options)
+    state = await graph.ainvoke({"messages": [("user", "buy all")]})
+    return next(message for message in state["messages"] if message.type == "tool")
+
+
+def answering(host: Host, answer: Decision) -> list[Request]:
+    asked: list[Request] = []
+
+    async def approver(request: Request) -> Decision:
+        asked.append(request)
+        return answer
+
+    host.consent.approver = approver
+    return asked
+
+
+async def test_all_calls_are_approved_together_and_their_answers_are_one_table(host: Host, shop: Shop) -> None:
+    asked = answering(host, Decision.approve())
+    message = await mapped(host, approve="ask")
+    assert [(request.name, request.calls, request.asker) for request in asked] == [("shop:buy", 3, "agent")]
+    assert asked[0].arguments["first calls"][1] == {"item": "pear", "count": 2}
+    assert sorted(arguments["count"] for _, arguments in shop.called) == [1, 2, 3]
+    assert message.text.startswith("3 of 3 rows done")
+    table = result_of(message).df
+    assert table.columns.tolist() == ["what", "n", "result"]
+    assert table["result"].tolist() == ["bought 1 apple", "bought 2 pear", "bought 3 apple"]
+    [record] = host.consent.audit.records
+    assert (record.tool, record.decision, record.arguments["number of calls"]) == ("buy", "approve", 3)
+
+
+async def test_a_denied_map_calls_nothing_and_the_model_reads_why(host: Host, shop: Shop) -> None:
+    answering(host, Decision.deny("too dear"))
+    message = await mapped(host, approve="ask")
+    assert not shop.called
+    assert message.status == "error"
+    assert message.text == "shop:buy was not called; denied by the user: too dear."
+
+
+async def test_a_rule_denies_single_rows_of_a_map(host: Host, shop: Shop) -> None:
+    host.consent.add(Rule("deny", "shop:buy", arguments={"item": "pear"}))
+    message = await mapped(host, approve="auto")
+    assert len(shop.called) == 2
+    assert [bool(row.get("error")) for row in result_of(message).data["rows"]] == [False, True, False]
+
+
+async def test_the_policy_of_the_run_decides_about_a_map(host: Host, shop: Shop) -> None:
+    message = await mapped(host, approve="deny")
+    assert "denied by approval = 'deny'" in message.text
+    assert not shop.called
+
+
+async def test_a_model_may_write_the_rows_itself(host: Host, shop: Shop) -> None:
+    rows = [{"item": "apple"}, {"item": "pear"}]
+    message = await mapped(host, {"tool": "shop:price", "rows": rows}, {}, approve="auto")
+    assert result_of(message).df["result"].tolist() == [1.5, 2.0]
+
+
+WRONG = {
+    "no such tool": ({"tool": "shop__sell", "table": "basket"}, "there is no tool 'shop__sell'. Did you mean"),
+    "no such column": (MAP | {"arguments": {"item": "{wat}"}}, "there is no column 'wat'. Columns: what, n"),
+    "both": (MAP | {"rows": []}, "map takes either `rows` or one `table` of: basket"),
+    "neither": ({"tool": "shop__buy"}, "map takes either `rows` or one `table` of: basket"),
+    "no such table": (MAP | {"table": "cart"}, "table: expected 'basket', got 'cart'"),
+    "rows that do not fit": (MAP | {"arguments": {"item": "{n}"}}, "3 rows of 3 do not fit shop:buy"),
+    "nothing matches": ({"tool": "shop__buy", "table": "basket"}, "no column is named like a parameter"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+async def test_a_map_that_cannot_be_made_tells_the_model_why(host: Host, shop: Shop, case: str) -> None:
+    call, text = WRONG[case]
+    message = await mapped(host, call, approve="auto")
+    assert text in message.text
+    assert message.status == "error"
+    assert not shop.called
+
+
+async def test_an_interrupted_graph_does_not_ask_about_a_map(host: Host, shop: Shop) -> None:
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    model = ScriptedModel([[("map", MAP), ("shop:buy", {"item": "pear"})], "Done."])
+    saver = InMemorySaver()
+    graph = build_graph(model, host, tables={"basket": BASKET}, approve="ask", ask="interrupt", checkpointer=saver)
+    await graph.ainvoke({"messages": [("user", "buy")]}, thread)
+    state = await graph.ainvoke(Command(resume={"decision": "approve"}), thread)
+    answers = [message.text for message in state["messages"] if message.type == "tool"]
+    assert "the calls of a map are not asked about by interrupt; a rule can allow them" in answers[0]
+    assert shop.called == [("buy", {"item": "pear", "count": 1})]
+
+
+async def test_the_model_is_given_map_only_if_it_is_asked_for_and_providers_take_it(host: Host, shop: Shop) -> None:
+    given: list[list[dict[str, Any]]] = []
+
+    class Watched(ScriptedModel):
+        def bind_tools(self, tools: Any, **options: Any) -> Any:
+            given.append(list(tools))
+            return super().bind_tools(tools, **options)
+
+    for tables in (None, {"basket": BASKET}):
+        await build_graph(Watched(["Hello."]), host, tables=tables).ainvoke({"messages": [("user", "hello")]})
+    assert "map" not in [tool["function"]["name"] for tool in given[0]]
+    bound = given[1][-1]
+    assert bound["function"]["name"] == "map"
+    assert "basket: 3 rows, the first is " + json.dumps({"what": "apple", "n": 1}) in bound["function"]["description"]
+    assert refusals([bound]) == []
+
+
+def test_a_table_that_is_an_iterator_is_refused(host: Host) -> None:
+    with pytest.raises(ArgumentsError, match="the table 'basket' is an iterator"):
+        build_graph(ScriptedModel(["x"]), host, tables={"basket": iter([{"a": 1}])})
