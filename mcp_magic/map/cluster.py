@@ -134,11 +134,11 @@ def _run_chunk(
     async def run() -> list[Outcome]:
         arguments = PerRow("row", lambda row, _: row["arguments"])
         step = await sessions.step(spec, tool, arguments)
-        pace = sessions.paces.setdefault(f"{spec!r} {tool}", Pace.of(spec, options.rate))
+        pace = sessions.paces.setdefault(f"{spec!r} {options.rate}", Pace.of(spec, options.rate))
         rows = [{"arguments": given} for given in calls]
         mapped = map_steps([step], rows, sessions.services, pace=pace, **vars(options))
         await mapped.run()
-        return [outcome_of(item) for item in mapped.items]
+        return [outcome_of(item, mapped.problem) for item in mapped.items]
 
     outcomes: list[Outcome] = sessions.run(run())
     return outcomes
@@ -149,6 +149,9 @@ class Cluster:
 
     Args:
         client: A `distributed.Client`.
+
+    Attributes:
+        waiting: The number of chunks that are sent before one is done.
 
     Raises:
         ArgumentsError: The object is no Dask client.
@@ -164,17 +167,21 @@ class Cluster:
             raise ArgumentsError(f"--on takes a distributed.Client, not {type(client).__name__}")
         self._client: Any = client
         self._name = f"mcp-map-{uuid.uuid4().hex[:8]}"
-        self._workers = max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+        threads = [worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()]
+        self._workers, self._threads = max(len(threads), 1), max(sum(threads), 1)
         self._count = 0
+        self.waiting = 1
 
     async def prepare(self, step: Step, options: MapOptions, *, may_repeat: bool) -> None:
         """Say what the workers call, and let them close their sessions at their end.
 
         Raises:
-            ArgumentsError: The server lives in this kernel.
+            ArgumentsError: The server lives in this kernel, or an option makes no sense with workers.
         """
         from distributed import WorkerPlugin
 
+        if options.sessions > 1:
+            raise ArgumentsError("--sessions: with --on each worker has one session; more workers have more")
         spec = step.connection.spec
         if isinstance(spec, InProcessSpec):
             name = step.connection.name
@@ -191,22 +198,16 @@ class Cluster:
                 _sessions.cache_clear()
 
         self._spec, self._tool, self._may_repeat = spec, step.tool.name, may_repeat
+        chunks = min(self._threads, self._workers * CHUNKS, options.concurrency)  # that run at the same time
+        self.waiting = chunks if chunks == options.concurrency else self._workers * CHUNKS
         self._options = MapOptions(
-            concurrency=max(options.concurrency // self._workers, 1),
-            rate=options.rate / self._workers,
-            timeout=options.timeout,
-            sessions=options.sessions,
+            concurrency=options.concurrency // chunks, rate=options.rate / self._workers, timeout=options.timeout
         )
         await self._wait(self._client.register_plugin, CloseSessions())
 
     def size(self, rows: int) -> int:
         """Return how many of so many rows are in a chunk."""
         return min(CHUNK, max(1, rows // (self._workers * 4)))
-
-    @property
-    def waiting(self) -> int:
-        """The number of chunks that are sent before one is done."""
-        return self._workers * CHUNKS
 
     async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
         """Return the outcomes of a chunk; None if its worker was lost in the middle."""

@@ -66,6 +66,7 @@ class Journal:
         if not is_new and run("PRAGMA user_version").fetchone()[0] != _VERSION:
             raise sqlite3.DatabaseError("another version of mcp_magic wrote it")
         run("PRAGMA journal_mode=WAL")
+        run("PRAGMA wal_autocheckpoint=4000")  # each one waits for the disk
         run("PRAGMA synchronous=NORMAL")  # survives the end of the process; a power cut may cost the last answers
         run("BEGIN IMMEDIATE")
         run(f"PRAGMA application_id={_APPLICATION}")
