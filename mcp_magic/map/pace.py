@@ -86,7 +86,7 @@ class Pace:
         self._accepted: deque[float] = deque()  # when those of the last second went out that the server took
         self._since = math.inf  # when the first call after the last cut went out that the server took
         self._measured = (0.0, 0.0)  # the second over which the limit is counted
-        self._trust = 0.0  # 1 if the limit was counted over a whole second
+        self._trust = 0.0  # 1 if the limit was counted over a whole second, and twice
 
     @classmethod
     def of(cls, spec: Spec, most: float) -> Pace:
@@ -162,7 +162,12 @@ class Pace:
         self._measured = sent - 1, sent
         limit = float(sum(sent - 1 < earlier <= sent for earlier in self._accepted))
         trust = min(sent - self._since, 1.0) ** 3
-        if self._trust >= 0.5 and sent - self._opens < SOON and limit < self.limit / CUT:
-            limit, trust = min(limit, self.limit * CUT), 0.5  # the server saves up what is not used
+        if self._trust < 0.5:
+            if not self.limit * CUT < limit < self.limit / CUT:  # it may have been busy for a moment only
+                trust = min(trust, 0.15)
+        elif sent - self._opens >= SOON:  # calls that came in a bunch: the limit held for so long
+            limit, trust = max(limit, self.limit * 0.98), 1.0
+        elif limit < self.limit / CUT:  # the limit was too high: the server had saved up what was not used
+            limit, trust = min(limit, self.limit * CUT), 0.5
             self._measured = (0.0, 0.0)
         self.limit, self._trust = max(limit, 1.0), trust
