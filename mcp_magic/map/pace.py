@@ -125,7 +125,9 @@ class Pace:
         while self._accepted[0] < sent - 1:
             self._accepted.popleft()
         now = asyncio.get_running_loop().time()
-        if now - self._stepped >= STEP_SECONDS and len(self._accepted) >= self.rate / 5:  # the rate is what limits
+        used = len(self._accepted) / self.rate
+        if now - self._stepped >= STEP_SECONDS and used >= (0.2 if self.limit == math.inf else 0.5):
+            # The rate is what limits the calls. While it grows fast, the last second had fewer.
             self._stepped = now
             self.rate = min(self._most, self._grown(now))
 
