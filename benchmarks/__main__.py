@@ -36,6 +36,7 @@ SUBJECTS = {
     "controls": "from a click or Enter in the explorer, a form and an approval to something seen",
     "approval": "from a click on Approve to the start of the tool",
     "map": "a tool over a table: against gather with the best fixed semaphore, and at a server's limit",
+    "programs": "a model's program: its input tokens against those of plain calls; what a step takes",
     "agent": "a turn of %%mcp_agent: against model and tool alone, LangChain's agent, on disk and live",
 }
 """Subject -> what it measures. Each is a module here with `run(quick=...)`; a new one is a module and a row."""

@@ -46,6 +46,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "127.0.0.1:8000": AWAY,
     },
     "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
+    "docs/programs.md": {"openai:gpt-5": "needs a key", "Which of London": "needs a key"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
     "docs/watching.md": {

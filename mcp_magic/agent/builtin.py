@@ -1,22 +1,30 @@
-"""The agent's own tools, which are not asked about as such."""
+"""The agent's own tools, which are not asked about as such: they read on in large results, and search for tools."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import did_you_mean, listed
+from mcp_magic.agent.search import Index, words_of_tool
+from mcp_magic.agent.tools import as_patterns
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import result_of
 from mcp_magic.langchain.large_results import READ_RESULT, read_result, spilled
+from mcp_magic.lint import CHARACTERS_A_TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
     from mcp.shared.dispatcher import ProgressFnT
 
+    from mcp_magic.agent.tools import Offer, Registry
     from mcp_magic.langchain.content import Content
 
 
@@ -70,3 +78,122 @@ def result_reader(limit: int) -> BuiltinTool:
         return read_result(result_of(known[handle]), table, **rest, limit=limit), {}
 
     return BuiltinTool(READ_RESULT, answer, when=lambda messages: bool(spilled(messages)))
+
+
+# The search of tools: a model is given the tools that fit its request, and finds others.
+
+FITTING, FOUND = 5, 10
+"""How many tools are bound for the words of a request, and how many a search finds."""
+
+KEPT = 40  # most tools that stay bound because they were found or called earlier in the thread
+
+CONTEXT = 128_000  # tokens of a model's context, where its profile does not say
+
+LINE = 120  # characters of a tool's description in the answer of a search
+
+SEARCH_TOOLS = "search_tools"
+
+_NAME = re.compile(r"[\w:.-]*\w")
+
+
+def _names(name: str, offer: Offer) -> tuple[str, ...]:
+    """Return the names under which a text may mention a tool."""
+    return name.casefold(), offer.tool.name.casefold(), offer.person_name.casefold()
+
+
+class ToolSearch:
+    """The choice of the tools for a turn: those that are pinned, fit the request, or were found or called before.
+
+    Args:
+        registry: All tools that the agent may use.
+        model: The model, whose context is meant by a share.
+        above: How many tools there are at least before any is left out; below 1, their share of the model's context;
+            None: never.
+        pinned: Patterns for the tools that are always bound.
+    """
+
+    def __init__(
+        self, registry: Registry, model: BaseChatModel, *, above: float | None, pinned: Iterable[str] = ()
+    ) -> None:
+        self._registry = registry
+        self._model = model
+        self._above = above
+        self._pinned = as_patterns(pinned)
+        self._known: Mapping[str, Offer] = {}
+        self._many = False
+        self._index: Index | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the tools are too many for the model."""
+        offers = self._registry.offers
+        if offers is not self._known:
+            self._known, self._index = offers, None
+            self._many = self._above is not None and self._is_above(self._above)
+        return self._many
+
+    def _is_above(self, above: float) -> bool:
+        if above >= 1:
+            return len(self._known) > above
+        characters = sum(len(json.dumps(offer.bound)) for offer in self._known.values())
+        profile = getattr(self._model, "profile", None) or {}
+        return characters / CHARACTERS_A_TOKEN > above * (profile.get("max_input_tokens") or CONTEXT)
+
+    def chosen(self, messages: Sequence[BaseMessage]) -> list[Offer]:
+        """Return the tools for the next turn of a thread, in the order of all tools; all if they are not too many."""
+        offers = self._registry.offers
+        if not self.needed:
+            return list(offers.values())
+        names = {name for name, offer in offers.items() if self._pinned and self._is_pinned(offer)}
+        request = next((message.text for message in reversed(messages) if message.type == "human"), "")
+        names.update(self._best(request, FITTING))
+        known: dict[str, None] = {}  # the latest last
+        for message in messages:
+            artifact = getattr(message, "artifact", None)
+            used = artifact.get(SEARCH_TOOLS, ()) if isinstance(artifact, dict) else ()
+            for name in (*used, *(call["name"] for call in getattr(message, "tool_calls", ()))):
+                known.pop(name, None)
+                known[name] = None
+        names.update(list(known)[-KEPT:])
+        return [offer for name, offer in offers.items() if name in names]
+
+    def _is_pinned(self, offer: Offer) -> bool:
+        return any(fnmatchcase(offer.person_name, pattern) for pattern in self._pinned)
+
+    def _best(self, text: str, limit: int) -> list[str]:
+        if self._index is None:
+            self._index = Index([words_of_tool(offer.tool, offer.connection.name) for offer in self._known.values()])
+        mentioned = set(_NAME.findall(text.casefold()))
+        named = [name for name, offer in self._known.items() if not mentioned.isdisjoint(_names(name, offer))]
+        names = list(self._known)
+        fitting = [names[number] for number in self._index.best(text, limit)]
+        return list(dict.fromkeys([*named, *fitting]))[:limit]
+
+    def tool(self) -> BuiltinTool:
+        """Return `search_tools`, which is given to the model where tools are left out."""
+        return BuiltinTool(
+            {
+                "name": SEARCH_TOOLS,
+                "description": "Finds tools of the servers by what they should do. You have only a few of them; those "
+                "that it finds can be called from your next turn on.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"query": {"type": "string", "description": "what the tool should do, in keywords"}},
+                    "required": ["query"],
+                },
+            },
+            self._answer,
+            when=lambda _: self.needed,
+        )
+
+    async def _answer(
+        self, given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+    ) -> tuple[Content, dict[str, Any]]:
+        if not self.needed:
+            return "You have all tools.", {}
+        found = self._best(given["query"], FOUND)
+        if not found:
+            servers = dict.fromkeys(offer.connection.name for offer in self._known.values())
+            return f"No tool has any of these words. Try others; the servers are: {listed(servers, 20)}", {}
+        lines = [f"{name}: {one_line(self._known[name].tool.description or '', LINE)}" for name in found]
+        return "\n".join(lines), {SEARCH_TOOLS: found}

@@ -7,11 +7,14 @@ import re
 import uuid
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import did_you_mean, free_name, listed
+from mcp_magic.agent.modules import check_length
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.tools import own_arguments
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
     from mcp_magic.agent.builtin import BuiltinTool
+    from mcp_magic.agent.program import Programs
     from mcp_magic.agent.tools import Offer
 
 
@@ -41,6 +45,7 @@ class PlannedCall:
     arguments: dict[str, Any]
     offer: Offer | None = None
     builtin: BuiltinTool | None = None
+    program: Programs | None = None
     problem: str = ""
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
@@ -81,25 +86,63 @@ def plan_calls(
     asker: str,
     run: str | None,
     builtin: Mapping[str, BuiltinTool] = MappingProxyType({}),
+    programs: Programs | None = None,
 ) -> list[PlannedCall]:
-    """Return the calls of a turn, each checked by the schema of its tool."""
-    calls = [_planned(turn, call, offers, builtin) for call in calls_of(turn)]
+    """Return the calls of a turn, each checked by the schema of its tool; with `programs` they are programs."""
+    plan = partial(_planned_program, programs) if programs is not None else partial(plan_call, offers, builtin)
+    calls = [plan(call, turn.id, asker, run) for call in calls_of(turn)]
     times = Counter(call.id for call in calls)
     for call in calls:
         if times[call.id] > 1:  # the state may have been written from outside
-            call.problem = SAME_ID
-        if not call.problem and call.offer is not None:
-            server, tool = call.offer.connection, call.offer.tool
-            call.request = Request(server.name, tool.name, call.arguments, asker, tool, server.spec.trust, run)
+            call.problem, call.request = SAME_ID, None
     return calls
 
 
+def _planned_program(
+    programs: Programs, call: Mapping[str, Any], turn: str | None, asker: str, run: str | None
+) -> PlannedCall:
+    name, given = str(call.get("name") or ""), call["args"]
+    planned = PlannedCall(
+        str(call["id"]), name, {}, program=programs, of={"turn": turn, "tool": name, "arguments": given}
+    )
+    if name != RUN_PROGRAM:
+        planned.problem = f"there is no tool {name!r}. Write a program that calls it: {RUN_PROGRAM} is the only tool"
+        return planned
+    try:
+        if not isinstance(given, dict):
+            raise ArgumentsError(f"the arguments are not a JSON object: {str(given)[:200]}")
+        planned.arguments, _ = schema.prepare_arguments(given, programs.tool.input_schema)
+        check_length(planned.arguments["code"])
+    except ArgumentsError as error:
+        planned.problem = str(error)
+        return planned
+    arguments, tool = planned.arguments, programs.tool
+    planned.request = Request("", RUN_PROGRAM, arguments, asker, tool, run=run, program=programs.where)
+    return planned
+
+
+def plan_call(
+    offers: Mapping[str, Offer],
+    builtin: Mapping[str, BuiltinTool],
+    call: Mapping[str, Any],
+    turn: str | None,
+    asker: str,
+    run: str | None,
+) -> PlannedCall:
+    """Return a call of a turn, or of a program in it."""
+    planned = _planned(turn, call, offers, builtin)
+    if not planned.problem and planned.offer is not None:
+        server, tool = planned.offer.connection, planned.offer.tool
+        planned.request = Request(server.name, tool.name, planned.arguments, asker, tool, server.spec.trust, run)
+    return planned
+
+
 def _planned(
-    turn: AIMessage, call: Mapping[str, Any], offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]
+    turn: str | None, call: Mapping[str, Any], offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]
 ) -> PlannedCall:
     name, given = str(call.get("name") or ""), call["args"]
     offer = offers.get(name)
-    of = {"turn": turn.id, "tool": offer.person_name if offer else call["name"], "arguments": given}
+    of = {"turn": turn, "tool": offer.person_name if offer else call["name"], "arguments": given}
     planned = PlannedCall(str(call["id"]), name, given, offer, builtin.get(name), of=of)
     if not isinstance(given, dict):
         planned.arguments = {}

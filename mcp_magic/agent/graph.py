@@ -16,32 +16,48 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.config import get_stream_writer
+from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import Caller, result_reader
-from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_calls, take_turn
+from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
+from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
+from mcp_magic.agent.cost import Bounds
 from mcp_magic.agent.maps import map_tool
-from mcp_magic.agent.models import agent_span, in_turn
+from mcp_magic.agent.models import agent_span, in_turn, model_name
+from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
+from mcp_magic.agent.program import (
+    CODE_SYSTEM,
+    KERNEL_NOTE,
+    RUN_PROGRAM,
+    SANDBOX_NOTE,
+    CallFailedError,
+    Program,
+    check,
+    require_monty,
+    run_program,
+    state_of,
+    told,
+)
 from mcp_magic.agent.run import AgentRun
-from mcp_magic.agent.tools import Registry
+from mcp_magic.agent.tools import Registry, instructions_of
 from mcp_magic.agent.transcript import Transcript
-from mcp_magic.agent.transcript.entries import is_stop, is_turn
+from mcp_magic.agent.transcript.entries import is_turn, stop_of
 from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, MCPMagicError
+from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
-from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, storable
+from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
+from mcp_magic.schema import json_arguments
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -55,12 +71,16 @@ if TYPE_CHECKING:
 
     from mcp_magic._host import Host
     from mcp_magic.agent.builtin import BuiltinTool
+    from mcp_magic.agent.modules import Function, Module
+    from mcp_magic.agent.program import Programs, State
     from mcp_magic.agent.tools import Offer
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
+
+SEARCH_ABOVE = 50  # tools above which a model is given those that fit, by default
 
 SPILL = 4000  # tokens above which the model reads a result in parts, by default
 
@@ -87,12 +107,19 @@ class RunContext:
     asker: str = "agent"
     done: dict[str, ToolMessage] = field(default_factory=dict)
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
+    programs: list[Program] = field(default_factory=list)
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
-    def plan(self, turn: Any, offers: Mapping[str, Offer], builtin: Mapping[str, BuiltinTool]) -> list[PlannedCall]:
+    def plan(
+        self,
+        turn: Any,
+        offers: Mapping[str, Offer],
+        builtin: Mapping[str, BuiltinTool],
+        programs: Programs | None,
+    ) -> list[PlannedCall]:
         """Return the calls of a turn, planned once for all nodes as long as the tools are the same."""
         if self._plan is None or self._plan[0] is not turn or self._plan[1] is not offers:
-            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, builtin))
+            self._plan = (turn, offers, plan_calls(turn, offers, self.asker, self.run, builtin, programs))
         return self._plan[2]
 
 
@@ -125,8 +152,6 @@ LAST_TURN = "This is the last turn: no further tool can be called. Answer with w
 
 OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
-INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
-
 KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
 
 
@@ -143,7 +168,12 @@ class _Nodes:
     limit: int
     timeout: float | None
     spill: int | None
+    search: ToolSearch
+    bounds: Bounds
+    programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
+    _interface: tuple[dict[str, Module], str, str] | None = None
+    _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
 
@@ -152,7 +182,9 @@ class _Nodes:
     async def think(self, state: AgentState) -> dict[str, Any]:
         """Run one turn of the model with the tools of this moment."""
         await self.registry.refresh()
-        last = turns_taken(state["messages"]) + 1 >= self.max_turns
+        # the turn after this one takes at least as much as this one
+        over, _ = self.bounds.reached(state["messages"], turns=2)
+        last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
         conversation = self._conversation(state["messages"], last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
@@ -163,16 +195,24 @@ class _Nodes:
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
-        tools = [offer.bound for offer in self.registry.offers.values()]
+        if self.programs is not None:
+            return [self.programs.function] if self.registry.offers else []
+        tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
     def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
-        system = [self.system or SYSTEM]
-        for connection in {offer.connection.name: offer.connection for offer in self.registry.offers.values()}.values():
-            if connection.instructions:
-                instructions = connection.instructions[:INSTRUCTIONS_LIMIT]
-                system.append(f"The server {connection.name} says of itself:\n{instructions}")
+        system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
+        if self.programs is not None and self.registry.offers:
+            requests = [message.text for message in messages if message.type == "human"]
+            modules = self._modules(_state(self.registry.host, messages))
+            about = (modules, requests[-1] if requests else "")
+            if self._interface is None or self._interface[0] is not modules or self._interface[1] != about[1]:
+                self._interface = (*about, interface(*about))
+            known = self._interface[2]
+            system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
+        connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
+        system += filter(None, map(instructions_of, connections.values()))
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -190,14 +230,15 @@ class _Nodes:
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
-        if turns_taken(messages) >= self.max_turns:
+        if turns_taken(messages) >= self.max_turns or self.bounds.reached(messages)[0]:
             return "stop"
-        calls = _context().plan(messages[-1], self.registry.offers, self.builtin)
-        return "approve" if any(map(self._is_asked, calls)) else "act"
+        calls = _context().plan(messages[-1], self.registry.offers, self.builtin, self.programs)
+        return "approve" if any(map(self.is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
 
-    def _is_asked(self, planned: PlannedCall) -> bool:
+    def is_asked(self, planned: PlannedCall) -> bool:
+        """Whether the user has to decide about a call."""
         request = planned.request
         return request is not None and self.registry.host.consent.verdict(request, self.policy) == "ask"
 
@@ -205,40 +246,50 @@ class _Nodes:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
         offers = self.registry.offers or await self.registry.refresh()
         turn, run = state["messages"][-1], _context()
-        calls = run.plan(turn, offers, self.builtin)
+        calls = run.plan(turn, offers, self.builtin, self.programs)
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
             await connection.catalog.settle("tools")  # the user approves the current definition of the tool
+        for planned in calls:
+            if planned.program is not None and planned.request is not None:
+                state_ = _state(self.registry.host, state["messages"])
+                code = str(planned.arguments["code"])
+                planned.problem = await check(code, self._modules(state_), state_, planned.program)
+                planned.request = None if planned.problem else planned.request
         approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
         write = get_stream_writer()
         for planned in calls:
-            write(self._announced(planned, turns_taken(state["messages"])))
+            write(self.announced(planned, turns_taken(state["messages"])))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
         asked = [(planned, planned.request) for planned in calls if planned.request is not None]
         consent = self.registry.host.consent
-        if approver_of is None and (self.policy or consent.policy) == "plan":
+        if approver_of is None and (self.policy or consent.policy) == "plan" and self.programs is None:
             decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
             for (planned, _), decision in zip(asked, decisions, strict=True):
                 self._take(planned, decision)
         else:
-            await asyncio.gather(*(self._decide(*each, approver_of and approver_of(each[0])) for each in asked))
+            await asyncio.gather(*(self.decide(*each, approver_of and approver_of(each[0])) for each in asked))
         for planned in calls:
             if planned.request is None:
                 planned.approval = {"problem": planned.problem, "of": planned.of}
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
-    def _announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
+    def announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
+        """Return the event of a call that waits for a decision."""
         server, _, tool = self.registry.person_name(planned.name).rpartition(":")
         event = {"kind": "call", "id": planned.id, "turn": turn, "server": server, "tool": tool}
         event |= {"arguments": planned.arguments, "definition": None, "trusted": False}
+        if planned.program is not None:
+            event["definition"] = planned.program.tool
         if planned.offer is not None:
             connection, definition = planned.offer.connection, planned.offer.tool
             event |= {"server": connection.name, "tool": definition.name, "definition": definition}
             event["trusted"] = connection.spec.trust
         return event
 
-    async def _decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
+    async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
+        """Decide about a call, which then knows the decision."""
         consent = self.registry.host.consent
         self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
 
@@ -254,7 +305,7 @@ class _Nodes:
         Nothing may happen before the interrupt: a resumed graph runs the node again from its beginning. The digest of
         each tool is kept, because the tool may change before the answer; a restarted kernel has lost the digests.
         """
-        asked = [planned for planned in calls if self._is_asked(planned)]
+        asked = [planned for planned in calls if self.is_asked(planned)]
         if not asked:
             return None
         known = self.registry.host.consent.definitions
@@ -281,14 +332,14 @@ class _Nodes:
 
         return approver_of
 
-    # The node "act", which makes the approved calls of a turn at the same time, and the node "stop".
+    # The node "act", which makes the approved calls of a turn at the same time.
 
     async def act(self, state: AgentState) -> dict[str, Any]:
         """Make the calls of the last turn; return their answers in the order of the calls."""
         offers = self.registry.offers or await self.registry.refresh()
         run, turn = _context(), state["messages"][-1]
         approvals = state.get("approvals") or {}
-        calls = run.plan(turn, offers, self.builtin)
+        calls = run.plan(turn, offers, self.builtin, self.programs)
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):
             approvals = (await self.approve(state))["approvals"]  # nothing is decided about this turn
         write = get_stream_writer()
@@ -297,11 +348,13 @@ class _Nodes:
 
         async def make(number: int, planned: PlannedCall) -> ToolMessage:
             approval, handle = approvals[planned.id], f"result_{results + number}"
-            if planned.builtin is not None and not approval.get("problem"):
+            if planned.program is not None:
+                message = await self._run_program(planned, approval, run, messages)
+            elif planned.builtin is not None and not approval.get("problem"):
                 caller = Caller(run.asker, run.run, _reporting(planned, write), handle)
                 message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
-                message = await self._answer(planned, approval, run, write, handle)
+                message = await self.answer(planned, approval, run, write, handle)
             run.done[planned.id] = message
             write({"kind": "result", "id": planned.id, "message": message})
             return message
@@ -309,7 +362,7 @@ class _Nodes:
         made = [make(number, planned) for number, planned in enumerate(calls, 1)]
         return {"messages": await _together(made), "approvals": {}}
 
-    async def _answer(
+    async def answer(
         self,
         planned: PlannedCall,
         approval: dict[str, Any],
@@ -347,7 +400,7 @@ class _Nodes:
                 on_progress=_reporting(planned, write),
                 images=bool(profile.get("image_tool_message")),
                 limit=self.limit,
-                spill=None if self.spill is None else Spill.above(self.spill, handle),
+                spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
                 timeout=self.timeout,
             )
         except MCPToolException as error:
@@ -357,10 +410,63 @@ class _Nodes:
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
         return _message(planned, content, artifact, failed=failed)
 
+    # Programs of the model, whose calls are decided, made and shown like those of a turn.
+
+    def _modules(self, state: State) -> dict[str, Module]:
+        """Return the servers as the programs of a thread know them."""
+        offers, known = self.registry.offers, self._known_modules
+        if known is None or known[0] is not offers or known[1] is not state:
+            tools = ((offer.connection, offer.tool) for offer in offers.values())
+            modules = modules_of(tools, before=state.modules)
+            state.modules.update({module.server: module.name for module in modules.values()})
+            self._known_modules = known = (offers, state, modules)
+        return known[2]
+
+    async def _run_program(
+        self, planned: PlannedCall, approval: dict[str, Any], run: RunContext, messages: list[Any]
+    ) -> ToolMessage:
+        """Run a program, and return the message that answers its call."""
+        programs = planned.program
+        assert programs is not None
+        if "problem" in approval or not json_equal(approval["of"], planned.of):
+            problem = str(approval.get("problem", OTHER_CALL))
+            run.programs.append(Program(str(planned.arguments.get("code", "")), problem=problem))
+            return _message(planned, problem, None)
+        decision = planned.restore(approval, programs.tool.input_schema)
+        arguments = {"arguments": approval["arguments"], "approval": approval_of(decision, planned.arguments)}
+        artifact = artifact_of("", RUN_PROGRAM) | arguments
+        if not decision.approved:
+            by = "the user" if decision.by == PERSON else decision.by
+            denied = sentence(f"the program was not run; denied by {by}", decision.reason)
+            return _message(planned, f"{denied} Do not try the same again.", artifact)
+        inner = _InnerCalls(self, planned, run, turns_taken(messages))
+        state = _state(self.registry.host, messages)
+        modules, code = self._modules(state), str(approval["arguments"]["code"])
+        lost = state.heap is None and programs.namespace is None and _ran_before(messages)
+        if planned.edited and (problem := await check(code, modules, state, programs)):
+            program = Program(code, problem=problem)
+        else:
+            with InFlightRequest("program running", reports=self.registry.host.reports, button="Stop"):
+                program = await run_program(code, modules, state, programs, inner.call)
+        run.programs.append(program)
+        content = told(program, programs.characters)
+        if lost:
+            content = f"[the variables of earlier programs are gone: they end with the kernel]\n{content}"
+        if planned.edited:
+            content = f"[the user changed the program to]\n{code}\n[end of the program]\n{content}"
+        used = {name: modules[name].server for name in imported_modules(parse(code)) if name in modules}
+        artifact |= {"seconds": round(program.seconds, 4), "is_error": bool(program.problem)}
+        artifact |= {"calls": inner.done, "modules": used}
+        return _message(planned, content, artifact, failed=bool(program.problem))
+
+    # The node "stop".
+
     async def stop(self, state: AgentState) -> dict[str, Any]:
-        """Refuse the calls of the last turn after `max_turns` turns, and end with the results so far."""
-        turns = counted(self.max_turns, "turns")
-        reason = f"not called: the run ends after {turns}"
+        """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
+        bound, spent = self.bounds.reached(state["messages"])
+        if turns_taken(state["messages"]) >= self.max_turns:
+            bound, spent = "max_turns", counted(self.max_turns, "turns")
+        reason = f"not called: the run ends after {spent}"
         refused = [
             ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
             for asked in calls_of(state["messages"][-1])
@@ -373,8 +479,8 @@ class _Nodes:
             name = self.registry.person_name
             lines = [f"- {name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
             known = "Known so far:\n\n" + "\n".join(lines)
-        text = f"Stopped after {turns}, before the work was done. {known}"
-        message = AIMessage(text, response_metadata={"stopped": "max_turns"})
+        text = f"Stopped after {spent}, before the work was done. {known}"
+        message = AIMessage(text, response_metadata={"stopped": bound})
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
 
@@ -386,6 +492,72 @@ def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFn
         write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
 
     return on_progress
+
+
+class _InnerCalls:
+    """The calls of one program."""
+
+    def __init__(self, nodes: _Nodes, program: PlannedCall, run: RunContext, turn: int) -> None:
+        self.done: list[dict[str, Any]] = []  # as the program's artifact stores them
+        self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
+        self._write = get_stream_writer()
+        self._count = 0
+
+    async def call(self, function: Function, arguments: dict[str, Any]) -> Any:
+        """Return the data of a call; CallFailedError if it fails or is denied."""
+        nodes, run = self._nodes, self._run
+        self._count += 1
+        offers = {offer.person_name: offer for offer in nodes.registry.offers.values()}
+        try:
+            arguments = json_arguments(arguments)
+        except ArgumentsError as error:
+            raise CallFailedError(str(error)) from None
+        call = {"id": f"{self._program.id}.{self._count}", "name": function.name, "args": arguments}
+        planned = plan_call(offers, {}, call, self._program.of["turn"], run.asker, run.run)
+        self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
+        if run.before_asking is not None and nodes.is_asked(planned):
+            await run.before_asking({planned.id})
+        if planned.request is None:
+            planned.approval = {"problem": planned.problem, "of": planned.of}
+        else:
+            await nodes.decide(planned, planned.request, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
+        message = await nodes.answer(planned, planned.approval, run, self._write, "")
+        self._write({"kind": "result", "id": planned.id, "message": message})
+        stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
+        self.done.append(stored | {"content": message.content, "artifact": message.artifact, "status": message.status})
+        if message.status == "error":
+            raise CallFailedError(message.text)
+        result = result_of(message)
+        return result.text if result.data is None else result.data
+
+
+async def _beyond_an_interrupt(request: Request) -> Decision:
+    return Decision.deny(
+        "an interrupt cannot ask about the calls of a program; a rule or `approve=` decides", by="graph"
+    )
+
+
+def _state(host: Host, messages: Sequence[BaseMessage]) -> State:
+    """Return the state of a thread's programs; another thread of the same name begins with another message."""
+    thread = get_config().get("configurable", {}).get("thread_id", "")
+    return state_of(host, f"{thread} {messages[0].id if messages else ''}")
+
+
+def _ran_before(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a program ran earlier in the thread."""
+    answers = (each for each in messages if isinstance(each, ToolMessage) and each.name == RUN_PROGRAM)
+    return any("calls" in (answer.artifact or {}) for answer in answers)
+
+
+def cell_of(messages: Sequence[BaseMessage]) -> str:
+    """Return the programs of a thread's last request that ran, as the code of a cell; "" without any."""
+    since = max((at for at, message in enumerate(messages) if message.type == "human"), default=0)
+    codes, servers = [], {}
+    for message in messages[since:]:
+        if isinstance(message, ToolMessage) and message.name == RUN_PROGRAM and message.status == "success":
+            codes.append(str(message.artifact["arguments"]["code"]).strip())
+            servers.update(message.artifact["modules"])
+    return as_cell(codes, servers) if codes else ""
 
 
 async def _answer_builtin(
@@ -417,6 +589,11 @@ def _complete(message: AIMessage) -> AIMessage:
 
 def _described(planned: PlannedCall, definitions: Definitions) -> dict[str, Any]:
     """Return the facts about a call that a decision needs, as JSON values."""
+    if planned.program is not None:
+        tool = planned.program.tool
+        facts = {"id": planned.id, "server": "", "tool": tool.name, "program": planned.program.where}
+        shown = {"arguments": planned.arguments, "description": tool.description or "", "annotations": {}}
+        return {**facts, **shown, "schema": tool.input_schema}
     assert planned.offer is not None
     tool = definitions.latest(planned.offer.person_name) or planned.offer.tool
     change = definitions.change(planned.offer.person_name)
@@ -493,6 +670,11 @@ def build_graph(
     result_limit: int = 20_000,
     timeout: float | None = None,
     spill: int | None = SPILL,
+    search_above: float | None = SEARCH_ABOVE,
+    pinned: Iterable[str] = (),
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    programs: Programs | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the compiled graph of an agent over a host's servers.
@@ -518,13 +700,34 @@ def build_graph(
         timeout: Seconds for a call, or None for no limit.
         spill: Tokens of a result above which the model gets its shape, its head and a handle for `read_result`; None:
             results are cut at `result_limit`.
+        search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
+            share of the model's context; None: it always gets all.
+        pinned: Patterns for tools that the model always gets.
+        max_tokens: The most tokens that the turns for one request may read and write.
+        max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
+            with the results so far before a turn that would exceed either.
+        programs: How the model's programs run: it then gets one tool, `run_program`, and the tools of the servers as
+            functions of modules. None: it gets the tools themselves.
         tables: Tables by name (DataFrames, lists of dicts, files) for which the model gets the tool `map`. It calls a
             tool for each row of one, or of rows that the model writes, and asks you once. None: no such tool.
+
+    Raises:
+        MissingDependencyError: `max_cost` needs the package genai-prices.
+        ModelError: `max_cost` is given and the prices of the model are not known.
     """
-    builtin = [result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit))] if spill is not None else []
-    registry, interrupts = Registry(host, servers=servers, tools=tools), ask == "interrupt"
+    bounds = Bounds(max_tokens, max_cost, model_name(model))
+    bounds.check()
+    if programs is not None and programs.namespace is None:
+        require_monty()
+    if programs is not None and tables is not None:
+        raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
+    registry = Registry(host, servers=servers, tools=tools)
+    search = ToolSearch(registry, model, above=search_above, pinned=pinned)
+    builtin = [search.tool()]
+    if spill is not None:
+        builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     if tables is not None:
-        own: Any = {"policy": approve, "interrupts": interrupts, "limit": result_limit, "spill": spill}
+        own: Any = {"policy": approve, "interrupts": ask == "interrupt", "limit": result_limit, "spill": spill}
         builtin.append(map_tool(registry, tables, timeout=timeout, **own))
     nodes = _Nodes(
         model,
@@ -536,6 +739,9 @@ def build_graph(
         limit=result_limit,
         timeout=timeout,
         spill=spill,
+        search=search,
+        bounds=bounds,
+        programs=programs,
         builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
@@ -598,14 +804,14 @@ async def run_agent(
     live.tell({"kind": "asked", "text": request})
     for text, level in [*([(greeting, "info")] if greeting and not before else []), *notes]:
         live.tell({"kind": "note", "text": text, "level": level})
-    result = AgentRun(request, thread, model, live.transcript)
+    result = AgentRun(request, thread, model, live.transcript, programs=run.programs)
     try:
         with agent_span(asker, model):
             await _follow(graph, asked, config, run, live)
         live.transcript.finish()
         live.flush()
         result.messages = _since(asked.id, (await graph.aget_state(config)).values["messages"])
-        result.stopped = "max_turns" if any(map(is_stop, result.messages[-1:])) else ""
+        result.stopped = stop_of(result.messages[-1]) if result.messages else ""
         await prune(graph.checkpointer, thread)
     except BaseException as error:
         result.stopped = "error" if isinstance(error, Exception) else "interrupted"

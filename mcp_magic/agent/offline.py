@@ -15,7 +15,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -24,6 +23,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from mcp_magic._text import sentence
 from mcp_magic.agent.scripted import LocalModel
+from mcp_magic.agent.search import NAME_WEIGHT, PREPOSITIONS, STOP, SYNONYMS, WORD, Index, stem, stems, words
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import root_field
 
@@ -35,31 +35,11 @@ if TYPE_CHECKING:
     from mcp_magic.schema.fields import Field
 
 
-K1, B, NAME_WEIGHT = 1.2, 0.5, 3
-"""BM25's parameters, and the weight of a word in a tool's name; a word of its description weighs 1."""
-
 MISSING_COSTS, UNUSED_COSTS, LEAST_KNOWN = 4.0, 1.5, 0.4
 """The cost of a missing argument and of an unused value; the share of a step's words that a fitting tool must know."""
 
 CANDIDATES, MOST_FIELDS, MOST_VALUES, MOST_CALLS = 12, 100, 50, 10
 """The most tools whose arguments are tried, arguments of a tool, values of a step, and calls that one step makes."""
-
-_WORD = re.compile(r"[^\W\d_]+")
-PREPOSITIONS = {*_WORD.findall("in at for of near to from by with on into about around between under within using")}
-STOP = PREPOSITIONS | {
-    *_WORD.findall(
-        "a an the this that these those it its is are was were be been am do does did can could would will shall "
-        "should may might must i me my we us our you your he she they them their what which who whom whose how when "
-        "where why if then than so but or and not no please just also there here let make get give show tell return "
-        "display see look want need like have has had use call run find out much many some any all each every now "
-        "first last next one tool function result calculate compute determine given s as"
-    )
-}
-"""Words that do not tell which tool is meant."""
-
-SYNONYMS = {"plus": "add", "sum": "add", "+": "add", "minus": "subtract", "difference": "subtract", "-": "subtract"}
-SYNONYMS |= {"times": "multiply", "product": "multiply", "*": "multiply", "/": "divide", "average": "mean"}
-"""Words and signs of arithmetic -> the verbs in names of tools."""
 
 ROLES = (
     ({"from"}, {"from", "sourc", "origin", "start", "departur", "bas", "begin", "initi"}),
@@ -68,7 +48,6 @@ ROLES = (
 )
 """Prepositions, and the stems of the arguments whose values follow them."""
 
-_ENDING = re.compile(r"(?<=\w{3})(?:ations?|at(?:ing|ed|es?)|ings?|ions?|ers?|or|ie[sd]|ed|es|ly|s|e)$")
 _VALUE = re.compile(
     r"""
       (?P<quoted>"[^"]*"|“[^”]*”|`[^`]*`|(?<!\w)'(?:[^']|(?<=\w)'(?=\w))*'(?!\w))
@@ -92,25 +71,6 @@ _STEP = re.compile(
     r"|^\d+[.)]\s+|(?<=[^\s.!?])[.!?]\s+(?-i:(?=[A-Z]))|,?\s+and\s+(?=([a-z]+)\b)"
 )
 _AND = r"\s*(?:,|,?\s*\band\b|&|\bvs\b\.?|\bor\b)?\s*"
-
-
-@cache
-def stem(word: str) -> str:
-    """Return the common stem of a word's forms: "calcul" for "calculates" and "calculation"."""
-    low = SYNONYMS.get(word.lower(), word.lower())
-    low = _ENDING.sub(lambda ending: "i" if ending[0] in ("ies", "ied") else "", low)
-    low = low[:-1] if len(low) > 3 and (low[-1] == low[-2] or low[-1] == "e") else low
-    return low[:-1] + "i" if len(low) > 2 and low[-1] == "y" else low
-
-
-def words(text: str) -> list[str]:
-    """Return the words of a text or of a name: "getWeather_now" has three."""
-    return _WORD.findall(re.sub(r"(?<=[a-z\d])(?=[A-Z])", " ", text))
-
-
-def stems(text: str) -> list[str]:
-    """Return the stems of a text's words, without stop words."""
-    return [stem(word) for word in words(text) if word.lower() not in STOP]
 
 
 class Tool:
@@ -373,7 +333,7 @@ def _is_about(field: Field, meant: set[str]) -> bool:
 
 
 def _choices(text: str, field: Field) -> list[tuple[tuple[int, int], Any]]:
-    spans, found = [(stem(match[0]), match.span()) for match in _WORD.finditer(text)], []
+    spans, found = [(stem(match[0]), match.span()) for match in WORD.finditer(text)], []
     for data, label in field.choices:
         names = [stem(word) for word in words(label)]
         for part in (spans[place : place + len(names)] for place in range(len(spans)) if names):
@@ -408,13 +368,11 @@ class Toolbox:
 
     def __init__(self, bound: Iterable[Mapping[str, Any]]) -> None:
         self.tools = [Tool(each) for each in bound if isinstance(each.get("function"), dict)]
-        self._having = Counter(each for tool in self.tools for each in tool.counts)
-        self._average = sum(tool.counts.total() for tool in self.tools) / max(len(self.tools), 1) or 1.0
+        self._index = Index([tool.counts for tool in self.tools])
 
     def closest(self, text: str, limit: int) -> list[Tool]:
         """Return the tools whose words are closest to a text, best first."""
-        request_stems = stems(text)
-        return sorted(self.tools, key=lambda tool: -self._score(tool, request_stems))[:limit]
+        return [tool for _, tool in self._ranked(stems(text), limit)]
 
     def steps(self, text: str) -> list[str]:
         """Return the steps of a request, split at "then", ";", lines, sentences, and "and" before a tool's verb."""
@@ -435,8 +393,7 @@ class Toolbox:
             return Call(named[0], _without(text, [named[1]]).replace("\0", " "), results)
         best: tuple[float, Call | None] = (-math.inf, None)
         request_stems = stems(_without(text, (each.span for each in values_in(text) if each.kind != "name")))
-        ranked = sorted(((self._score(tool, request_stems), tool) for tool in self.tools), key=lambda each: -each[0])
-        for score, tool in ranked[:CANDIDATES]:
+        for score, tool in self._ranked(request_stems, CANDIDATES):
             call = Call(tool, text, results)
             if score > 0 and _fits(call, text):
                 share = sum(name in request_stems for name in tool.name_stems) / max(len(tool.name_stems), 1)
@@ -444,14 +401,11 @@ class Toolbox:
                 best = max(best, (score, call), key=lambda each: each[0])
         return best[1]
 
-    def _score(self, tool: Tool, request_stems: Sequence[str]) -> float:
-        """Return the BM25 score of a tool's definition for stems. A stem that all tools have still counts a little."""
-        norm = 1 - B + B * tool.counts.total() / self._average
-        score = 0.0
-        for each in request_stems:
-            rarity = 0.5 + math.log(1 + (len(self.tools) - self._having[each] + 0.5) / (self._having[each] + 0.5))
-            score += rarity * tool.counts[each] * (K1 + 1) / (tool.counts[each] + K1 * norm)
-        return score
+    def _ranked(self, request_stems: Sequence[str], limit: int) -> list[tuple[float, Tool]]:
+        """Return the tools that are closest to stems, with their scores, best first."""
+        scores = self._index.scores(request_stems)
+        ranked = sorted(range(len(self.tools)), key=lambda number: -scores.get(number, 0.0))
+        return [(scores.get(number, 0.0), self.tools[number]) for number in ranked[:limit]]
 
     def _named(self, text: str) -> tuple[Tool, tuple[int, int]] | None:
         """Return the tool that a step names, and the place. A plain word is a name only with "use" or arguments."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
 from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.cost import cost_of
+from mcp_magic.agent.program import kept
 from mcp_magic.agent.transcript import Transcript, messages_of
 from mcp_magic.agent.transcript.entries import TOKENS, model_of, text_of, tokens_of
 from mcp_magic.display.arguments import hidden_arguments
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from mcp_types import Tool
 
+    from mcp_magic.agent.program import Program
     from mcp_magic.results.results import ToolResult
 
 
@@ -143,7 +146,9 @@ class AgentRun:
         messages: The LangChain messages of this run, beginning with the request.
         transcript: The transcript of this run.
         seconds: How long the run took.
-        stopped: Why the run ended early (`"stopped"` by you, `"interrupted"`, `"error"`, `"max_turns"`), or "".
+        programs: The programs that the model wrote, in order.
+        stopped: Why the run ended early (`"stopped"` by you, `"interrupted"`, `"error"`, `"max_turns"`, `"max_tokens"`,
+            `"max_cost"`), or "".
     """
 
     request: str
@@ -153,6 +158,7 @@ class AgentRun:
     messages: list[BaseMessage] = field(default_factory=list)
     seconds: float = 0.0
     stopped: str = ""
+    programs: list[Program] = field(default_factory=list)
 
     @property
     def broken_off(self) -> bool:
@@ -175,9 +181,26 @@ class AgentRun:
         return self.transcript.results
 
     @property
+    def code(self) -> str:
+        """The last program, or ""."""
+        return self.programs[-1].code if self.programs else ""
+
+    @property
+    def value(self) -> Any:
+        """The value of the last program that has one; a DataFrame if it is a table."""
+        values = [program.value for program in self.programs if program.value is not None]
+        return kept(values[-1]) if values else None
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What the programs assigned, by name; tables are DataFrames."""
+        return {name: kept(value) for program in self.programs for name, value in program.variables.items()}
+
+    @property
     def usage(self) -> dict[str, Any]:
-        """The token counts that the model reports."""
-        return usage_of(self.messages)
+        """The token counts that the model reports, and `cost` in US dollars where its prices are known."""
+        cost = cost_of(self.messages, self.model)
+        return usage_of(self.messages) | ({} if cost is None else {"cost": cost})
 
     def __repr__(self) -> str:
         calls = counted(len(self.transcript.calls), "calls")

@@ -42,7 +42,7 @@ Schema = dict[str, Any]
 
 _LEFT_OUT = (
     *("additionalItems", "$recursiveAnchor", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary", "$id"),
-    *("dependencies", "dependentRequired", "dependentSchemas"),
+    *("dependencies", "dependentRequired", "dependentSchemas", "$schema"),
 )
 """Keywords that no model needs; `$id` would change the meaning of `#`."""
 
@@ -53,19 +53,21 @@ def acceptable(schema: Mapping[str, Any]) -> Schema:
     """Return a valid schema with the meaning of `schema`, as far as it is valid; an ordinary one comes back equal.
 
     Invalid values of keywords are left out. Older drafts' forms of arrays and bounds are converted. Arrays without
-    `items` get one. References that lead nowhere in the document are dropped. Parts past the budget (`schema.budget`)
-    become `{}`; the description counts the properties and choices that are left out.
+    `items` get one. References that lead nowhere in the document are dropped. Titles that say no more than names and
+    descriptions are left out: pydantic makes one for each parameter, and each costs tokens. Parts past the budget
+    (`schema.budget`) become `{}`; the description counts the properties and choices that are left out.
     """
-    cleaned = _schema(schema, _Level(0, Budget()))
+    cleaned = _schema(schema, _Level(0, Budget(), ""))
     followed: Schema = _without_dangling(cleaned, Resolver(cleaned))
     return followed
 
 
 class _Level(NamedTuple):
-    """The depth of a walk and its remaining budget."""
+    """The depth of a walk, its remaining budget, and the name of the parameter that a schema is for, if any."""
 
     depth: int
     budget: Budget
+    name: str
 
 
 def _schema(schema: Any, level: _Level) -> Schema:
@@ -74,17 +76,27 @@ def _schema(schema: Any, level: _Level) -> Schema:
     if not isinstance(schema, Mapping) or level.depth > MAX_DEPTH:
         return {}
     kept: Schema = {}
-    inner = _Level(level.depth + 1, level.budget)
+    inner = _Level(level.depth + 1, level.budget, "")
     for key, value in _modern(schema).items():
         check = _KEYWORDS.get(key)
         known = value if check is None else check(value, inner)
         if known is not _NOT_VALID:
             kept[key] = known
+    if "title" in kept and (level.depth == 0 or "description" in kept or _same_words(kept["title"], level.name)):
+        del kept["title"]
     _tell_cut(schema, kept)
     types = kept.get("type", ())
     if "items" not in kept and "array" in ([types] if isinstance(types, str) else types):
         kept["items"] = {}  # OpenAI: "array schema missing items"
     return kept
+
+
+def _same_words(title: str, name: str) -> bool:
+    return _letters(title) == _letters(name)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def _modern(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -177,7 +189,7 @@ def _named_parts(value: Any, level: _Level) -> Any:
     if not isinstance(value, Mapping):
         return _NOT_VALID
     kept = itertools.islice(value.items(), level.budget.take(len(value)))
-    parts = {name: _part(each, level) for name, each in kept}
+    parts = {name: _part(each, level._replace(name=str(name))) for name, each in kept}
     return {name: {} if part is _NOT_VALID else part for name, part in parts.items()}
 
 
@@ -195,7 +207,6 @@ _KEYWORDS: dict[str, Callable[[Any, _Level], Any]] = {
     "pattern": _pattern,
     "multipleOf": _if(lambda value: is_number(value) and value > 0),
     "examples": _a(list),
-    "$schema": _if(lambda value: isinstance(value, str) and re.fullmatch(r"https?://[\w./#-]+", value, re.ASCII)),
     "patternProperties": _named_by_pattern,
     **dict.fromkeys(("title", "description", "$comment", "format", "$ref"), _a(str)),
     **dict.fromkeys(("contentEncoding", "contentMediaType"), _a(str)),
@@ -291,7 +302,7 @@ def _object(schema: Mapping[str, Any]) -> Schema:
             if part.get("type", "object") == "object" and part.get("not") != {}
         ]
         together = _together(alternatives) if alternatives else {}
-        kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions", "$schema")}
+        kept = {key: value for key, value in schema.items() if key in ("$defs", "definitions")}
         notes = {key: value for key, value in found.schema.items() if key in ("title", "description")}
         plain = {key: value for key, value in {**notes, **together, **kept}.items() if key not in _REFUSED}
     if not isinstance(plain.get("properties"), Mapping):
@@ -340,6 +351,8 @@ def _renamed(parameters: Schema) -> tuple[Schema, dict[str, str]]:
 
 # The tools that a model gets. Each turn reads them anew, since servers come, go and change their tools.
 
+NO_SERVER = "no server is connected: `%mcp connect TARGET` opens a session"
+
 WITHOUT_TOOLS = ", or `%mcp disconnect --all`: without tools it answers"
 """The alternative for a model that takes no tools."""
 
@@ -359,13 +372,18 @@ class Offer(NamedTuple):
         return f"{self.connection.name}:{self.tool.name}"
 
 
+def as_patterns(tools: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns for `server:tool`; one without a server is for the tools of all servers."""
+    return tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
+
+
 class Registry:
     """The tools of a host that a model may use, without tools for apps only."""
 
     def __init__(self, host: Host, *, servers: Iterable[str] = (), tools: Iterable[str] = ()) -> None:
         self.host = host
         self.servers = tuple(servers)
-        self.patterns = tuple(pattern if ":" in pattern else f"*:{pattern}" for pattern in tools)
+        self.patterns = as_patterns(tools)
         self.offers: dict[str, Offer] = {}
         self.app_only: list[str] = []
         self._known: tuple[Any, ...] = ()
@@ -431,7 +449,51 @@ def _function(connection: Connection, name: str, tool: Tool) -> Function:
     return known[name][1]
 
 
-# The listing of the tools as a model gets them, with about how many tokens they cost at each turn.
+INSTRUCTIONS_LIMIT = 2000  # characters of a server's instructions that the model gets
+
+
+def instructions_of(connection: Connection) -> str:
+    """Return what a model is told of a server at each turn, in the server's own words; "" if it says nothing."""
+    instructions = (connection.instructions or "")[:INSTRUCTIONS_LIMIT]
+    return f"The server {connection.name} says of itself:\n{instructions}" if instructions else ""
+
+
+# Listings of the tools as a model gets them, and of what they cost: about how many tokens at each turn.
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // CHARACTERS_A_TOKEN)
+
+
+async def tool_costs(host: Host, server: str | None = None, search_above: float | None = None) -> Listing:
+    """List servers, then tools and instructions, each by the tokens that they cost at each turn, the most first."""
+    registry = Registry(host, servers=[server] if server else ())
+    await registry.check()
+    offers = await registry.refresh()
+    parts = [(offer.person_name, offer.connection, "tool", _tokens(_written(offer))) for offer in offers.values()]
+    connections = {connection.name: connection for _, connection, _, _ in parts}
+    parts += [(name, c, "instructions", _tokens(instructions_of(c))) for name, c in connections.items()]
+    total = sum(tokens for *_, tokens in parts)
+
+    def row(name: str, what: str, tokens: int) -> dict[str, Any]:
+        return {"name": name, "what": what, "tokens": tokens, "share": f"{tokens / total:.0%}"}
+
+    rows = []
+    for name, connection in connections.items():
+        tools = sum(each is connection and what == "tool" for _, each, what, _ in parts)
+        rows.append(row(name, counted(tools, "tools"), sum(part[3] for part in parts if part[1] is connection)))
+    rows.sort(key=lambda each: -each["tokens"])
+    ranked = sorted(parts, key=lambda part: -part[3])
+    rows += [row(name, what, tokens) for name, _, what, tokens in ranked if tokens]
+    note = f"about {total:,} tokens at each turn of the model (counted as {CHARACTERS_A_TOKEN} characters each)"
+    if search_above is not None and 1 <= search_above < len(offers):
+        note += f"; above {search_above:g} tools an agent is given only those that fit (setting search_above)"
+    empty = "no tools" if host.find() else NO_SERVER
+    return Listing(rows, title="What the tools cost", empty=empty, note=note if rows else "", kind="tools")
+
+
+def _written(offer: Offer) -> str:
+    return json.dumps(offer.bound, ensure_ascii=False)
 
 
 async def bound_tools(host: Host, server: str | None = None, search: str = "") -> Listing:
@@ -440,9 +502,9 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
     await registry.check()
     rows = []
     for offer in (await registry.refresh()).values():
-        text = json.dumps(offer.bound, ensure_ascii=False)
+        text = _written(offer)
         if search.casefold() in text.casefold():
-            size = {"characters": len(text), "tokens": -(-len(text) // CHARACTERS_A_TOKEN)}
+            size = {"characters": len(text), "tokens": _tokens(text)}
             rows.append({"bound as": offer.name, "tool": offer.person_name, **size})
     total = sum(row["tokens"] for row in rows)  # type: ignore[misc]
     tools = counted(len(rows), "tools")
@@ -451,7 +513,7 @@ async def bound_tools(host: Host, server: str | None = None, search: str = "") -
     )
     if registry.app_only:
         note += f"; for apps only, and not given: {listed(registry.app_only)}"
-    empty = "no server is connected: `%mcp connect TARGET` opens a session"
+    empty = NO_SERVER
     if host.find():
         empty = f"no tools with {search!r} in what a model is given" if search else "no tools"
     return Listing(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic._text import counted, duration, sentence
 from mcp_magic.ask.question import EDIT, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
-from mcp_magic.consent.consent import PERSON, Decision
+from mcp_magic.consent.consent import CALLS, FIRST, PERSON, Decision
 from mcp_magic.display.arguments import (
     MAX_IN_LINE,
     MAX_VALUE,
@@ -33,6 +33,7 @@ from mcp_magic.display.arguments import (
     written,
     written_arguments,
 )
+from mcp_magic.display.code import code_part
 from mcp_magic.display.diff import diff_html, diff_text
 from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges
 from mcp_magic.display.text import one_line, shorten
@@ -67,12 +68,16 @@ ALWAYS = {"tool": "always for this tool", "arguments": "always for these argumen
 REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
 
+REFUSED_PROGRAM = "you cannot be asked here, and only you can approve a program that runs in the kernel"
+
+
 def approval_question(request: Request) -> Question:
     """Return the question whether a call may run; `decision_of` reads the reply."""
-    name = one_line(request.name, 80)
+    name = one_line(_name(request), 80)
     is_one = request.calls == 1
     runs = request.run is not None
     scopes = [(text, how) for how, text in ALWAYS.items() if how != "run" or runs]
+    by_hand = request.program == "kernel"
     of_the_run = ", this [r]un" if runs else ""
     return Question(
         about=lambda arguments: approval_part(request, arguments),
@@ -90,7 +95,7 @@ def approval_question(request: Request) -> Question:
             *(
                 (
                     Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
-                    Choice("approve", typed="[a]lways", sends=True, asks="scope"),
+                    *(() if by_hand else (Choice("approve", typed="[a]lways", sends=True, asks="scope"),)),
                     Choice("deny", typed="[d]eny always", extra={"never": True}),
                 )
                 if is_one
@@ -104,21 +109,21 @@ def approval_question(request: Request) -> Question:
                 "scope",
                 beside="approve",
                 tooltip="what Approve approves",
-                options=(("only this time", ""), *scopes),
+                options=(("only this time", ""), *([] if by_hand else scopes)),
                 typed=f"Always for this [t]ool, these [a]rguments{of_the_run}: ",
             ),
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
         reveal=Reveal(
-            lambda arguments: list(long_arguments(arguments, request.definition).items()),
+            lambda arguments: cut_of(request, arguments),
             lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
             lambda arguments, seen: unseen_of(request, arguments, seen),
         ),
         outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
-        refused=REFUSED,
+        refused=REFUSED_PROGRAM if by_hand else REFUSED,
         late="Denied",
-        waits_for="approval",
-        prompt=f"Approve {in_line(request.name, 80)}? ",
+        waits_for="approval of a program" if by_hand else "approval",
+        prompt=f"Approve {in_line(_name(request), 80)}? ",
         help="y approves, n denies, e edits the arguments first, a and d always approve or deny"
         if is_one
         else "y approves all of them, n denies all of them",
@@ -166,7 +171,8 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
             rest.append(ALWAYS[decision.always])
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
     sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
-    call = ("code", call_text(request, arguments))
+    text = call_text(request, arguments)
+    call = ("code", text if request.calls == 1 else f"{in_line(request.name, MAX_NAME)}{_times(request)}")
     return Outcome(sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
 
 
@@ -179,7 +185,13 @@ def _asker(request: Request) -> str:
     return "you" if request.asker == PERSON else one_line(request.asker, 60)
 
 
+def _name(request: Request) -> str:
+    return "the program" if request.program else request.name
+
+
 def _wants(request: Request) -> str:
+    if request.program:
+        return f"{_asker(request)} wants to run a program in {'the' if request.program == 'sandbox' else 'your'}"
     return "You are about to call" if request.asker == PERSON else f"{_asker(request)} wants to call"
 
 
@@ -191,6 +203,8 @@ def _times(request: Request) -> str:
 
 
 def _badges(request: Request) -> list[Badge]:
+    if request.program:
+        return []
     marks = [request.change.badge] if request.change is not None else []
     return [*marks, *tool_badges(request.definition, trusted=request.trusted)]
 
@@ -225,26 +239,50 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
-    None for the user's own call, because the user typed them.
+    None for the user's own call, because the user typed them, and none of a program, which is shown whole.
     """
-    if request.asker == PERSON:
+    if request.asker == PERSON or request.program:
         return []
     hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if len(written(part.value)) > MAX_VALUE]
     long = long_arguments(arguments, request.definition).items()
     return [(name, value) for name, value in [*long, *hidden] if name not in seen]
 
 
+def cut_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return what the question shortens, secrets masked: long values, and all calls of an agent's map."""
+    if request.program:
+        return []
+    named = list(long_arguments(arguments, request.definition).items())
+    if request.each and request.asker != PERSON:
+        lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
+        named.append(("all calls", "\n".join(lines)))
+    return named
+
+
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
-    name, badges = in_line(request.name, MAX_NAME), _badges(request)
+    if request.each:
+        arguments = {name: value for name, value in arguments.items() if name != CALLS}
+        arguments[FIRST] = "\n".join(map(written, arguments[FIRST]))
+        request = replace(request, arguments=arguments)
+    name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
     line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
     html = tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))
     text = Part("", Markup())
     if description := _description(request):
         plain = "\n".join(f"  {line}" for line in description.splitlines())
         text = Part(plain, tag("div", description, style="white-space:pre-wrap"))
-    shown = Part.stack(Part(line, html), _change_part(request), text, _arguments_part(request, arguments))
+    values = _program_part(arguments) if request.program else _arguments_part(request, arguments)
+    shown = Part.stack(Part(line, html), _change_part(request), text, values)
     return Part(shown.plain, Markup(page([shown.html])))
+
+
+def _program_part(arguments: Mapping[str, Any]) -> Part:
+    """Return the whole code of a program."""
+    code = code_part(str(arguments.get("code", "")))
+    legend = LEGEND if "⟨" in code.plain else ""
+    plain = "\n".join(f"    {line}".rstrip() for line in code.plain.split("\n"))
+    return Part.stack(Part(plain, code.html), Part(f"  {legend}" if legend else "", note(legend)))
 
 
 def _change_part(request: Request, indent: str = "  ") -> Part:

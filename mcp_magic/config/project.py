@@ -66,11 +66,14 @@ _TEXTS = (_is_texts, "a list of text")
 _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": _TEXT,
     "servers": _TEXTS,
-    "tools": (lambda value: _is_text(value) or _is_texts(value), "text or a list of text"),
+    **dict.fromkeys(("tools", "pin"), (lambda value: _is_text(value) or _is_texts(value), "text or a list of text")),
     "approve": _one_of("ask", "plan", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,
     "max_turns": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "max_tokens": (lambda value: is_a(value, int) and value > 0, "an integer above 0"),
+    "max_cost": (lambda value: is_a(value, float) and value >= 0, "a number of dollars"),
+    "code": (lambda value: isinstance(value, bool), "true or false"),
     "thread": _TEXT,
     "show": _one_of("full", "answer", "none"),
 }
@@ -344,7 +347,7 @@ _HARMLESS = frozenset(
     (
         *("timeout", "call_timeout", "max_total_timeout", "login_timeout", "approval_timeout"),
         *("show_progress", "show_logs", "display_rows", "display_characters"),
-        *("ask_with", "max_turns", "result_characters", "spill", "reconnect"),
+        *("ask_with", "max_turns", "result_characters", "spill", "search_above", "reconnect"),
     )
 )
 """Settings that a file may change without trust. All others need it, also settings added later."""

@@ -51,6 +51,8 @@ class Request:
         definition: The tool as the server lists it, or None.
         trusted: Whether the user trusts the server's annotation hints.
         run: The agent run that requests it, or None.
+        program: Where a model's program runs, which is the argument `code`: `"sandbox"` or `"kernel"`; "" for a call.
+            Only the user, each time, approves a program in the kernel.
         calls: How many calls it stands for, 0 if that is not known; unless it is 1, the arguments summarise theirs.
         each: The arguments of each of these calls, if they are known.
         change: How the definition differs from the one the user knew, or None.
@@ -64,6 +66,7 @@ class Request:
     definition: Tool | None = None
     trusted: bool = False
     run: str | None = None
+    program: str = ""
     calls: int = 1
     each: Sequence[Mapping[str, Any]] = field(default=(), compare=False, repr=False)
     change: Change | None = field(default=None, compare=False)
@@ -76,9 +79,9 @@ class Request:
 
     @property
     def read_only(self) -> bool:
-        """Whether a trusted server marks the tool as read-only."""
+        """Whether a trusted server marks the tool as read-only; so is a sandbox, whose calls are decided themselves."""
         hints = self.definition.annotations if self.definition else None
-        return self.trusted and hints is not None and hints.read_only_hint is True
+        return self.program == "sandbox" or (self.trusted and hints is not None and hints.read_only_hint is True)
 
 
 @dataclass(frozen=True)
@@ -387,7 +390,7 @@ class Consent:
         elif rule.action == "allow" and action == "ask":
             request = replace(request, outdated=why_outdated(rule, request.server, self.definitions))
         by = f"rule `{rule}`" if rule else f"approval = {policy or self.policy!r}"
-        if action == "allow":
+        if action == "allow" and request.program != "kernel":
             return request, Decision(True, by=by)
         if action == "deny":
             return request, Decision(False, reason=rule.reason if rule else "", by=by)
@@ -407,9 +410,9 @@ class Consent:
         """Return what rules and policy say about a request: `"allow"`, `"deny"` or `"ask"`; never asks the user."""
         request = as_it_is(request, self.definitions)
         action = ruling(self.rules, self.definitions, request)[1]
-        if action:
-            return action
-        return "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
+        if not action:
+            action = "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
+        return "ask" if action == "allow" and request.program == "kernel" else action
 
     def denies(self, request: Request) -> bool:
         """Whether a rule denies a call."""
@@ -521,6 +524,8 @@ class Consent:
     def _remember(self, request: Request, decision: Decision, since: int) -> None:
         """Turn "always" into a rule, placed before the rule that asked."""
         arguments = request.arguments if decision.arguments is None else decision.arguments
+        if decision.approved and request.program == "kernel":
+            return
         if decision.approved:
             lasting = lasting_rule(decision.always, request.name, arguments, request.definition, request.run)
         else:
@@ -558,6 +563,9 @@ class Grant:
         return await self._otherwise(request)
 
 
+FIRST, CALLS, DIGEST = "first calls", "number of calls", "digest of all calls"
+"""What a summary of calls has besides their arguments."""
+
 SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows
 
 
@@ -577,8 +585,8 @@ def summary_of(requests: Sequence[Request]) -> Request:
         shown = list(distinct.values())[:SUMMARISED]
         more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
         summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
-    summary["first calls"] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
-    summary |= {"number of calls": len(requests), "digest of all calls": digest.hexdigest()[:16]}
+    summary[FIRST] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+    summary |= {CALLS: len(requests), DIGEST: digest.hexdigest()[:16]}
     return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
 

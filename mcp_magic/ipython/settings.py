@@ -95,12 +95,30 @@ class Settings(Configurable):
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
     result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
+    search_above = Float(
+        50,
+        allow_none=True,
+        min=0,
+        help="Tools above which a model is given search_tools and those that fit, instead of all; below 1, a share of "
+        "the model's context; None: it is always given all.",
+    ).tag(config=True)
     spill = Int(
         4000,
         allow_none=True,
         min=1,
         help="Tokens of a result above which a model is given its shape, its head and a handle to read on; "
         "None: it is only cut at `result_characters`.",
+    ).tag(config=True)
+
+    program_seconds = Float(
+        10.0,
+        min=0.1,
+        help="Seconds that an agent's program may compute in the sandbox; waiting for calls is not counted.",
+    ).tag(config=True)
+    program_memory = Int(256, min=1, help="Megabytes that the values of an agent's program may take.").tag(config=True)
+    program_calls = Int(100, min=0, help="Calls of tools that one program of an agent may make.").tag(config=True)
+    program_characters = Int(
+        2_000, min=100, help="Characters of a program's output and value that a model is given."
     ).tag(config=True)
 
     reconnect = Enum(

@@ -1,12 +1,13 @@
-"""Writes a typed Python module with one function per tool of a server."""
+"""Writes a typed Python module with one function per tool of a server, or the short form that a model reads."""
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import json
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean
 from mcp_magic.display.text import one_line
@@ -30,11 +31,12 @@ _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 class Types:
-    """Writes type hints and the classes that they need, under names that are not taken."""
+    """Writes type hints and the classes that they need, under names that are not taken; `short` ones on one line."""
 
-    def __init__(self, taken: Container[str] = ()) -> None:
+    def __init__(self, taken: Container[str] = (), *, short: bool = False) -> None:
         self.classes: list[str] = []  # the code of each class, in the order in which a module can define them
         self._taken = taken
+        self._short = short
         self._names: set[str] = set()
         self._made: dict[tuple[str, str], str] = {}
 
@@ -73,7 +75,8 @@ class Types:
                 (child.name, self.hint(child, f"{name}{_camel(child.name)}", depth + 1), child)
                 for child in field.children
             ]
-            self.classes.append(_class(name, children, field.description, self._names | USED))
+            description = None if self._short else field.description
+            self.classes.append(_class(name, children, description, self._names | USED))
         return self._made[key]
 
     def _unique(self, called: str) -> str:
@@ -92,13 +95,16 @@ def _literal(values: list[object]) -> str:
     return f"Literal[{', '.join(map(repr, simple))}]"
 
 
-def _class(name: str, children: list[tuple[str, str, Field]], description: str, types: Container[str]) -> str:
+def _class(name: str, children: list[tuple[str, str, Field]], description: str | None, types: Container[str]) -> str:
+    """Return the code of a class; on one line without a description."""
     keys = [
         (key, hint if child.required else f"NotRequired[{hint}]", child.description) for key, hint, child in children
     ]
     if any(key != identifier(key) or key in types or key.startswith("__") for key, *_ in keys):
         members = ", ".join(f"{key!r}: {hint}" for key, hint, _ in keys)
         return f"{name} = TypedDict({name!r}, {{{members}}})"
+    if description is None:
+        return f"class {name}(TypedDict): {'; '.join(f'{key}: {hint}' for key, hint, _ in keys)}"
     lines = [f"class {name}(TypedDict):", f"    {docstring(' '.join(description.split()) or 'An object.')}", ""]
     for key, hint, description in keys:
         lines.append(f"    {key}: {hint}")
@@ -231,3 +237,78 @@ def _returned(schema: Mapping[str, Any] | None, base: str, types: Types) -> str:
     root = root_field(schema)
     is_wrapped = len(root.children) == 1 and root.children[0].name == "result"  # `.data` unwraps `{"result": ...}`
     return types.hint(root.children[0] if is_wrapped else root, f"{base}Result")
+
+
+# The short form, which a model reads: a line for each class and function, without what the types say.
+
+SHORT_TEXT, SHORT_ARGUMENT = 200, 80  # characters of a tool's description, and of an argument's
+
+SHORT_HEAD = "from typing import Any, Literal, NotRequired, TypedDict\n"
+"""The line that a type checker needs before the code of short functions."""
+
+_SHORT_RESERVED = _RESERVED | set(dir(builtins))
+"""A tool of such a name would replace a builtin where a program imports it."""
+
+
+class ShortFunction(NamedTuple):
+    """A tool as a function on one line, with the classes that it needs.
+
+    Attributes:
+        parameters: Parameter -> the tool's argument.
+        positional: How many of the parameters, the first ones, can be given by position.
+    """
+
+    name: str
+    tool: Tool
+    code: str
+    classes: tuple[str, ...]
+    parameters: dict[str, str]
+    positional: int
+
+
+def short_stubs(tools: Iterable[Tool]) -> list[ShortFunction]:
+    """Return tools as short functions, whose names are ASCII and no builtins; a tool's own name comes first."""
+    tools = list(tools)
+    names: dict[str, Tool] = {}
+    for tool in sorted(tools, key=lambda tool: (_plain_name(tool.name) != tool.name, tool.name)):
+        names[_free(_plain_name(tool.name), names, _SHORT_RESERVED)] = tool
+    types = Types(names, short=True)
+    functions = {id(tool): _short(name, tool, types) for name, tool in names.items()}
+    return [functions[id(tool)] for tool in tools]
+
+
+def _plain_name(name: str) -> str:
+    """Return an ASCII identifier that is not private."""
+    plain = identifier(re.sub(r"[^a-zA-Z0-9_]", "_", name))
+    return f"tool{plain}" if plain.startswith("_") else plain
+
+
+def _short(name: str, tool: Tool, types: Types) -> ShortFunction:
+    before = len(types.classes)
+    parameters: dict[str, Field] = {}
+    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.needed):
+        parameters[_free(child.name, parameters, ())] = child
+    base = _camel(name)
+    parts = []
+    for parameter, child in parameters.items():
+        hint = types.hint(child, f"{base}{_camel(child.name)}")
+        parts.append(f"{parameter}: {hint}" + ("" if child.needed else f" = {_default(child)}"))
+    needed = sum(child.needed for child in parameters.values())
+    if len(parameters) > needed:
+        parts.insert(needed, "*")
+    returned = _returned(tool.output_schema, base, types)
+    told = [one_line(tool.description or tool.title or "", SHORT_TEXT)]
+    told += [f"{parameter}: {text}" for parameter, child in parameters.items() if (text := _short_description(child))]
+    text = clean("; ".join(filter(None, told)))
+    code = f"async def {name}({', '.join(parts)}) -> {returned}: {text!r}"
+    own = {parameter: child.name for parameter, child in parameters.items()}
+    return ShortFunction(name, tool, code, tuple(types.classes[before:]), own, needed)
+
+
+def _default(field: Field) -> str:
+    simple = field.default is None or isinstance(field.default, bool | int | float | str)
+    return repr(field.default) if simple and len(repr(field.default)) <= SHORT_ARGUMENT else "..."
+
+
+def _short_description(field: Field) -> str:
+    return one_line(field.description, SHORT_ARGUMENT)

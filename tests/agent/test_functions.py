@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp_types import Tool
 
 from mcp_magic.agent.tools import Registry, function_of, own_arguments
+from mcp_magic.langchain.tools import langchain_tools
 from tests import environments
 from tests.agent.provider_rules import anthropic_refuses, openai_refuses, openai_refuses_schema
 from tests.schema.strategies import QUICK, anything_like_a_schema, called
@@ -86,7 +88,47 @@ async def test_every_tool_of_the_known_servers_is_taken_by_both_providers_with_i
     assert len(functions) > 100
     assert [refusals(group) for group in groups] == [[] for _ in groups]
     for offer in offers:
-        assert offer.bound["function"]["parameters"] == {"properties": {}, **offer.tool.input_schema}
+        assert untitled(offer.bound["function"]["parameters"]) == untitled(
+            {"properties": {}, **offer.tool.input_schema}
+        )
+    langchain = [convert_to_openai_tool(tool) for tool in langchain_tools(*servers.find())]
+    assert len(json.dumps(functions)) <= len(
+        json.dumps(langchain)
+    )  # they cost as many tokens as with LangChain at most
+
+
+def untitled(schema: Any) -> Any:
+    """Return a schema without its dialect and without titles, but with parameters of these names."""
+    if isinstance(schema, list):
+        return [untitled(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: untitled(each) for name, each in value.items()} if key == "properties" else untitled(value)
+        for key, value in schema.items()
+        if key != "$schema" and not (key == "title" and isinstance(value, str))
+    }
+
+
+def test_a_title_stays_only_where_it_says_what_nothing_else_does() -> None:
+    schema = {
+        "type": "object",
+        "title": "forecastArguments",
+        "properties": {
+            "max_days": {"type": "integer", "title": "Max Days"},
+            "city": {"type": "string", "title": "Place", "description": "Where"},
+            "unit": {"type": "string", "title": "Degrees of Celsius or Fahrenheit"},
+            "title": {"type": "string", "title": "Title"},
+        },
+    }
+
+    assert parameters_of(schema)["properties"] == {
+        "max_days": {"type": "integer"},
+        "city": {"type": "string", "description": "Where"},
+        "unit": {"type": "string", "title": "Degrees of Celsius or Fahrenheit"},
+        "title": {"type": "string"},
+    }
+    assert "title" not in parameters_of(schema)
 
 
 @QUICK
@@ -184,7 +226,7 @@ ODD: dict[str, tuple[Schema, Schema]] = {
             "type": "object",
             "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "https://example.com/b", "title": "B"}},
         },
-        {"type": "object", "properties": {"a": {}, "b": {"title": "B"}}},
+        {"type": "object", "properties": {"a": {}, "b": {}}},
     ),
     "a type that is none": (
         {"type": "object", "properties": {"a": {"type": "any"}, "b": {"type": ["date", "string"]}}, "required": True},

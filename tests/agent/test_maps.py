@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from mcp_magic import ArgumentsError, Decision, Rule, build_graph
+from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.langchain.content import result_of
 from tests.agent.test_functions import refusals
@@ -137,3 +138,8 @@ async def test_the_model_is_given_map_only_if_it_is_asked_for_and_providers_take
 def test_a_table_that_is_an_iterator_is_refused(host: Host) -> None:
     with pytest.raises(ArgumentsError, match="the table 'basket' is an iterator"):
         build_graph(ScriptedModel(["x"]), host, tables={"basket": iter([{"a": 1}])})
+
+
+def test_a_model_that_writes_programs_gets_no_map(host: Host) -> None:
+    with pytest.raises(ArgumentsError, match="a model that writes programs gets no `map`"):
+        build_graph(ScriptedModel(["x"]), host, tables={}, programs=Programs(namespace={}))

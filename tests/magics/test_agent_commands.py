@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.agent import threads
 from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.ipython.commands import AGENT
 from mcp_magic.ipython.extension import MCPMagics, completer
 from mcp_magic.notebook import host
@@ -226,6 +228,93 @@ async def test_up_again_replaces_the_agents_of_the_same_declaration(notebook: No
         await notebook.agent("one")
 
 
+# Programs
+
+PROGRAM = [("run_program", {"code": "from math_server import add\ntotal = await add(a=1, b=2)\ntotal"})]
+
+
+async def test_with_code_the_model_writes_programs_whose_values_stay(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+
+    await notebook.agent("--model $m --code --thread sums -o run", PROGRAM, "done")
+
+    run = notebook.shell.user_ns["run"]
+    assert notebook.given()[1] == {"run_program"}
+    assert (run.value, run.variables, run.code) == (3, {"total": 3}, PROGRAM[0][1]["code"])
+    assert "ok math:add(a=1, b=2)" in told(run)
+
+
+async def test_settings_bound_a_program(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+    notebook.magics.program_calls, notebook.magics.program_characters = 1, 100
+    code = "from math_server import add\nprint('x' * 500)\nawait add(a=1, b=2)\nawait add(a=3, b=4)"
+
+    run = await notebook.agent("--model $m --code", [("run_program", {"code": code})], "done")
+
+    assert "a program can make 1 call (setting program_calls)" in told(run)
+    assert "[the first 100 of 500 characters]" in told(run)
+
+
+async def test_the_program_of_a_thread_goes_into_the_next_cell_and_runs_there(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+    cells: list[str] = []
+    notebook.shell.set_next_input = cells.append
+    await notebook.agent("--model $m --code --thread sums", PROGRAM, "done")
+
+    for line in ("agent --cell", "agent --cell sums"):
+        assert str(await notebook.mcp(line)) == "the program of 'sums' is in the next cell"
+
+    assert cells[0] == cells[1]
+    ran = await notebook.shell.run_cell_async(cells[0], transformed_cell=cells[0])
+    assert ran.success
+    assert (notebook.shell.user_ns["total"], ran.result) == (3, 3)
+
+
+async def test_a_program_in_the_kernel_waits_for_you_and_uses_your_variables(notebook: Notebook) -> None:
+    asked = []
+
+    async def approve(request: Request) -> Decision:
+        asked.append((request.program, request.tool))
+        return Decision.approve()
+
+    host.approver = approve
+    notebook.shell.user_ns["numbers"] = [1, 2]
+    code = "from math_server import add\ndoubled = await add(a=numbers[0], b=numbers[1])"
+    try:
+        await notebook.agent("--model $m --code --in kernel", [("run_program", {"code": code})], "done")
+    finally:
+        host.approver = None
+
+    assert asked == [("kernel", "run_program")]  # the call in it is allowed by the setting, the program never is
+    assert notebook.shell.user_ns["doubled"] == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("agent --cell", "there is no thread; `%%mcp_agent --code` makes one"),
+        ("agent --cell trip", "no thread 'trip'"),
+    ],
+)
+async def test_without_a_program_there_is_no_cell(notebook: Notebook, line: str, words: str) -> None:
+    with pytest.raises(errors.MCPMagicError, match=words):
+        await notebook.mcp(line)
+
+
+async def test_in_goes_with_code(notebook: Notebook) -> None:
+    with pytest.raises(errors.CommandError, match="--in kernel goes with --code"):
+        await notebook.agent("--model $m --in kernel")
+
+
+async def test_without_the_sandbox_the_error_says_what_to_install(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+
+    with pytest.raises(errors.MissingDependencyError, match=r"pip install 'mcp-magic\[code\]'"):
+        await notebook.agent("--model $m --code")
+
+
 # %mcp agent
 
 
@@ -421,7 +510,7 @@ async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> Non
 
 
 OFFERED = {
-    "an option of the agent": ("%%mcp_agent --max", ["--max-turns"]),
+    "an option of the agent": ("%%mcp_agent --max", ["--max-turns", "--max-tokens", "--max-cost"]),
     "an option after an agent": ("%%mcp_agent analyst --sh", ["--show"]),
     "an option that was used": ("%%mcp_agent --thread x --thr", []),
     "a declared agent": ("%%mcp_agent ", ["analyst", "brief"]),

@@ -12,6 +12,7 @@ from ipywidgets.widgets import widget as registry
 from ipywidgets.widgets.widget_link import DirectionalLink
 from mcp_types import Tool, ToolAnnotations
 
+from mcp_magic.agent.program import Programs
 from mcp_magic.ask.approval import approval_question, decision_of
 from mcp_magic.consent.consent import Consent, Decision, Request
 from mcp_magic.errors import DeniedError
@@ -281,6 +282,25 @@ async def test_a_field_of_the_form_is_edited(panel: ApprovalPanel) -> None:
     button(panel, "Approve changed").click()
 
     assert (await asked).arguments == {"location": "Paris"}
+
+
+@pytest.mark.parametrize("where", ["sandbox", "kernel"])
+async def test_a_program_is_shown_whole_and_edited_as_text(panel: ApprovalPanel, where: str) -> None:
+    tool = Programs(namespace=None if where == "sandbox" else {}).tool
+    code = "from weather import forecast\n# <b>" + "x" * 3000 + "\nawait forecast('Oslo')"
+    [waiting] = await ask(panel, Request("", "run_program", {"code": code}, "agent", tool, run="r", program=where))
+
+    assert f"wants to run a program in {'the' if where == 'sandbox' else 'your'} <b>{where}</b>" in text(panel)
+    assert "&lt;b&gt;" + "x" * 3000 in text(panel)
+    scopes = [one for one in widgets(panel.widget, ipywidgets.Dropdown) if "for this run" in str(one.options)]
+    assert len(scopes) == (1 if where == "sandbox" else 0)
+    button(panel, "Edit").click()
+    await handled()
+    [field] = [one for one in widgets(panel.widget, ipywidgets.Textarea) if one.value == code]
+    field.value = "print(1)"
+    await handled()
+    button(panel, "Approve changed").click()
+    assert (await waiting).arguments == {"code": "print(1)"}
 
 
 async def test_changes_can_be_discarded(panel: ApprovalPanel) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
 from mcp_magic.agent.calls import asked_calls
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.agent.transcript.entries import (
     OPEN,
     Asked,
@@ -158,6 +160,7 @@ class Transcript:
         called.arguments = dict(event.get("arguments") or {})
         called.definition = event.get("definition")
         called.trusted = bool(event.get("trusted"))
+        called.parent = str(event.get("parent") or "")
         return called
 
     def _on_decided(self, event: Event) -> Called | None:
@@ -380,12 +383,33 @@ def _calls(
 
 def _answer(message: Any, person_name: Callable[[str], str]) -> Iterator[dict[str, Any]]:
     artifact = artifact_of(message)
+    yield from _decided(message.tool_call_id, artifact)
+    for inner, arguments in _inner_calls(message, artifact):
+        server, _, tool = inner.name.partition(":")
+        event = {"kind": "call", "id": inner.tool_call_id, "parent": message.tool_call_id, "turn": None}
+        yield event | {"server": server, "tool": tool, "arguments": arguments}
+        yield from _answer(inner, str)
+    if message.name:
+        message = message.model_copy(update={"name": person_name(message.name)})
+    yield {"kind": "result", "id": message.tool_call_id, "message": message}
+
+
+def _inner_calls(message: Any, artifact: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield the answers to the calls of a program and their arguments, as its artifact stores them."""
+    from langchain_core.messages import ToolMessage
+    from pydantic import ValidationError
+
+    calls = artifact.get("calls") if message.name == RUN_PROGRAM else None
+    for stored in calls if isinstance(calls, list) else ():
+        with suppress(ValidationError, TypeError, KeyError):  # the artifact is damaged
+            facts = {name: stored[name] for name in ("name", "content", "artifact", "status")}
+            yield ToolMessage(**facts, tool_call_id=stored["id"]), stored["arguments"]
+
+
+def _decided(id_: str, artifact: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     approval = artifact.get("approval")
     if isinstance(approval, dict):
         verdict = approval.get("decision")
         changed = artifact.get("arguments") if verdict == "edit" else None
-        decided = {"kind": "decided", "id": message.tool_call_id, "approved": verdict != "deny", "arguments": changed}
+        decided = {"kind": "decided", "id": id_, "approved": verdict != "deny", "arguments": changed}
         yield decided | {"by": approval.get("by"), "reason": approval.get("reason")}
-    if message.name:
-        message = message.model_copy(update={"name": person_name(message.name)})
-    yield {"kind": "result", "id": message.tool_call_id, "message": message}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
@@ -91,10 +92,15 @@ def failed(message: BaseMessage) -> bool:
     return getattr(message, "status", "") == "error" or text_of(message).lstrip().startswith("Error:")
 
 
-def is_stop(message: BaseMessage) -> bool:
-    """Whether a message is the closing text of a run that used all its turns; the host writes it, not the model."""
+def stop_of(message: BaseMessage) -> str:
+    """Return which bound ended a run with this closing text, which the host writes; "" for any other message."""
     stopped = message.response_metadata.get("stopped")
-    return message.type in _MODELS and stopped == "max_turns"
+    return str(stopped) if message.type in _MODELS and stopped in ("max_turns", "max_tokens", "max_cost") else ""
+
+
+def is_stop(message: BaseMessage) -> bool:
+    """Whether a message is the closing text of a run that a bound ended."""
+    return stop_of(message) != ""
 
 
 def is_turn(message: BaseMessage) -> bool:
@@ -328,6 +334,7 @@ class Called(Entry):
     trusted: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)  # with secrets: the display masks them
     changed_arguments: Mapping[str, Any] | None = None  # those that were sent, if the user edited them
+    parent: str = ""  # the id of the program that made the call
     turn: int = 0
     number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
@@ -355,6 +362,11 @@ class Called(Entry):
     def name(self) -> str:
         """`"server:tool"`, or the tool's name alone."""
         return f"{self.server}:{self.tool}" if self.server else self.tool
+
+    @property
+    def code(self) -> str:
+        """The program that ran, or would; "" of other calls."""
+        return str(self.sent.get("code", "")) if not self.server and self.tool == RUN_PROGRAM else ""
 
     @property
     def sent(self) -> Mapping[str, Any]:

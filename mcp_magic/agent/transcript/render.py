@@ -26,7 +26,8 @@ from mcp_magic.agent.transcript.entries import (
     shortened,
 )
 from mcp_magic.consent.consent import PERSON
-from mcp_magic.display.arguments import argument_cell, argument_rows, call_line
+from mcp_magic.display.arguments import MAX_LINE, argument_cell, argument_rows, call_line
+from mcp_magic.display.code import code_part
 from mcp_magic.display.document import (
     Budget,
     Markup,
@@ -178,6 +179,7 @@ UNFOLDED, LEAST_FOLDED = 3, 2
 """The last calls before an answer that are not folded, and how many calls are worth a fold."""
 
 _INDENT = "    "
+_INNER = "  "  # before the calls of a program
 
 
 def _request(asked: Asked, level: Level) -> Part:
@@ -234,7 +236,7 @@ def _note(entry: Note) -> Part:
 
 def _call_html(called: Called, level: Level, result: Markup, text: str, *, opened: bool) -> Markup:
     """Return the card of a call: a summary line, and below it the arguments and the result."""
-    line = call_line(called.sent, called.definition, IN_SUMMARY)
+    line = _call_line(called, IN_SUMMARY)
     summary = [tag("span", status_text(called), class_="mcp-sign"), tag("b", one_line(called.name, 100))]
     if line:
         summary.append(tag("code", line))
@@ -242,11 +244,12 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
         summary.append(tag("span", f"→ {outcome}"))
     if about := about_call(called, " · "):
         summary.append(tag("span", f"· {about}", class_="mcp-note"))
-    if called.definition is not None and called.status in OPEN:
+    if called.definition is not None and called.status in OPEN and not called.code:
         badges = tool_badges(called.definition, trusted=called.trusted)
         summary.append(tag("span", joined(badges, " "), class_="mcp-badges"))
-    class_ = f"mcp-call mcp-call-{called.status.replace(' ', '-')}"
+    class_ = f"mcp-call mcp-call-{called.status.replace(' ', '-')}{' mcp-inner' if called.parent else ''}"
     arguments = _arguments(called, line) if level == Level.FULL else Markup()
+    opened |= bool(called.code)
     body = [part for part in (arguments, result) if part]
     if level == Level.LINE or not body:
         return tag("div", joined(summary, " "), class_=class_)
@@ -259,25 +262,37 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
 def _call_plain(called: Called, level: Level, text: str) -> str:
     """Return the summary line of a call and, indented below it, the edited arguments and the result."""
     badges = []
-    if called.definition is not None and called.status in OPEN:
+    if called.definition is not None and called.status in OPEN and not called.code:
         badges = tool_badges(called.definition, trusted=called.trusted)
-    call = f"{one_line(called.name, 100)}({call_line(called.sent, called.definition)})"
+    margin = _INNER if called.parent else ""
+    call = f"{one_line(called.name, 100)}({_call_line(called, MAX_LINE)})"
     about = about_call(called, "; ")
     parts = [status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])]
     if level == Level.LINE and called.status == CallStatus.OK:
         parts.insert(2, f"→ {outcome_line(called, text)}")
-        return one_line(" ".join(parts), min(WIDEST, terminal_width()))
+        return margin + one_line(" ".join(parts), min(WIDEST, terminal_width()) - len(margin))
     lines = [wrapped(" ".join(parts), indent=_INDENT)]
-    if level == Level.FULL and called.changed_arguments is not None:
+    if level == Level.FULL and called.code:
+        lines += [f"{_INDENT}{line}".rstrip() for line in code_part(called.code).plain.split("\n")]
+    elif level == Level.FULL and called.changed_arguments is not None:
         for name, value, mark in argument_rows(called.arguments, called.sent, called.definition, 60):
             if mark:
                 lines.append(f"{_INDENT}✎ {name} = {value} ({mark})".replace("\n", "\\n"))
     if text and level == Level.FULL:
         lines += _indented(text, MOST_LINES)
-    return "\n".join(lines)
+    return "\n".join(f"{margin}{line}" for line in lines)
+
+
+def _call_line(called: Called, limit: int) -> str:
+    """Return the arguments of a call on one line; of a program, how long it is."""
+    if called.code:
+        return counted(called.code.strip().count("\n") + 1, "lines")
+    return call_line(called.sent, called.definition, limit)
 
 
 def _arguments(called: Called, line: str) -> Markup:
+    if called.code:
+        return code_part(called.code).html
     if "…" not in line and called.changed_arguments is None:
         return Markup()
     rows: list[tuple[str, Markup]] = []
@@ -523,6 +538,7 @@ _RULES = (
     (".mcp-call>summary", "line-height:1.6"),
     (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
     (".mcp-call:not([open])>summary code", "white-space:nowrap"),
+    (".mcp-call.mcp-inner", "margin-left:1.6em"),
     (".mcp-before", "margin:.35em 0"),
     (".mcp-before>details>summary", f"color:{_QUIET}"),
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),

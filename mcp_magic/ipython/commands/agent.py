@@ -10,7 +10,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, did_you_mean, listed, sentence
 from mcp_magic.agent.transcript import SHOWS
 from mcp_magic.consent.consent import POLICIES
-from mcp_magic.display.listing import Listing
+from mcp_magic.display.listing import Listing, Text
 from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServerError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from mcp_magic.agent.program import Programs
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.agent.threads import FallbackSaver
     from mcp_magic.agent.transcript import Transcript
@@ -67,11 +68,23 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
             f"connects what is declared. Connected: {listed(invocation.host)}"
         )
     system = invocation.value(arguments.system) if arguments.system else declared.get("system", "")
-    defaults = {"servers": "", "tools": "", "thread": "", "show": "full", "max_turns": invocation.settings.max_turns}
+    defaults = {
+        "servers": "",
+        "tools": "",
+        "pin": "",
+        "thread": "",
+        "show": "full",
+        "max_turns": invocation.settings.max_turns,
+        "max_tokens": None,
+        "max_cost": None,
+        "code": False,
+    }
     plan: dict[str, Any] = {"approve": None, **defaults, **declared, **given}
+    if arguments.where and not plan["code"]:
+        raise CommandError(f"%%mcp_agent: --in {arguments.where} goes with --code.")
     plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
-    for names in ("servers", "tools"):
+    for names in ("servers", "tools", "pin"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
         plan[names] = tuple(filter(None, map(str.strip, parts)))
     return plan
@@ -122,6 +135,18 @@ _NO_LANGGRAPH = (
 )
 
 
+_GRAPH_OPTIONS = ("servers", "tools", "system", "approve", "max_turns", "max_tokens", "max_cost")
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.out and not arguments.out.isidentifier():
+        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
+    for option, least in (("max_turns", 1), ("max_tokens", 1), ("max_cost", 0)):
+        value = getattr(arguments, option)
+        if value is not None and value < least:
+            raise CommandError(f"%%mcp_agent: --{option.replace('_', '-')} {value:g}: at least {least}.")
+
+
 async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> AgentRun:
     if IN_BROWSER and find_spec("langgraph") is None:
         raise MissingDependencyError(_NO_LANGGRAPH)
@@ -133,14 +158,12 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     request = (invocation.body or "").strip()
     if not request:
         raise CommandError("%%mcp_agent: the request is missing; write it below the line with the options.")
-    if arguments.out and not arguments.out.isidentifier():
-        raise CommandError(f"%%mcp_agent: -o {arguments.out}: a Python variable's name is expected.")
-    if arguments.max_turns is not None and arguments.max_turns < 1:
-        raise CommandError(f"%%mcp_agent: --max-turns {arguments.max_turns}: at least 1.")
+    _check_options(arguments)
     plan, settings = await _plan_of(invocation, arguments), invocation.settings
     tables = _tables(invocation, arguments.map)
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
+    await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
@@ -161,12 +184,15 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         graph = build_graph(
             model,
             invocation.host,
-            **{name: plan[name] for name in ("servers", "tools", "system", "approve", "max_turns")},
+            **{name: plan[name] for name in _GRAPH_OPTIONS},
             checkpointer=opened,
             result_limit=settings.result_characters,
             timeout=settings.call_timeout,
             spill=settings.spill,
             tables=tables,
+            search_above=settings.search_above,
+            pinned=plan["pin"],
+            programs=_programs(invocation, arguments.where) if plan["code"] else None,
         )
         return await run_agent(
             graph,
@@ -193,6 +219,19 @@ def _tables(invocation: Invocation, words: str | None) -> dict[str, Any] | None:
     return {name[1:]: invocation.value(name) for name in names}
 
 
+def _programs(invocation: Invocation, where: str | None) -> Programs:
+    from mcp_magic.agent.program import Programs
+
+    settings = invocation.settings
+    return Programs(
+        seconds=settings.program_seconds,
+        memory=settings.program_memory * 1_000_000,
+        calls=settings.program_calls,
+        characters=settings.program_characters,
+        namespace=invocation.shell.user_ns if where == "kernel" else None,
+    )
+
+
 def _in_memory(opened: FallbackSaver) -> str:
     return f"{sentence(opened.problem)} The thread is kept in memory."
 
@@ -215,6 +254,12 @@ MCP_AGENT = Implementation(
             "--tools", metavar="PATTERN", complete=_complete_tools, help="only these tools, such as 'fs:read_*,math:*'"
         ),
         Argument(
+            "--pin",
+            metavar="PATTERN",
+            complete=_complete_tools,
+            help="the model always has these tools, also where it has to search others",
+        ),
+        Argument(
             "--thread",
             metavar="NAME",
             complete=_complete_thread,
@@ -223,6 +268,20 @@ MCP_AGENT = Implementation(
         Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
         Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
+        Argument("--max-tokens", type=int, metavar="N", help="tokens of the model for this request"),
+        Argument("--max-cost", type=float, metavar="DOLLARS", help="what the model may cost for this request"),
+        Argument(
+            "--code",
+            action="store_true",
+            default=None,
+            help="the model writes programs that call the tools, in a sandbox",
+        ),
+        Argument(
+            "--in",
+            dest="where",
+            choices=("sandbox", "kernel"),
+            help="where programs run; each one in the kernel waits for your approval",
+        ),
         Argument("--system", metavar="TEXT", help="the system prompt, or $variable"),
         Argument(
             "--map",
@@ -239,6 +298,9 @@ MCP_AGENT = Implementation(
         "",
         "%%mcp_agent --model openai:gpt-5 --approve readonly --thread trip -o run",
         "Where is it warmer tomorrow, in Oslo or in Rome?",
+        "",
+        "%%mcp_agent --code --model openai:gpt-5 --servers weather -o run",
+        "Which three of the ten cities in weather:cities get the most rain this week?",
     ),
     details="Each call goes through consent: rules (`%mcp allow`), then --approve or the setting; `plan` asks about "
     "all calls of a turn at once. Without a model "
@@ -252,13 +314,15 @@ MCP_AGENT = Implementation(
 # Stored threads.
 
 
-async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript:
+async def _agent(invocation: Invocation, arguments: argparse.Namespace) -> Listing | Transcript | Text:
     from mcp_magic.agent import threads as history
 
     if arguments.name and not arguments.fork:
         raise CommandError("%mcp agent: --name goes with --fork THREAD@TURN.")
     done = ""
     async with history.open_threads(invocation.settings.threads or None, fall_back=False) as opened:
+        if arguments.cell is not None:
+            return await _cell(invocation, opened, arguments.cell)
         if arguments.show:
             return await _show_thread(invocation, opened, arguments.show)
         if arguments.fork:
@@ -293,6 +357,21 @@ async def _show_thread(invocation: Invocation, saver: Any, thread: str) -> Trans
     transcript = Transcript.from_messages(messages, definitions=tools)
     transcript.on_event({"kind": "note", "text": _turns(thread, messages), "level": "info"})
     return transcript
+
+
+async def _cell(invocation: Invocation, saver: FallbackSaver, thread: str) -> Text:
+    """Put the programs of a thread's last request into the next cell."""
+    from mcp_magic.agent import threads as history
+    from mcp_magic.agent.graph import cell_of
+
+    if not thread:
+        thread = next((known.thread for known in await history.list_threads(saver)), "")
+    code = cell_of(await history.messages_of(saver, thread)) if thread else ""
+    if not code:
+        what = f"the last request of {thread!r} has no program that ran" if thread else "there is no thread"
+        raise CommandError(f"%mcp agent: --cell: {what}; `%%mcp_agent --code` makes one.")
+    invocation.shell.set_next_input(code)
+    return Text(f"the program of {thread!r} is in the next cell")
 
 
 def _turns(thread: str, messages: list[Any]) -> str:
@@ -332,10 +411,23 @@ AGENT = Implementation(
                 complete=_complete_thread,
                 help="copy one up to a turn; without @TURN all of it",
             ),
+            Argument(
+                "--cell",
+                nargs="?",
+                const="",
+                metavar="THREAD",
+                complete=_complete_thread,
+                help="put the program of the last request of one, or of the latest, into the next cell",
+            ),
             Argument("--delete", metavar="THREAD", complete=_complete_thread, help="delete one"),
         ),
         Argument("--name", metavar="NAME", help="the name of the fork (default: THREAD-fork)"),
     ),
-    examples=("%mcp agent --threads", "%mcp agent --show trip", "%mcp agent --fork trip@2 --name other"),
+    examples=(
+        "%mcp agent --threads",
+        "%mcp agent --show trip",
+        "%mcp agent --cell trip",
+        "%mcp agent --fork trip@2 --name other",
+    ),
     details="A turn is one answer of the model, with the results of its calls. `%mcp_agent --help` is about runs.",
 )

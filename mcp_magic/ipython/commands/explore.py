@@ -49,10 +49,12 @@ _T = TypeVar("_T")
 
 
 async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
-    if not arguments.bound:
+    if not (arguments.bound or arguments.cost):
         return await _list("tools", _tool_row, invocation, arguments)
-    from mcp_magic.agent.tools import bound_tools
+    from mcp_magic.agent.tools import bound_tools, tool_costs
 
+    if arguments.cost:
+        return await tool_costs(invocation.host, arguments.server, invocation.settings.search_above)
     return await bound_tools(invocation.host, arguments.server, arguments.search or "")
 
 
@@ -165,9 +167,12 @@ TOOLS = Implementation(
     _run_tools,
     (
         *_LISTING_ARGUMENTS,
-        Argument("--bound", action="store_true", help="the tools as a model gets them, and their size in tokens"),
+        (
+            Argument("--bound", action="store_true", help="the tools as a model gets them, and their size in tokens"),
+            Argument("--cost", action="store_true", help="servers and tools by the tokens they cost at each turn"),
+        ),
     ),
-    ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound"),
+    ("%mcp tools", "%mcp tools weather", "%mcp tools --search city", "%mcp tools --bound", "%mcp tools --cost"),
 )
 RESOURCES = _lister("resources", _resource_row)
 TEMPLATES = _lister("templates", _template_row)

@@ -35,12 +35,7 @@ _INLINE = re.compile(r"\{([^{}]+)\}")
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
     if arguments.resume:
-        made = invocation.value(arguments.resume)
-        if not isinstance(made, MapRun):
-            raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(made).__name__}")
-        with until_interrupted():
-            await made.retry(repeat_unknown=arguments.repeat_unknown)
-        return made
+        return await _resumed(invocation.value(arguments.resume), repeat_unknown=arguments.repeat_unknown)
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%mcp map: -o {arguments.out}: a Python variable's name is expected.")
     if arguments.rows is None:
@@ -51,8 +46,6 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
             "NAME = SERVER:TOOL NAME=VALUE ..."
         )
     rows = invocation.value(arguments.rows)
-    if isinstance(rows, str):
-        rows = invocation.path(rows)
     if arguments.dry_run and isinstance(rows, Iterator):
         raise ArgumentsError("--dry-run would take rows from an iterator, which gives each only once; give a list")
     if invocation.body is None:
@@ -62,7 +55,7 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     timeout = invocation.settings.call_timeout if arguments.timeout is None else arguments.timeout
     run = map_steps(
         steps,
-        rows,
+        invocation.path(rows) if isinstance(rows, str) else rows,
         invocation.host.services,
         limit=arguments.limit,
         rate=math.inf if arguments.rate is None else arguments.rate,
@@ -82,6 +75,14 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         invocation.shell.user_ns[arguments.out] = run
     with until_interrupted():
         await run.run()
+    return run
+
+
+async def _resumed(run: Any, *, repeat_unknown: bool) -> MapRun:
+    if not isinstance(run, MapRun):
+        raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(run).__name__}")
+    with until_interrupted():
+        await run.retry(repeat_unknown=repeat_unknown)
     return run
 
 

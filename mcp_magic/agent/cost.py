@@ -1,0 +1,127 @@
+"""What the turns of a model cost, in tokens and dollars, and the bounds of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcp_magic.agent.models import OFFLINE
+from mcp_magic.agent.transcript.entries import is_turn, model_of, tokens_of
+from mcp_magic.errors import MissingDependencyError, ModelError
+from mcp_magic.lint import CHARACTERS_A_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from langchain_core.messages import BaseMessage
+
+# Prices are those of the package genai-prices; it brings them along, and asks no network.
+
+
+def price_of(message: BaseMessage, model: str = "") -> float | None:
+    """Return what a turn of a model cost in US dollars; None if its tokens or its prices are not known.
+
+    `model` is the name of the model where the message does not have one, as `gpt-5` or `openai:gpt-5`.
+    """
+    counts = tokens_of(message)
+    if not counts:
+        return None
+    usage: Any = getattr(message, "usage_metadata", None) or {}
+    details = usage.get("input_token_details") or {}
+    tokens = {
+        "input_tokens": counts["input_tokens"],
+        "output_tokens": counts["output_tokens"],
+        "cache_read_tokens": details.get("cache_read"),
+        "cache_write_tokens": details.get("cache_creation"),
+    }
+    provider = str(message.response_metadata.get("model_provider") or "")
+    found = _price(model_of(message), provider, tokens)
+    return found if found is not None else _price(model, "", tokens)
+
+
+def _price(model: str, provider: str, tokens: dict[str, Any]) -> float | None:
+    if model == OFFLINE:
+        return 0.0
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    before, _, name = model.rpartition(":")
+    # one provider after the other: the names of some are not those of LangChain
+    for each in dict.fromkeys((provider, before, "")):
+        try:
+            return float(calc_price(Usage(**tokens), model_ref=name, provider_id=each or None).total_price)
+        except LookupError:
+            continue
+    return None
+
+
+def cost_of(messages: Iterable[BaseMessage], model: str = "") -> float | None:
+    """Return what all turns cost in US dollars; None if the price of any is not known."""
+    prices = [price_of(message, model) for message in messages if is_turn(message) and tokens_of(message)]
+    known = [price for price in prices if price is not None]
+    return sum(known) if known and len(known) == len(prices) else None
+
+
+# The bounds of a run. A turn reads at least what the turn before it read and wrote, so a run ends before the turn that
+# would go beyond a bound, and not after it.
+
+
+class Spent(NamedTuple):
+    """What the turns for a request took, and what the last of them took."""
+
+    total: float
+    last: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that the turns for one request may take.
+
+    Attributes:
+        tokens: Tokens, read and written.
+        dollars: US dollars.
+        model: The name of the model.
+    """
+
+    tokens: int | None = None
+    dollars: float | None = None
+    model: str = ""
+
+    def check(self) -> None:
+        """Raise MissingDependencyError or ModelError if the model's prices are needed and not known."""
+        if self.dollars is None or self.model in (OFFLINE, "scripted"):
+            return
+        try:
+            import genai_prices  # noqa: F401
+        except ImportError:
+            needs = "a bound in dollars needs the prices of models: `pip install 'mcp-magic[models]'`"
+            raise MissingDependencyError(needs) from None
+        if _price(self.model, "", {"input_tokens": 1, "output_tokens": 1}) is None:
+            raise ModelError(
+                f"the prices of {self.model} are not known; bound the tokens instead: `--max-tokens 50000`"
+            )
+
+    def reached(self, messages: Sequence[BaseMessage], turns: int = 1) -> tuple[str, str]:
+        """Return which bound further turns would exceed, and that in words; ("", "") if none."""
+        if self.tokens is not None:
+            spent = _spent(messages, _tokens)
+            if spent.total + turns * spent.last > self.tokens:
+                return "max_tokens", f"{spent.total:,.0f} of {self.tokens:,} tokens"
+        if self.dollars is not None:
+            spent = _spent(messages, lambda before: price_of(before[-1], self.model) or 0.0)
+            if spent.total + turns * spent.last > self.dollars:
+                return "max_cost", f"${spent.total:.4g} of ${self.dollars:g}"
+        return "", ""
+
+
+def _spent(messages: Sequence[BaseMessage], of: Any) -> Spent:
+    began = max((place for place, message in enumerate(messages) if message.type == "human"), default=0)
+    taken = [of(messages[: place + 1]) for place in range(began, len(messages)) if is_turn(messages[place])]
+    return Spent(sum(taken), taken[-1] if taken else 0)
+
+
+def _tokens(messages: Sequence[BaseMessage]) -> int:
+    """Return the tokens of the last turn; if the model does not say, they are estimated from the conversation."""
+    counts = tokens_of(messages[-1])
+    return counts["total_tokens"] if counts else sum(len(each.text) for each in messages) // CHARACTERS_A_TOKEN
