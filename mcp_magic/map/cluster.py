@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.errors import ArgumentsError, MissingDependencyError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError, SessionError
 from mcp_magic.map.pace import Pace
 from mcp_magic.map.rows import PerRow
 from mcp_magic.map.run import MapOptions, Outcome, Step, map_steps, outcome_of
@@ -106,14 +106,13 @@ def map_partition(
     return table
 
 
-class ChunkRestartedError(Exception):
-    """Dask started a chunk again after it lost its worker; its calls may have run."""
-
-
 def _run_chunk(
     spec: Spec, tool: str, calls: Sequence[Mapping[str, Any]], options: MapOptions, once: str
-) -> list[Outcome]:
+) -> list[Outcome] | str | None:
     """Make the calls of a chunk, on a worker.
+
+    Returns the outcomes, or why nothing was called, or None: Dask starts the chunk again after it lost its worker, and
+    its calls may have run.
 
     Args:
         spec: The server.
@@ -127,7 +126,7 @@ def _run_chunk(
 
         event: Any = distributed.Event(once)  # type: ignore[no-untyped-call]
         if event.is_set():
-            raise ChunkRestartedError
+            return None
         event.set()
     sessions = _sessions(os.getpid())
 
@@ -140,7 +139,10 @@ def _run_chunk(
         await mapped.run()
         return [outcome_of(item, mapped.problem) for item in mapped.items]
 
-    outcomes: list[Outcome] = sessions.run(run())
+    try:
+        outcomes: list[Outcome] = sessions.run(run())
+    except MCPMagicError as error:
+        return str(error)
     return outcomes
 
 
@@ -210,7 +212,11 @@ class Cluster:
         return min(CHUNK, max(1, rows // (self._workers * 4)))
 
     async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
-        """Return the outcomes of a chunk; None if its worker was lost in the middle."""
+        """Return the outcomes of a chunk; None if its worker was lost in the middle.
+
+        Raises:
+            SessionError: The worker has no session, and nothing was called.
+        """
         from distributed import KilledWorker
 
         self._count += 1
@@ -230,11 +236,13 @@ class Cluster:
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
         try:
             await done.wait()
-            found: list[Outcome] = await self._wait(future.result)
-        except (ChunkRestartedError, KilledWorker):
+            found: list[Outcome] | str | None = await self._wait(future.result)
+        except KilledWorker:
             return None
         finally:
             future.cancel()
+        if isinstance(found, str):
+            raise SessionError(f"a worker called nothing: {found}")
         return found
 
     async def _wait(self, function: Any, *arguments: Any) -> Any:

@@ -542,7 +542,7 @@ class MapRun:
                     await self._send_chunk(cluster, chunk, stages[0])
                     await self._progressed()
             except MCPMagicError as error:
-                self._stop(error)
+                self._stopped = self._stopped or error  # chunks under way come back
 
         return [send() for _ in range(cluster.waiting)]
 
