@@ -11,11 +11,11 @@ LEAN := -p no:nbval -p no:langsmith_plugin
 SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
-  notebooks/python_api.ipynb notebooks/map.ipynb
+  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench soak format lock lite binder images clean
+.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite binder images clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -31,6 +31,7 @@ help:
 	@echo "make binder   builds what Binder would, and runs the first tutorial there"
 	@echo "make lint   ruff, formatting, types"
 	@echo "make bench  the performance goals, as ratios against the bare SDK"
+	@echo "make yardsticks   the agent on 364 tasks of public benchmarks; docs/yardsticks.md"
 	@echo "make soak   20,000 calls over 8 servers that are killed again and again"
 
 setup: $(VENV)/ready
@@ -107,6 +108,18 @@ format: setup
 # With QUICK=1 a few small samples of each, to see that everything runs.
 bench: setup
 	$(BIN)/python -W error -m benchmarks $(if $(QUICK),--quick)
+
+# The benchmarks pin old packages and want models' weights: of them comes what their tasks need, into an environment of its own.
+YARDSTICKS := .cache/yardsticks
+$(YARDSTICKS)/ready: pyproject.toml Makefile
+	$(PYTHON) -m venv --clear $(YARDSTICKS)
+	$(YARDSTICKS)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'mpmath>=1.3' 'inspect_ai>=0.3.278' toml
+	$(YARDSTICKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps bfcl-eval==2026.3.23 inspect-evals==0.26.0
+	touch $@
+
+# With LIMIT=10 the first tasks of each.
+yardsticks: $(YARDSTICKS)/ready
+	$(YARDSTICKS)/bin/python -m benchmarks.yardsticks $(if $(LIMIT),--limit $(LIMIT))
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak

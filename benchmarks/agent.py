@@ -25,6 +25,9 @@ TURNS = 20
 """Turns of a sample, each with one call."""
 
 RUNS = 40
+MANY = (10, 1000)
+"""How many tools the model is given in turns with many."""
+
 GOAL_MS = 5.0
 GOAL_RATIO = 1.0
 GOAL_TOOL_MS, GOAL_DISK_MS, GOAL_LIVE_MS, GOAL_TOKEN_MS = 0.3, 5.0, 8.0, 20.0
@@ -53,12 +56,31 @@ async def _measured(count: int) -> list[Result]:
     finally:
         await host.close()
     return [
+        *[result for tools in MANY for result in await _with_tools(tools, max(count // 4, 1))],
         added("agent turn", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
         compared("agent turn, LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
         added("LangChain tool", tool, goal=GOAL_TOOL_MS, unit="ms", note="theirs: Connection.call_tool"),
         added(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK_MS, unit="ms", note="theirs: without a thread"),
         at_most("turn, shown live", live, GOAL_LIVE_MS, "ms"),
         at_most("first token, drawn", token, GOAL_TOKEN_MS, "ms", "the slowest, from the model to the display"),
+    ]
+
+
+async def _with_tools(tools: int, count: int) -> list[Result]:
+    """Measure a turn with so many tools bound."""
+    from mcp_magic.notebook import NotebookHost
+
+    host = NotebookHost()
+    host.consent.policy = "auto"
+    connection = await host.connect_spec(servers.in_process(tools), "math")
+    try:
+        alone = await async_pairs(_graph(host), _alone(connection), count)
+        theirs = await async_pairs(_graph(host), _create_agent(host), count)
+    finally:
+        await host.close()
+    return [
+        added(f"{tools:,} tools: turn", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
+        compared(f"{tools:,} tools: LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
     ]
 
 

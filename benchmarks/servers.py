@@ -28,11 +28,19 @@ TOOL, ADD = "add", {"a": 3, "b": 4}
 END_SECONDS = 5.0
 
 
-def in_process() -> InProcessSpec:
-    """Return a new calculator as an object of this process."""
+def in_process(tools: int = 0) -> InProcessSpec:
+    """Return a new calculator as an object of this process, with so many tools in all if it has fewer."""
     from benchmarks.calculator import calculator
 
-    return InProcessSpec(server=calculator())
+    server = calculator()
+    for number in range(1, tools):
+
+        def other(text: str, count: int = 1) -> str:
+            """Repeat a text, as often as you like."""
+            return text * count
+
+        server.add_tool(other, name=f"other_{number}")
+    return InProcessSpec(server=server)
 
 
 def stdio() -> StdioSpec:

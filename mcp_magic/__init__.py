@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.agent.graph import build_graph as build_graph
+    from mcp_magic.agent.middleware import BudgetMiddleware as BudgetMiddleware
+    from mcp_magic.agent.middleware import LargeResultsMiddleware as LargeResultsMiddleware
+    from mcp_magic.agent.middleware import SkillsMiddleware as SkillsMiddleware
+    from mcp_magic.agent.middleware import ToolSearchMiddleware as ToolSearchMiddleware
     from mcp_magic.agent.offline import OfflineModel as OfflineModel
     from mcp_magic.agent.run import AgentRun as AgentRun
     from mcp_magic.agent.run import display_messages as display_messages
@@ -58,6 +62,12 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "mcp_magic.agent.graph": ("build_graph",),
+    "mcp_magic.agent.middleware": (
+        "BudgetMiddleware",
+        "LargeResultsMiddleware",
+        "SkillsMiddleware",
+        "ToolSearchMiddleware",
+    ),
     "mcp_magic.agent.offline": ("OfflineModel",),
     "mcp_magic.agent.run": ("AgentRun", "display_messages", "get_final_answer", "tools_summary"),
     "mcp_magic.agent.scripted": ("ScriptedModel",),

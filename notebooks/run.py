@@ -29,8 +29,8 @@ PLACES = (
 LOOPBACK = re.compile(r'("where": "http://127\.0\.0\.1):\d+')
 """Where a server of the tutorials was, in a cassette."""
 
-OWN = ("reproducible",)
-"""Tutorials that record and replay by themselves."""
+OWN = ("reproducible", "programs")
+"""Tutorials that record and replay by themselves, or reach nothing."""
 
 
 def plain(output: nbformat.NotebookNode) -> str:

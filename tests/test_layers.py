@@ -53,7 +53,8 @@ LAYERS = (
     "ipython",
     "__init__",
 )
-LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph"}  # they are LangChain's models, and LangGraph's graph
+MIDDLEWARE = {"BudgetMiddleware", "LargeResultsMiddleware", "SkillsMiddleware", "ToolSearchMiddleware"}
+LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph", *MIDDLEWARE}  # LangChain's models, LangGraph's graph
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 
 

@@ -104,6 +104,10 @@ PAGES = {
             "mcp_magic.get_final_answer",
             "mcp_magic.tools_summary",
             "mcp_magic.serve_langchain",
+            "mcp_magic.BudgetMiddleware",
+            "mcp_magic.LargeResultsMiddleware",
+            "mcp_magic.SkillsMiddleware",
+            "mcp_magic.ToolSearchMiddleware",
         ],
     ),
     "Looking inside": (

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.agent.search import Index, words_of_tool
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import Tool
 
-    from mcp_magic.agent.tools import Offer, Registry
     from mcp_magic.langchain.content import Content
 
 
@@ -96,16 +96,39 @@ SEARCH_TOOLS = "search_tools"
 _NAME = re.compile(r"[\w:.-]*\w")
 
 
-def _names(name: str, offer: Offer) -> tuple[str, ...]:
+class Candidate(Protocol):
+    """A tool that can be searched, such as an `Offer`."""
+
+    @property
+    def person_name(self) -> str:
+        """`"server:tool"`."""
+
+    @property
+    def tool(self) -> Tool:
+        """Its definition."""
+
+    @property
+    def bound(self) -> dict[str, Any]:
+        """The tool as the model gets it."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def _server(candidate: Candidate) -> str:
+    return candidate.person_name.rpartition(":")[0]
+
+
+def _names(name: str, candidate: Candidate) -> tuple[str, ...]:
     """Return the names under which a text may mention a tool."""
-    return name.casefold(), offer.tool.name.casefold(), offer.person_name.casefold()
+    return name.casefold(), candidate.tool.name.casefold(), candidate.person_name.casefold()
 
 
-class ToolSearch:
+class ToolSearch(Generic[C]):
     """The choice of the tools for a turn: those that are pinned, fit the request, or were found or called before.
 
     Args:
-        registry: All tools that the agent may use.
+        offers: Returns all tools that the agent may use, by the model's name; the same object while they stay the same.
         model: The model, whose context is meant by a share.
         above: How many tools there are at least before any is left out; below 1, their share of the model's context;
             None: never.
@@ -113,20 +136,25 @@ class ToolSearch:
     """
 
     def __init__(
-        self, registry: Registry, model: BaseChatModel, *, above: float | None, pinned: Iterable[str] = ()
+        self,
+        offers: Callable[[], Mapping[str, C]],
+        model: BaseChatModel | None = None,
+        *,
+        above: float | None,
+        pinned: Iterable[str] = (),
     ) -> None:
-        self._registry = registry
+        self._offers = offers
         self._model = model
         self._above = above
         self._pinned = as_patterns(pinned)
-        self._known: Mapping[str, Offer] = {}
+        self._known: Mapping[str, C] = {}
         self._many = False
         self._index: Index | None = None
 
     @property
     def needed(self) -> bool:
         """Whether the tools are too many for the model."""
-        offers = self._registry.offers
+        offers = self._offers()
         if offers is not self._known:
             self._known, self._index = offers, None
             self._many = self._above is not None and self._is_above(self._above)
@@ -139,9 +167,9 @@ class ToolSearch:
         profile = getattr(self._model, "profile", None) or {}
         return characters / CHARACTERS_A_TOKEN > above * (profile.get("max_input_tokens") or CONTEXT)
 
-    def chosen(self, messages: Sequence[BaseMessage]) -> list[Offer]:
+    def chosen(self, messages: Sequence[BaseMessage]) -> list[C]:
         """Return the tools for the next turn of a thread, in the order of all tools; all if they are not too many."""
-        offers = self._registry.offers
+        offers = self._offers()
         if not self.needed:
             return list(offers.values())
         names = {name for name, offer in offers.items() if self._pinned and self._is_pinned(offer)}
@@ -157,12 +185,12 @@ class ToolSearch:
         names.update(list(known)[-KEPT:])
         return [offer for name, offer in offers.items() if name in names]
 
-    def _is_pinned(self, offer: Offer) -> bool:
+    def _is_pinned(self, offer: C) -> bool:
         return any(fnmatchcase(offer.person_name, pattern) for pattern in self._pinned)
 
     def _best(self, text: str, limit: int) -> list[str]:
         if self._index is None:
-            self._index = Index([words_of_tool(offer.tool, offer.connection.name) for offer in self._known.values()])
+            self._index = Index([words_of_tool(offer.tool, _server(offer)) for offer in self._known.values()])
         mentioned = set(_NAME.findall(text.casefold()))
         named = [name for name, offer in self._known.items() if not mentioned.isdisjoint(_names(name, offer))]
         names = list(self._known)
@@ -193,7 +221,7 @@ class ToolSearch:
             return "You have all tools.", {}
         found = self._best(given["query"], FOUND)
         if not found:
-            servers = dict.fromkeys(offer.connection.name for offer in self._known.values())
+            servers = dict.fromkeys(map(_server, self._known.values()))
             return f"No tool has any of these words. Try others; the servers are: {listed(servers, 20)}", {}
         lines = [f"{name}: {one_line(self._known[name].tool.description or '', LINE)}" for name in found]
         return "\n".join(lines), {SEARCH_TOOLS: found}

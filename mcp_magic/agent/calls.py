@@ -89,8 +89,9 @@ def plan_calls(
     programs: Programs | None = None,
 ) -> list[PlannedCall]:
     """Return the calls of a turn, each checked by the schema of its tool; with `programs` they are programs."""
-    plan = partial(_planned_program, programs) if programs is not None else partial(plan_call, offers, builtin)
-    calls = [plan(call, turn.id, asker, run) for call in calls_of(turn)]
+    plan = partial(plan_call, offers, builtin)
+    write = plan if programs is None else partial(_planned_program, programs)
+    calls = [(plan if call.get("name") in builtin else write)(call, turn.id, asker, run) for call in calls_of(turn)]
     times = Counter(call.id for call in calls)
     for call in calls:
         if times[call.id] > 1:  # the state may have been written from outside

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcp_magic.agent.calls import calls_of
 from mcp_magic.agent.models import OFFLINE
 from mcp_magic.agent.transcript.entries import is_turn, model_of, tokens_of
+from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, ModelError
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 # Prices are those of the package genai-prices; it brings them along, and asks no network.
 
@@ -113,6 +115,32 @@ class Bounds:
             if spent.total + turns * spent.last > self.dollars:
                 return "max_cost", f"${spent.total:.4g} of ${self.dollars:g}"
         return "", ""
+
+
+KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
+
+
+def closing(
+    messages: Sequence[BaseMessage], bound: str, spent: str, person_name: Callable[[str], str]
+) -> tuple[list[ToolMessage], AIMessage]:
+    """Return the messages that end a run at a bound: refusals of the calls of the last turn, and what is known."""
+    from langchain_core.messages import AIMessage, ToolMessage
+
+    reason = f"not called: the run ends after {spent}"
+    refused = [
+        ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
+        for asked in calls_of(messages[-1])
+    ]
+    since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
+    results = [
+        message for message in messages[since:] if isinstance(message, ToolMessage) and message.status == "success"
+    ]
+    known = "Nothing is known yet."
+    if results:
+        lines = [f"- {person_name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
+        known = "Known so far:\n\n" + "\n".join(lines)
+    text = f"Stopped after {spent}, before the work was done. {known}"
+    return refused, AIMessage(text, response_metadata={"stopped": bound})
 
 
 def _spent(messages: Sequence[BaseMessage], of: Any) -> Spent:

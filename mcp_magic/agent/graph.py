@@ -25,7 +25,7 @@ from langgraph.types import interrupt
 from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
-from mcp_magic.agent.cost import Bounds
+from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
@@ -43,6 +43,7 @@ from mcp_magic.agent.program import (
     told,
 )
 from mcp_magic.agent.run import AgentRun
+from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
@@ -50,7 +51,6 @@ from mcp_magic.consent.consent import PERSON, Decision
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
-from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
 from mcp_magic.inflight import InFlightRequest
 from mcp_magic.langchain.calls import MCPToolException, call
@@ -150,9 +150,9 @@ SYSTEM = (
 
 LAST_TURN = "This is the last turn: no further tool can be called. Answer with what is known now."
 
-OTHER_CALL = "not called: the decision was about another tool or other arguments"
+HELD_SECONDS = 0.05  # seconds without another call of a program, after which those that wait are asked about
 
-KNOWN_CHARACTERS = 500  # characters of each of the last results in the closing text of a stopped run
+OTHER_CALL = "not called: the decision was about another tool or other arguments"
 
 
 @dataclass
@@ -168,7 +168,8 @@ class _Nodes:
     limit: int
     timeout: float | None
     spill: int | None
-    search: ToolSearch
+    search: ToolSearch[Offer]
+    skills: AgentSkills
     bounds: Bounds
     programs: Programs | None = None
     builtin: dict[str, BuiltinTool] = field(default_factory=dict)
@@ -185,7 +186,7 @@ class _Nodes:
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
-        conversation = self._conversation(state["messages"], last=last)
+        conversation = self._conversation(state["messages"], await self.skills.told(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
@@ -196,11 +197,12 @@ class _Nodes:
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
         if self.programs is not None:
-            return [self.programs.function] if self.registry.offers else []
-        tools = [offer.bound for offer in self.search.chosen(messages)]
+            tools = [self.programs.function] if self.registry.offers else []
+        else:
+            tools = [offer.bound for offer in self.search.chosen(messages)]
         return tools + [tool.bound for tool in self.builtin.values() if tool.when(messages)]
 
-    def _conversation(self, messages: list[Any], *, last: bool) -> list[BaseMessage]:
+    def _conversation(self, messages: list[Any], skills: str, *, last: bool) -> list[BaseMessage]:
         """Return the messages for the model. The first holds all system text, since some providers take only one."""
         system = [self.system or (SYSTEM if self.programs is None else CODE_SYSTEM)]
         if self.programs is not None and self.registry.offers:
@@ -212,7 +214,7 @@ class _Nodes:
             known = self._interface[2]
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
-        system += filter(None, map(instructions_of, connections.values()))
+        system += filter(None, [*map(instructions_of, connections.values()), skills])
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -237,10 +239,20 @@ class _Nodes:
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
 
+    @property
+    def plans(self) -> bool:
+        """Whether calls that wait at the same time are one question."""
+        return self.ask == "host" and (self.policy or self.registry.host.consent.policy) == "plan"
+
+    @property
+    def _decides(self) -> str | None:
+        """The policy; a plan of a program's calls needs no question about a sandbox, and none about what only reads."""
+        return "readonly" if self.plans and self.programs is not None else self.policy
+
     def is_asked(self, planned: PlannedCall) -> bool:
         """Whether the user has to decide about a call."""
         request = planned.request
-        return request is not None and self.registry.host.consent.verdict(request, self.policy) == "ask"
+        return request is not None and self.registry.host.consent.verdict(request, self._decides) == "ask"
 
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
@@ -263,11 +275,8 @@ class _Nodes:
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
         asked = [(planned, planned.request) for planned in calls if planned.request is not None]
-        consent = self.registry.host.consent
-        if approver_of is None and (self.policy or consent.policy) == "plan" and self.programs is None:
-            decisions = await consent.review_plan([request for _, request in asked], policy=self.policy)
-            for (planned, _), decision in zip(asked, decisions, strict=True):
-                self._take(planned, decision)
+        if self.plans and self.programs is None:
+            await self.decide_together(asked)
         else:
             await asyncio.gather(*(self.decide(*each, approver_of and approver_of(each[0])) for each in asked))
         for planned in calls:
@@ -291,7 +300,14 @@ class _Nodes:
     async def decide(self, planned: PlannedCall, request: Request, approver: Approver | None) -> None:
         """Decide about a call, which then knows the decision."""
         consent = self.registry.host.consent
-        self._take(planned, await consent.review(request, policy=self.policy, approver=approver))
+        self._take(planned, await consent.review(request, policy=self._decides, approver=approver))
+
+    async def decide_together(self, calls: Sequence[tuple[PlannedCall, Request]]) -> None:
+        """Decide about calls with one question."""
+        requests = [request for _, request in calls]
+        decisions = await self.registry.host.consent.review_plan(requests, policy=self._decides)
+        for (planned, _), decision in zip(calls, decisions, strict=True):
+            self._take(planned, decision)
 
     def _take(self, planned: PlannedCall, decision: Decision) -> None:
         planned.decide(decision)
@@ -447,7 +463,10 @@ class _Nodes:
             program = Program(code, problem=problem)
         else:
             with InFlightRequest("program running", reports=self.registry.host.reports, button="Stop"):
-                program = await run_program(code, modules, state, programs, inner.call)
+                try:
+                    program = await run_program(code, modules, state, programs, inner.call)
+                finally:
+                    await inner.close()
         run.programs.append(program)
         content = told(program, programs.characters)
         if lost:
@@ -466,21 +485,7 @@ class _Nodes:
         bound, spent = self.bounds.reached(state["messages"])
         if turns_taken(state["messages"]) >= self.max_turns:
             bound, spent = "max_turns", counted(self.max_turns, "turns")
-        reason = f"not called: the run ends after {spent}"
-        refused = [
-            ToolMessage(reason, tool_call_id=asked["id"], name=asked["name"], status="error")
-            for asked in calls_of(state["messages"][-1])
-        ]
-        messages = state["messages"]
-        since = max((i for i, message in enumerate(messages) if message.type == "human"), default=0)
-        results = [message for message in messages[since:] if message.type == "tool" and message.status == "success"]
-        known = "Nothing is known yet."
-        if results:
-            name = self.registry.person_name
-            lines = [f"- {name(each.name or '')}: {one_line(each.text, KNOWN_CHARACTERS)}" for each in results[-5:]]
-            known = "Known so far:\n\n" + "\n".join(lines)
-        text = f"Stopped after {spent}, before the work was done. {known}"
-        message = AIMessage(text, response_metadata={"stopped": bound})
+        refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
         get_stream_writer()({"kind": "said", "message": message})
         return {"messages": [*refused, message]}
 
@@ -502,6 +507,40 @@ class _InnerCalls:
         self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
         self._write = get_stream_writer()
         self._count = 0
+        self._held: list[tuple[PlannedCall, Request, asyncio.Future[None]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Ask no more: the program has ended."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _hold(self, planned: PlannedCall, request: Request) -> None:
+        """Hold a call until the program makes no more of them, and decide about all that are held."""
+        decided: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append((planned, request, decided))
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        await decided
+
+    async def _ask(self) -> None:
+        while self._held:
+            count = 0
+            while count != self._count:
+                count = self._count
+                await asyncio.sleep(HELD_SECONDS)
+            held = [each for each in self._held if not each[2].done()]  # the program may have given up others
+            self._held = []
+            try:
+                await self._nodes.decide_together([(planned, request) for planned, request, _ in held])
+            except Exception as error:
+                for _, _, decided in held:
+                    if not decided.done():
+                        decided.set_exception(error)
+            for _, _, decided in held:
+                if not decided.done():
+                    decided.set_result(None)
 
     async def call(self, function: Function, arguments: dict[str, Any]) -> Any:
         """Return the data of a call; CallFailedError if it fails or is denied."""
@@ -519,6 +558,8 @@ class _InnerCalls:
             await run.before_asking({planned.id})
         if planned.request is None:
             planned.approval = {"problem": planned.problem, "of": planned.of}
+        elif nodes.plans and nodes.is_asked(planned):
+            await self._hold(planned, planned.request)
         else:
             await nodes.decide(planned, planned.request, _beyond_an_interrupt if nodes.ask == "interrupt" else None)
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
@@ -672,6 +713,7 @@ def build_graph(
     spill: int | None = SPILL,
     search_above: float | None = SEARCH_ABOVE,
     pinned: Iterable[str] = (),
+    skills: Iterable[str] = (),
     max_tokens: int | None = None,
     max_cost: float | None = None,
     programs: Programs | None = None,
@@ -703,6 +745,7 @@ def build_graph(
         search_above: Tools above which the model gets `search_tools` and the tools that fit, instead of all; below 1, a
             share of the model's context; None: it always gets all.
         pinned: Patterns for tools that the model always gets.
+        skills: Patterns for `server:skill`: the model is told of these skills, and gets `load_skill` to read them.
         max_tokens: The most tokens that the turns for one request may read and write.
         max_cost: The most that they may cost in US dollars, where the prices of the model are known. The graph ends
             with the results so far before a turn that would exceed either.
@@ -721,10 +764,12 @@ def build_graph(
         require_monty()
     if programs is not None and tables is not None:
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
+    servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
-    search = ToolSearch(registry, model, above=search_above, pinned=pinned)
-    builtin = [search.tool()]
-    if spill is not None:
+    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned)
+    given = AgentSkills(host, skills, servers=servers, limit=result_limit)
+    builtin = [given.tool(), *([search.tool()] if programs is None else [])]
+    if spill is not None and programs is None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     if tables is not None:
         own: Any = {"policy": approve, "interrupts": ask == "interrupt", "limit": result_limit, "spill": spill}
@@ -740,6 +785,7 @@ def build_graph(
         timeout=timeout,
         spill=spill,
         search=search,
+        skills=given,
         bounds=bounds,
         programs=programs,
         builtin={tool.name: tool for tool in builtin},

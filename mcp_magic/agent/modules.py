@@ -266,14 +266,17 @@ def server_module(host: Host, server: str) -> SimpleNamespace:
     return SimpleNamespace(**{name: function(each) for name, each in module.functions.items()})
 
 
+UNPROTECTED = "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first."
+
+
 def as_cell(programs: Sequence[str], servers: Mapping[str, str]) -> str:
     """Return programs as the code of a cell; `servers` has module -> server."""
     imported = {name for code in programs for name in imported_modules(parse(code))}
     used = [name for name in servers if name in imported]
-    head = ["from mcp_magic import host", "from mcp_magic.agent.modules import server_module", ""] if used else []
+    head = [UNPROTECTED]
+    head += ["from mcp_magic import host", "from mcp_magic.agent.modules import server_module", ""] if used else []
     head += [f"{name} = server_module(host, {servers[name]!r})" for name in used]
-    blocks = ["\n".join(head)] if head else []
-    return "\n\n".join([*blocks, *(without_imports(code, servers, "{}") for code in programs)])
+    return "\n\n".join(["\n".join(head), *(without_imports(code, servers, "{}") for code in programs)])
 
 
 def without_imports(code: str, modules: Iterable[str], source: str) -> str:

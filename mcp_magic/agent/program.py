@@ -403,9 +403,10 @@ async def _in_monty(
                 program.value = plain(await session.feed_run(program.code, print_callback=printed.add))
             except MontyRuntimeError as error:
                 failure = error
-                program.problem = _traceback(error)
-                if isinstance(error.exception(), TimeoutError | MemoryError):
+                if exceeded := _exceeded(error, programs):
+                    program.problem = exceeded
                     return  # its heap is not to be trusted: the variables stay as they were before
+                program.problem = _traceback(error)
             await _keep(program, names, session, state, whole=failure is None)
     except MontyCrashedError:
         program.problem = program.problem or "the program ended the sandbox: it took too much memory or time"
@@ -439,6 +440,19 @@ def plain(value: Any) -> Any:
     if isinstance(attributes, dict):
         return {str(name): plain(inner) for name, inner in attributes.items()}
     return value
+
+
+def _exceeded(error: Any, programs: Programs) -> str:
+    """Say which limit a program has exceeded; "" for another failure."""
+    kind, text = type(error.exception()), str(error)
+    if kind is TimeoutError and "limit exceeded" in text:
+        what = "sleeps" if "sleep limit" in text else "computes"
+        return f"TimeoutError: it {what} for longer than {programs.seconds:g} s (setting program_seconds)"
+    if kind is MemoryError:
+        return f"MemoryError: its values take more than {programs.memory / 1e6:g} MB (setting program_memory)"
+    if "suspension limit" in text:
+        return f"RuntimeError: it makes more than {counted(programs.calls, 'calls')} (setting program_calls)"
+    return ""
 
 
 def _traceback(error: Any) -> str:

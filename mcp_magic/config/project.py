@@ -66,7 +66,9 @@ _TEXTS = (_is_texts, "a list of text")
 _AGENT_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "model": _TEXT,
     "servers": _TEXTS,
-    **dict.fromkeys(("tools", "pin"), (lambda value: _is_text(value) or _is_texts(value), "text or a list of text")),
+    **dict.fromkeys(
+        ("tools", "pin", "skills"), (lambda value: _is_text(value) or _is_texts(value), "text or a list of text")
+    ),
     "approve": _one_of("ask", "plan", "auto", "readonly", "deny"),
     "system": _TEXT,
     "prompt": _TEXT,

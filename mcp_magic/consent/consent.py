@@ -537,32 +537,6 @@ class Consent:
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
 
 
-class Grant:
-    """An approver that answers with the decisions about a plan; it asks `otherwise` about what goes beyond the plan.
-
-    Each decision answers one call of the tool as it was then, with exactly the arguments that were shown.
-    """
-
-    def __init__(
-        self, calls: Iterable[PlannedRequest], definitions: Definitions, otherwise: Approver | None = None
-    ) -> None:
-        self._left = list(calls)
-        self._definitions = definitions
-        self._otherwise = otherwise
-
-    async def __call__(self, request: Request) -> Decision:
-        """Decide about a call."""
-        seal = self._definitions.seal(request.name)
-        for at, (planned, decision) in enumerate(self._left):
-            same = planned.name == request.name and json_equal(planned.arguments, request.arguments)
-            if same and decision is not None and decision.definition == seal:
-                del self._left[at]
-                return decision
-        if self._otherwise is None:
-            return Decision.deny("the plan has no such call, and you cannot be asked here", by="default")
-        return await self._otherwise(request)
-
-
 FIRST, CALLS, DIGEST = "first calls", "number of calls", "digest of all calls"
 """What a summary of calls has besides their arguments."""
 

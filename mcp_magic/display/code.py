@@ -25,7 +25,7 @@ _COLOURS = (
 
 def code_part(code: str) -> Part:
     """Return Python code as a block."""
-    shown = visible(code)
+    shown = visible(code.strip("\n"))
     return Part(shown, Markup(f"<pre>{_coloured(shown)}</pre>"))
 
 

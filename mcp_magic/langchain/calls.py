@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -219,6 +220,9 @@ def breaker_of(connection: Connection) -> Breaker:
 
 
 # One call of a tool for a model: consent, session, retries, and the result in the form that a model reads.
+
+decided: ContextVar[Decision | None] = ContextVar("decided", default=None)
+"""The decision about the call that LangChain makes in this context; None if it needs one."""
 
 MIN_SECONDS = 0.01  # the least seconds for an attempt; a call with less left is not retried
 

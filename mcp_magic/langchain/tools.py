@@ -18,7 +18,7 @@ from mcp_magic._host import Host
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError
-from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, reaching
+from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, decided, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
@@ -302,6 +302,7 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
                     images=options.images,
                     limit=options.limit,
                     asker=options.asker,
+                    decision=decided.get(),
                 )
         except CassetteError:  # a model cannot fix it
             raise

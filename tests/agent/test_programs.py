@@ -24,8 +24,11 @@ from tests.agent.telling import html
 pytest.importorskip("pydantic_monty")
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
+    from mcp_magic.consent.consent import PlannedRequest
     from tests.agent.conftest import Shop
 
 
@@ -215,6 +218,77 @@ async def test_a_sandbox_counts_as_read_only_because_its_calls_are_decided(
     assert [request.tool for request in log] == asked
 
 
+class Planner:
+    """Buys no pears, and two apples where one is wanted; keeps what it is asked."""
+
+    def __init__(self) -> None:
+        self.plans: list[list[str]] = []
+        self.single: list[str] = []
+
+    async def __call__(self, request: Request) -> Decision:
+        self.single.append(request.name)
+        return Decision.approve()
+
+    async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
+        items = [str(call.request.arguments["item"]) for call in calls]
+        self.plans.append(items)
+        answers = {"pear": Decision.deny("too dear"), "apple": Decision.approve({"item": "apple", "count": 2})}
+        return {at: answers.get(item, Decision.approve()) for at, item in enumerate(items)}
+
+
+async def test_calls_of_a_program_that_wait_together_are_one_plan_and_what_it_calls_later_is_asked_for(
+    host: Host, shop: Shop
+) -> None:
+    host.consent.policy, host.consent.approver = "ask", (planner := Planner())
+    code = """
+import asyncio
+from shop import buy
+async def one(item):
+    try:
+        return await buy(item)
+    except RuntimeError as error:
+        return str(error)
+bought = await asyncio.gather(*[one(item) for item in ["apple", "pear", "plum"]])
+later = await buy("apple")
+"""
+    coder = Coder(host, code, approve="plan")
+    run = await coder.run()
+
+    assert planner.plans == [["apple", "pear", "plum"]], (
+        "the program itself reaches nothing else, and is not asked about"
+    )
+    assert planner.single == ["shop:buy"], "the plan approved one apple, and the program wants another"
+    assert run.variables["bought"][::2] == ["bought 2 apple", "bought 1 plum"]
+    assert "too dear" in run.variables["bought"][1]
+    assert run.variables["later"] == "bought 1 apple"
+    assert len(shop.called) == 3
+    assert [record.decision for record in host.consent.audit.records][1:] == ["edit", "deny", "approve", "approve"]
+
+
+async def test_stop_ends_a_program_whose_calls_wait_for_a_plan(host: Host, shop: Shop) -> None:
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    class Absent(Planner):
+        async def plan(self, calls: Sequence[PlannedRequest]) -> dict[int, Decision]:
+            try:
+                asked.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return {}
+
+    host.consent.policy, host.consent.approver = "plan", Absent()
+    code = "import asyncio\nfrom shop import buy\nawait asyncio.gather(buy('apple'), buy('pear'))"
+    run = asyncio.ensure_future(Coder(host, code).run())
+    await asked.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert ended.is_set()
+    assert shop.called == []
+
+
 async def test_where_a_graph_is_interrupted_the_program_is_asked_about_and_its_calls_follow_the_rules(
     host: Host, shop: Shop
 ) -> None:
@@ -275,7 +349,9 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
 
     code = cell_of(run.messages)
 
-    assert code.startswith("from mcp_magic import host\n")
+    assert code.startswith(
+        "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first.\n"
+    )
     assert "shop = server_module(host, 'shop')" in code
     assert "price = shop.price" in code
     shop.called.clear()
@@ -290,7 +366,7 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
 def test_imports_of_servers_become_assignments_and_other_lines_stay() -> None:
     code = "import json, shop as s; from shop import (\n    price as p,\n    buy,\n)\nx = 'import shop'\nawait p('a')"
 
-    assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines() == [
+    assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines()[1:] == [
         "from mcp_magic import host",
         "from mcp_magic.agent.modules import server_module",
         "",

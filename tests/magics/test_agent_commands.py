@@ -228,6 +228,54 @@ async def test_up_again_replaces_the_agents_of_the_same_declaration(notebook: No
         await notebook.agent("one")
 
 
+# Bounds, many tools, large results, skills
+
+ADD = [("math:add", {"a": 1, "b": 2})]
+
+
+async def test_a_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook: Notebook) -> None:
+    run = await notebook.agent("--model $m --thread sums --max-tokens 20", ADD, "done")
+
+    assert (run.stopped, run.usage["total_tokens"]) == ("max_tokens", 15)
+    assert "Stopped after 15 of 20 tokens, before the work was done." in told(run)
+    assert (await notebook.agent("--model $m --thread sums", "It is 3.")).answer == "It is 3."
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--max-tokens 0", "%%mcp_agent: --max-tokens 0: at least 1."),
+        ("--max-cost -1", "%%mcp_agent: --max-cost -1: at least 0."),
+        ("--pin nothing", "no tool matches *:nothing; `%mcp tools` lists them"),
+        ("--skills acme:x", "no skill matches acme:x; `%mcp skills` lists them"),
+    ],
+)
+async def test_options_that_cannot_be_are_told(notebook: Notebook, line: str, words: str) -> None:
+    with pytest.raises(errors.MCPMagicError) as error:
+        await notebook.agent(f"--model $m {line}", "done")
+    assert str(error.value) == words
+
+
+async def test_settings_say_when_tools_are_searched_and_results_are_read_in_parts(notebook: Notebook) -> None:
+    notebook.magics.search_above, notebook.magics.spill = 1, 1
+
+    run = await notebook.agent("--model $m --pin math:add", ADD, [("read_result", {"handle": "result_1"})], "done")
+
+    assert {"search_tools", "math__add"} <= notebook.given()[1]
+    assert "math__divide" not in notebook.given()[1]
+    assert [called.name for called in run.transcript.calls] == ["math:add", "read_result"]
+
+
+async def test_what_tools_cost_is_ranked(notebook: Notebook) -> None:
+    rows = list(await notebook.mcp("tools --cost"))
+
+    assert {row["name"] for row in rows[:2]} == {"math", "weather"}
+    assert rows[0]["tokens"] >= rows[1]["tokens"]
+    bound = {row["tool"]: row["tokens"] for row in await notebook.mcp("tools --bound")}
+    assert {row["name"]: row["tokens"] for row in rows if row["what"] == "tool"} == bound
+    assert all(row["name"].startswith("math") for row in await notebook.mcp("tools math --cost"))
+
+
 # Programs
 
 PROGRAM = [("run_program", {"code": "from math_server import add\ntotal = await add(a=1, b=2)\ntotal"})]

@@ -9,7 +9,7 @@ import pytest
 from mcp_types import Tool, ToolAnnotations
 
 from mcp_magic.ask.approval import plan_decisions, plan_question
-from mcp_magic.consent.consent import Consent, Decision, Grant, PlannedRequest, Request
+from mcp_magic.consent.consent import Consent, Decision, PlannedRequest, Request
 from mcp_magic.consent.rules import Rule
 from tests.widgets.driving import Page, handled, widgets
 
@@ -261,28 +261,3 @@ async def test_time_denies_what_is_left_and_keeps_what_was_approved(asking: Plan
     assert approved(decisions) == [True, False]
     assert decisions[1].by == "time-out"
     assert [record.decision for record in consent.audit.records] == ["approve", "deny"]
-
-
-async def test_a_grant_answers_for_exactly_the_calls_of_its_plan() -> None:
-    asked: list[Request] = []
-
-    async def approver(request: Request) -> Decision:
-        asked.append(request)
-        return Decision.deny("beyond the plan")
-
-    consent = Consent([], "plan", approver)
-    plan = [read("a"), read("b")]
-    decisions = [Decision.approve(), Decision.approve({"path": "c"})]
-    grant = Grant(map(PlannedRequest, plan, decisions), consent.definitions, approver)
-
-    async def review(request: Request) -> Decision:
-        return await consent.review(request, approver=grant)
-
-    assert (await review(read("a"))).approved
-    assert dict((await review(read("b"))).arguments or {}) == {"path": "c"}
-    assert asked == []
-    assert not (await review(read("a"))).approved, "each tick is one call"
-    assert not (await review(read("a", lines=1))).approved
-    assert not (await consent.review(read("b"))).approved, "and no rule stays"
-    assert [dict(request.arguments) for request in asked] == [{"path": "a"}, {"path": "a", "lines": 1}, {"path": "b"}]
-    assert consent.rules == []

@@ -72,6 +72,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         "servers": "",
         "tools": "",
         "pin": "",
+        "skills": "",
         "thread": "",
         "show": "full",
         "max_turns": invocation.settings.max_turns,
@@ -84,7 +85,7 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
         raise CommandError(f"%%mcp_agent: --in {arguments.where} goes with --code.")
     plan["model"] = _model(invocation, given.get("model"), declared.get("model"))
     plan["system"] = str(system) or await _prompt(invocation, arguments.agent, declared.get("prompt"))
-    for names in ("servers", "tools", "pin"):
+    for names in ("servers", "tools", "pin", "skills"):
         parts = plan[names].split(",") if isinstance(plan[names], str) else plan[names]
         plan[names] = tuple(filter(None, map(str.strip, parts)))
     return plan
@@ -135,7 +136,7 @@ _NO_LANGGRAPH = (
 )
 
 
-_GRAPH_OPTIONS = ("servers", "tools", "system", "approve", "max_turns", "max_tokens", "max_cost")
+_GRAPH_OPTIONS = ("servers", "tools", "skills", "system", "approve", "max_turns", "max_tokens", "max_cost")
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
@@ -152,6 +153,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
         raise MissingDependencyError(_NO_LANGGRAPH)
     from mcp_magic.agent.graph import build_graph, run_agent
     from mcp_magic.agent.models import OFFLINE, OFFLINE_NOTE, make_model, model_name
+    from mcp_magic.agent.skills import AgentSkills
     from mcp_magic.agent.threads import new_thread_name, open_threads
     from mcp_magic.agent.tools import Registry
 
@@ -164,6 +166,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     model = make_model(plan["model"])
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
+    await AgentSkills(invocation.host, plan["skills"], servers=plan["servers"], limit=0).check()
     screen = screen_for(invocation.cells.circumstances())
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
@@ -258,6 +261,14 @@ MCP_AGENT = Implementation(
             metavar="PATTERN",
             complete=_complete_tools,
             help="the model always has these tools, also where it has to search others",
+        ),
+        Argument(
+            "--skills",
+            nargs="?",
+            const="*",
+            metavar="PATTERN",
+            complete=lambda tab: completion.continuing(tab, [f"{name}:*" for name in host]),
+            help="skills of servers that the model can read, such as 'acme:*'; without PATTERN all",
         ),
         Argument(
             "--thread",

@@ -154,7 +154,7 @@ _LISTING_ARGUMENTS = (
     ANY_SERVER,
     Argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description"),
     Argument("--refresh", action="store_true", help="ask the servers again"),
-    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that each server has to list all"),
+    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the list of each server"),
 )
 
 
@@ -237,7 +237,7 @@ SKILLS = Implementation(
     (ANY_SERVER, Argument("--load", metavar="SKILL", help="the name or URI of a skill: shows its SKILL.md")),
     examples=("%mcp skills", "%mcp skills acme", "%mcp skills acme --load refunds"),
     details="A skill is instructions for models, with files. Its text is fetched only when you load it, and shown "
-    "only if it matches what the server announced. No model gets any of it.",
+    "only if it matches what the server announced. An agent gets only skills that `--skills` names.",
 )
 
 
