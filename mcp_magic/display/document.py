@@ -104,6 +104,12 @@ def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
 
 _SHEET = [
     *(_rule(selector, declarations) for selector, declarations in _RULES),
+    # On a narrow page a table scrolls: a date stays on one line, and the last column, often prose, stays readable.
+    (
+        ("<td",),
+        f"@media(max-width:900px){{{_SCOPE} td:not(.mcp-number){{min-width:6em}}"
+        f"{_SCOPE} td+td:last-child:not(.mcp-number,:empty){{min-width:14em}}}}",
+    ),
     (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none}}}}"),
 ]
 

@@ -98,6 +98,7 @@ class Runner:
         self._note = scope.make(ipywidgets.HTML, "label")
         self._line = scope.make(ipywidgets.HBox, "line")
         self.output = scope.make(ipywidgets.Output)
+        self.result_line = scope.make(ipywidgets.Label, "label", _dom_classes=("mcp-outcome",))
         self.widget = scope.make(ipywidgets.VBox, "", children=(self._line, self.output))
 
     @property
@@ -181,8 +182,8 @@ class Runner:
         self._line.children = (self._bar, self._note)
 
     def _show_outcome(self) -> None:
-        self._note.value = note_markup(self.outcome)
-        self._line.children = (self._note,)
+        self.result_line.value = self.outcome
+        self._line.children = (self.result_line,)
         if isinstance(self.error, asyncio.CancelledError):
             return
         self.output.outputs = (_error_output(self.error) if self.error else result_output(self.result),)
@@ -593,7 +594,7 @@ class RequestForm:
         self._saved.value = ""
         self._draw()
         if self._was_clicked and self._runner.seconds < FOCUS_SECONDS:
-            self._scope.focus(self._run)  # the button that had the focus is gone
+            self._scope.focus(self._runner.result_line)
         self._was_clicked = False
         self._settled()
 

@@ -176,11 +176,15 @@ class WidgetScope:
         return button
 
     def focus(self, widget: Any) -> None:
-        """Let a control have the focus once the frontend has drawn it; ipywidgets cannot give it to boxes and HTML."""
+        """Let a control or a `Label` have the focus once the frontend has drawn it; ipywidgets gives it to no box."""
 
         def focus() -> None:
-            if widget.comm is not None:  # else it is closed
-                widget.focus()
+            if widget.comm is None:  # it is closed
+                return
+            if isinstance(widget, ipywidgets.Label):  # no stop of Tab; a page reads this only when it changes
+                widget.tabbable = None
+                widget.tabbable = False
+            widget.focus()
 
         self.keep_focus()
         loop = running_loop()
@@ -365,7 +369,8 @@ _CONTROLS = (
     ".widget-html>.widget-html-content:has(>.mcp-magic){min-width:0}"
     # a heading is text of several lines, not the caption of one control; the time of a run stands below its button
     ".widget-vbox>.widget-html>.widget-html-content>.mcp-magic{line-height:1.4}"
-    ".widget-vbox:has(>.jp-OutputArea,>.widget-output)>.widget-hbox .mcp-form{padding-left:6px}"
+    ".widget-vbox:has(>.jp-OutputArea,>.widget-output)>.widget-hbox :is(.mcp-form,.mcp-outcome){padding-left:6px}"
+    ".mcp-outcome{color:var(--jp-ui-font-color2,#666);font-size:var(--jp-ui-font-size1,13px)}"
     f"{_BOX} :is(.widget-text input,.widget-dropdown>select){{font-family:inherit}}"
     f"{_PICKERS}{{box-sizing:border-box;width:100%;height:var(--jp-widgets-inline-height,28px);"
     "padding:0 8px;font:inherit;color:var(--jp-widgets-input-color,inherit);"

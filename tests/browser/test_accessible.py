@@ -108,14 +108,16 @@ def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:
     expect(form.locator("[title=null]")).to_have_count(0)
 
 
-def test_enter_runs_a_form_with_the_last_letters_and_focus_stays(lab: Lab) -> None:
+def test_enter_runs_a_form_with_the_last_letters_and_its_result_gets_the_focus(lab: Lab) -> None:
     form = run(lab, "%mcp form show:one_text")
     text = form.get_by_role("textbox", name="text: string")
     text.press_sequentially("all of this")
     text.press("Enter")
     expect(form.locator(".jp-OutputArea")).to_contain_text("all of this")
     press(form, "Run")
-    expect(button(form, "Run")).to_be_focused()
+    result = form.locator(".mcp-outcome")
+    expect(result).to_be_focused()
+    expect(result).to_contain_text("done in")
 
 
 def test_after_an_answer_the_next_question_gets_the_focus_and_takes_no_key_for_an_answer(lab: Lab) -> None:

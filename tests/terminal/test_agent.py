@@ -176,6 +176,16 @@ def test_ctrl_c_stops_a_call_and_the_thread_goes_on(terminal: Terminal, tmp_path
     assert "■ interrupted" in terminal.run("%mcp agent --show stopped")
 
 
+def test_a_thinking_model_is_said_to_be_stopped_by_ctrl_c(terminal: Terminal) -> None:
+    terminal.run("import asyncio")
+    terminal.run("async def long(messages):", "    await asyncio.sleep(100)", "")
+    terminal.run("m = ScriptedModel([long])")
+    begin(terminal, "--model $m --thread slow", "Think.")
+    terminal.child.expect(r"model thinking · [12]\.\d s · Ctrl-C stops the turn")
+
+    assert "KeyboardInterrupt" in terminal.interrupt()[0]
+
+
 @pytest.mark.timed
 @tried_again
 def test_ctrl_c_at_the_question_calls_nothing(terminal: Terminal, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ async def test_run_shows_the_result_as_the_call_would(opened: Any, connection: C
     called = await connection.call("defaults", count=7)
     [shown] = form._runner.output.outputs
     assert shown == {"output_type": "display_data", "data": called._repr_mimebundle_(), "metadata": {}}
-    assert "done in " in form._runner._note.value
+    assert "done in " in form._runner.result_line.value
 
 
 @pytest.mark.parametrize("tool", ["image_png", "audio_wav", "mixed", "structured", "embedded_binary"])
@@ -118,7 +118,7 @@ async def test_cancel_ends_the_call_at_the_server(opened: Any, connection: Conne
     form._stop.click()
     await until(lambda: not form.running)
     assert form.result is None
-    assert "cancelled after" in form._runner._note.value
+    assert "cancelled after" in form._runner.result_line.value
     assert form._run.disabled is False
     async with asyncio.timeout(60):
         while (await connection.call("cancellations")).data == before:

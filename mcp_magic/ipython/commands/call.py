@@ -92,7 +92,7 @@ CALL = Implementation(
     details="""\
   name=value              text, converted to the type in the tool's schema
   name:=JSON              JSON, sent as it is
-  name=$var, name={expr}  a Python object; of a result its value
+  name=$var, name={expr}  a Python object; a result stands for its value
   name=@file, name=@cell  the content of a file; the text of the cell below %%mcp call
   a.b=1, a=1 a=2          a value inside an object; a list
   $dict, {"a": 1}         all arguments, also as the cell below; names on the line override it
@@ -104,8 +104,9 @@ rows below the names of its columns where the schema wants lists.
 The result has .data (its JSON as Python values), .df (its table, or .frames for several), .text, .images and .audio. \
 `r = %mcp call ...` keeps it; `r?` says more.
 
---answers: a list of answers in order, or an object with one for each message; an answer is the values, "decline", \
-"cancel", or for a page "accept". With a list "sampling" in the object it replies for models, too.""",
+The file of --answers has a list of answers in order, or an object with an answer for each message. An answer is an \
+object of values, "decline" or "cancel"; "accept" agrees to open a page. A list "sampling" in the object has the \
+replies of a model.""",
     takes_body=True,
 )
 

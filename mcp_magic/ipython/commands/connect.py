@@ -66,14 +66,14 @@ _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, se
 
 _SESSION_ARGUMENTS = (
     Argument("--name", help="what to call it (default: made from the target)"),
-    Argument("--config", metavar="FILE", help="open all servers of a config file, or those named, in parallel"),
+    Argument("--config", metavar="FILE", help="open the servers of a config file in parallel: all, or the named ones"),
     Argument("--header", action="append", default=[], metavar="'K: V'", help="an HTTP header; can be repeated"),
     Argument(
         "--env",
         action="append",
         default=[],
         metavar="K=V",
-        help="an environment variable (stdio); K alone passes your own value on",
+        help="an environment variable of a stdio server; K alone passes on the kernel's value",
     ),
     Argument("--cwd", metavar="DIR", help="working directory of a stdio server"),
     Argument("--transport", choices=("stdio", "http", "sse", "ws"), help="the transport (default: by the target)"),
@@ -82,9 +82,11 @@ _SESSION_ARGUMENTS = (
     Argument(
         "--reconnect",
         action=argparse.BooleanOptionalAction,
-        help="open a lost session again by itself, whatever the setting is",
+        help="whether to open a lost session again automatically (default: the setting)",
     ),
-    Argument("--sampling", choices=SAMPLING_MODES, help="when it asks for a model: refuse, ask you (default), answer"),
+    Argument(
+        "--sampling", choices=SAMPLING_MODES, help="when the server asks for a model: refuse, ask you (default), answer"
+    ),
     Argument(
         "--protocol",
         choices=PROTOCOLS,
@@ -425,9 +427,9 @@ DOCTOR = Implementation(
         "%mcp doctor -- npx -y @modelcontextprotocol/server-everything",
         "report = %mcp doctor math --config mcp.json",
     ),
-    details="It resolves the target, starts or connects it, looks at TLS, HTTP, the handshake of both protocol eras, "
-    "capabilities, all lists and their schemas, pings it and ends it, and says at which step it fails, why, and what "
-    "to do. It has the options of `%mcp connect`. It uses a kept token, asks you to log in only with --login, and "
-    "calls a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.",
+    details="The steps: resolve the target, start or connect, TLS, HTTP, both ways to begin a session, version, "
+    "capabilities, all lists and their schemas, ping, end. It says at which step the server fails, why, and what to "
+    "do. It has the options of `%mcp connect`. It uses a kept token, asks you to log in only with --login, and calls "
+    "a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
 )

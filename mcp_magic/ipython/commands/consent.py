@@ -151,8 +151,9 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 def _rule(action: str, *examples: str) -> Implementation:
     details = (
         "The first rule that matches decides. Patterns can have * and ?; NAME=PATTERN compares the text of an "
-        "argument, `a.b=PATTERN` of one in an object. If a call can be read in several ways, a rule that denies "
-        "applies if one of them matches, a rule that allows only if all match. `%mcp approvals` lists the rules."
+        "argument, `a.b=PATTERN` of one in an object. A call can often be read in more than one way: as the argument "
+        "`a.b` or as the `b` of `a`, as one text or as a list. Deny and ask apply if any reading fits, allow only if "
+        "all do. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),

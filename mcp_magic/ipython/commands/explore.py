@@ -154,7 +154,7 @@ _LISTING_ARGUMENTS = (
     ANY_SERVER,
     Argument("--search", metavar="TEXT", help="only those with TEXT in name, title or description"),
     Argument("--refresh", action="store_true", help="ask the servers again"),
-    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that each server has to list all"),
+    Argument("--timeout", type=seconds_typed, metavar="S", help="seconds to wait for the list of each server"),
 )
 
 

@@ -265,7 +265,7 @@ SERVE = Implementation(
         "%mcp serve shop --stop",
     ),
     details="Streamable HTTP on 127.0.0.1, for programs that have the token: it is in a file that only you can read, "
-    "and not in the notebook. Calls of other programs run in this kernel, between and below its cells.",
+    "and not in the notebook. Their calls run in this kernel, between cells and while a cell waits.",
 )
 
 
@@ -384,7 +384,7 @@ RECORD = Implementation(
         Argument(
             "--in-process",
             choices=("live", "replay"),
-            help="whether servers in this kernel run when the others are replayed (the default), or are replayed, too",
+            help="live: servers in this kernel run while others are replayed (default); replay: they are replayed, too",
         ),
         Argument("--stop", action="store_true", help="stop using the cassette; requests go to the real servers again"),
     ),

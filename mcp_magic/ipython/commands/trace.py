@@ -548,6 +548,6 @@ METRICS = Implementation(
         Argument("--clear", action="store_true", help="begin again at zero"),
     ),
     examples=("%mcp metrics", "%mcp metrics weather", "%mcp metrics --export mcp.prom"),
-    details="Quantiles are exact to a bucket of the histogram. The counters stay in this kernel: `host.metrics` has "
-    "them, `host.metrics.text()` is in Prometheus' format.",
+    details="Quantiles are as exact as the buckets of the histogram. The counters stay in this kernel: "
+    "`host.metrics` has them, `host.metrics.text()` is in Prometheus' format.",
 )
