@@ -766,7 +766,7 @@ def build_graph(
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
     servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
-    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned)
+    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned, owner=host)
     given = AgentSkills(host, skills, servers=servers, limit=result_limit)
     builtin = [given.tool(), *([search.tool()] if programs is None else [])]
     if spill is not None and programs is None:
