@@ -242,6 +242,7 @@ class Report:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
         started: When it began (`time.perf_counter()`); now if left out.
         detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
+        outcome: Returns what is said of it once it is done.
         button: The word on the button that cancels it.
     """
 
@@ -254,6 +255,7 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        outcome: Callable[[], str] = str,
         button: str = "Cancel",
     ) -> None:
         self.server = server
@@ -269,6 +271,7 @@ class Report:
         self._questions = 0
         self._masked = masked
         self._detail = detail
+        self._outcome = outcome
 
     @property
     def seconds(self) -> float:
@@ -327,7 +330,9 @@ class Report:
             parts.append("waiting for your answer")
         elif self.state != "done":
             message = self.meter.message or (self._detail() if self.state == "running" else "")
-            parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
+        else:
+            message = self._outcome()
+        parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
         return " · ".join(filter(None, parts))
 
 
@@ -422,6 +427,7 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
+        outcome: Callable[[], str] = str,
         button: str = "Cancel",
     ) -> None:
         self.title = title
@@ -434,6 +440,7 @@ class InFlightRequest:
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
+        self._outcome = outcome
         self._button = button
         self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
@@ -533,6 +540,7 @@ class InFlightRequest:
     def _reported(self) -> Report:
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
+            options["outcome"] = self._outcome
             self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
         return self._report
 

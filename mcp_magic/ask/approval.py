@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic import schema
 from mcp_magic._text import counted, duration, sentence
 from mcp_magic.ask.question import EDIT, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
-from mcp_magic.consent.consent import PERSON, Decision
+from mcp_magic.consent.consent import CALLS, FIRST, PERSON, Decision
 from mcp_magic.display.arguments import (
     MAX_IN_LINE,
     MAX_VALUE,
@@ -115,7 +115,7 @@ def approval_question(request: Request) -> Question:
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
         reveal=Reveal(
-            lambda arguments: [] if request.program else list(long_arguments(arguments, request.definition).items()),
+            lambda arguments: cut_of(request, arguments),
             lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
             lambda arguments, seen: unseen_of(request, arguments, seen),
         ),
@@ -171,7 +171,8 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
             rest.append(ALWAYS[decision.always])
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
     sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
-    call = ("code", call_text(request, arguments))
+    text = call_text(request, arguments)
+    call = ("code", text if request.calls == 1 else f"{in_line(request.name, MAX_NAME)}{_times(request)}")
     return Outcome(sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
 
 
@@ -247,8 +248,23 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     return [(name, value) for name, value in [*long, *hidden] if name not in seen]
 
 
+def cut_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return what the question shortens, secrets masked: long values, and all calls of an agent's map."""
+    if request.program:
+        return []
+    named = list(long_arguments(arguments, request.definition).items())
+    if request.each and request.asker != PERSON:
+        lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
+        named.append(("all calls", "\n".join(lines)))
+    return named
+
+
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
     """Return the question: who requests which call, with which arguments."""
+    if request.each:
+        arguments = {name: value for name, value in arguments.items() if name != CALLS}
+        arguments[FIRST] = "\n".join(map(written, arguments[FIRST]))
+        request = replace(request, arguments=arguments)
     name, badges = in_line(request.program or request.name, MAX_NAME), _badges(request)
     line = f"{_wants(request)} {name}{_times(request)} {' '.join(map(str, badges))}"
     html = tag("p", joined([_wants(request), " ", tag("b", name), _times(request), " ", joined(badges, " ")]))

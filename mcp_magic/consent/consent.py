@@ -537,6 +537,9 @@ class Consent:
         self.rules[at:] = [lasting, *(rule for rule in self.rules[at:] if rule != lasting)]
 
 
+FIRST, CALLS, DIGEST = "first calls", "number of calls", "digest of all calls"
+"""What a summary of calls has besides their arguments."""
+
 SUMMARISED = 5  # distinct values of an argument, and calls, that a summary shows
 
 
@@ -556,8 +559,8 @@ def summary_of(requests: Sequence[Request]) -> Request:
         shown = list(distinct.values())[:SUMMARISED]
         more = [f"… {len(distinct) - SUMMARISED:,} more values"] if len(distinct) > SUMMARISED else []
         summary[name] = shown[0] if len(distinct) == 1 else [*shown, *more]
-    summary["first calls"] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
-    summary |= {"number of calls": len(requests), "digest of all calls": digest.hexdigest()[:16]}
+    summary[FIRST] = [hidden_arguments(each.arguments, each.definition) for each in requests[:SUMMARISED]]
+    summary |= {CALLS: len(requests), DIGEST: digest.hexdigest()[:16]}
     return replace(first, arguments=summary, calls=len(requests), each=[request.arguments for request in requests])
 
 

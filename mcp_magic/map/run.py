@@ -420,6 +420,7 @@ class MapRun:
                 on_progress=self.options.on_progress,
                 masked=first.place.masked,
                 detail=self._under_way,
+                outcome=self._failures,
             )
             try:
                 with self._progress:
@@ -797,10 +798,12 @@ class MapRun:
 
     def _under_way(self) -> str:
         """Return failures, calls in flight and the most common errors, for the line of progress."""
-        failed = self._counts.total() - self._counts[DONE]
         errors = [f"{one_line(text, 60)} ({counted(count, 'rows')})" for text, count in self._errors.most_common(2)]
-        words = [f"{failed:,} failed" if failed else "", f"{self._in_flight} in flight", *errors]
-        return " · ".join(filter(None, words))
+        return " · ".join(filter(None, [self._failures(), f"{self._in_flight} in flight", *errors]))
+
+    def _failures(self) -> str:
+        failed = self._counts.total() - self._counts[DONE]
+        return f"{failed:,} failed" if failed else ""
 
     # The values
 
@@ -951,9 +954,9 @@ class MapRun:
         if any(item.state == DONE for item in self.items):
             head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
             answers = records(head.astype(object).where(head.notna(), "").map(_shown))
-            parts += Listing(
-                [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
-            ).parts()
+            more = len(self.items) - len(head)
+            rows = [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
+            parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
         return parts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, Rule
+from mcp_magic.ask.approval import approval_question
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import DeniedError
 from mcp_magic.map.pace import read_rate
@@ -222,6 +224,11 @@ async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) ->
     requests = await asked_of(host, Decision.approve(), "s:login")
     await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
     assert "hunter" not in json.dumps([requests[0].arguments, host.consent.audit.records[0].arguments])
+    question = approval_question(replace(requests[0], asker="agent"))
+    assert question.about(question.values).plain.startswith("agent wants to call s:login 9 times")
+    [(name, lines)] = question.reveal.cut(question.values) if question.reveal else []
+    assert (name, len(lines.splitlines())) == ("all calls", 9)
+    assert "hunter" not in f"{question.about(question.values)}{lines}"
 
 
 async def test_where_the_answer_is_no_nothing_is_called(host: Host, calls: Counter[str]) -> None:
