@@ -142,7 +142,7 @@ class Program:
 
 # The state of a thread's programs, kept in this kernel.
 
-MAX_STATES = 20  # threads whose variables are kept
+MAX_STATES, MAX_HEAPS = 20, 500_000_000  # threads whose variables are kept, and the bytes of all of them
 
 
 @dataclass
@@ -165,10 +165,12 @@ _states: WeakKeyDictionary[Host, OrderedDict[str, State]] = WeakKeyDictionary()
 
 
 def state_of(host: Host, thread: str) -> State:
-    """Return the state of a thread's programs; the least recently used is dropped."""
+    """Return the state of a thread's programs; the least recently used are dropped."""
     states = _states.setdefault(host, OrderedDict())
     state = states[thread] = states.pop(thread) if thread in states else State()
-    while len(states) > MAX_STATES:
+    while len(states) > MAX_STATES or (
+        len(states) > 1 and sum(len(s.heap or b"") for s in states.values()) > MAX_HEAPS
+    ):
         states.popitem(last=False)
     return state
 
