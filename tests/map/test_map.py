@@ -213,7 +213,7 @@ async def test_calls_that_are_approved_together_cannot_be_edited_or_allowed_for_
     assert [rule.action for rule in host.consent.rules] == ["ask"]
 
 
-async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) -> None:
+async def test_a_secret_is_masked_in_the_question_about_all_calls_and_in_displays(host: Host) -> None:
     server = MCPServer("s")
 
     @server.tool()
@@ -222,7 +222,9 @@ async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) ->
 
     await host.connect(server, name="s")
     requests = await asked_of(host, Decision.approve(), "s:login")
-    await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
+    run = await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
+    assert "u1" in str(run.parts()) + str(run.plan().rows)
+    assert "hunter" not in str(run.parts()) + str(run.plan().rows)
     assert "hunter" not in json.dumps([requests[0].arguments, host.consent.audit.records[0].arguments])
     question = approval_question(replace(requests[0], asker="agent"))
     assert question.about(question.values).plain.startswith("agent wants to call s:login 9 times")
