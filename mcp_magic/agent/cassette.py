@@ -239,6 +239,8 @@ class Turns:
             tools = entry.get("tools", [])
             if isinstance(tools, int):
                 tools = self._turns[tools].request.tools if tools in self._turns else []
+            elif isinstance(tools, list):
+                tools = [_tool(tool) for tool in tools]
             request = ModelRequest(entry["model"], [*kept, *entry.get("messages", [])], tools, entry.get("stop", []))
             if not self._fits(request.messages):
                 most = f"{MOST_MESSAGES:,} messages or {MOST_CHARACTERS:,} characters"
@@ -289,7 +291,27 @@ def _tool(tool: Any) -> Any:
     if "name" not in function:
         return tool
     parameters = function.get("parameters", function.get("input_schema"))
-    return {"name": function["name"], "description": function.get("description", ""), "parameters": parameters or {}}
+    described = {"name": function["name"], "description": function.get("description", "")}
+    return {**described, "parameters": _without_titles(parameters or {})}
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a schema without titles and its dialect: what a model is given of these has changed, and may again."""
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: value
+        for key, value in schema.items()
+        if not (key == "$schema" or (key == "title" and isinstance(value, str)))
+    }
+    return {
+        key: {name: _without_titles(each) for name, each in value.items()}
+        if key in ("properties", "$defs", "definitions") and isinstance(value, dict)
+        else _without_titles(value)
+        for key, value in kept.items()
+    }
 
 
 # A model's turn with a cassette in. It is written at its end, because a secret may span chunks.

@@ -247,7 +247,7 @@ class _Nodes:
     @property
     def _decides(self) -> str | None:
         """The policy; a plan of a program's calls needs no question about a sandbox, and none about what only reads."""
-        return "readonly" if self.plans and self.programs is not None else self.policy
+        return "readonly" if self.programs is not None and self.plans else self.policy
 
     def is_asked(self, planned: PlannedCall) -> bool:
         """Whether the user has to decide about a call."""
@@ -766,7 +766,7 @@ def build_graph(
         raise ArgumentsError("a model that writes programs gets no `map`: its program calls a tool for each row")
     servers = tuple(servers)
     registry = Registry(host, servers=servers, tools=tools)
-    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned)
+    search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned, owner=host)
     given = AgentSkills(host, skills, servers=servers, limit=result_limit)
     builtin = [given.tool(), *([search.tool()] if programs is None else [])]
     if spill is not None and programs is None:

@@ -283,25 +283,26 @@ async def check(code: str, modules: Mapping[str, Module], state: State, programs
     """Return why a program cannot run, or ""; nothing is called."""
     try:
         tree = parse(code)
-        problem = await _checked_types(code, tree, modules, state) if programs.namespace is None else ""
+        names = Names(tree)
+        if names.starred & modules.keys() or (names.starred and programs.namespace is None):
+            raise ArgumentsError("`from x import *` is not valid here: name the functions")
+        problem = await _checked_types(code, tree, names, modules, state) if programs.namespace is None else ""
     except ArgumentsError as error:
         problem = str(error)
     return f"The program was not run, and nothing was called:\n{problem}" if problem else ""
 
 
-async def _checked_types(code: str, tree: ast.Module, modules: Mapping[str, Module], state: State) -> str:
+async def _checked_types(code: str, tree: ast.Module, names: Names, modules: Mapping[str, Module], state: State) -> str:
     """Check a program's types against the functions of the servers.
 
     The checker would take the types of variables from earlier programs for declarations. So the program is checked as
     the body of a function, beside which those variables are declared to be anything.
     """
-    names = Names(tree)
-    if names.starred:
-        raise ArgumentsError("`from x import *` is not valid here: name the functions")
     used = {*imported_modules(tree), *(text.split()[1] for text in state.names.values() if text)}
     head = [f"import {name} as _module_{name}" for name in modules if name in used]
     head += [*(["import tools as _module_tools"] if "tools" in used else []), "from typing import Any"]
-    known = {name: text for name, text in state.names.items() if name not in names.annotated}
+    before = {**dict.fromkeys(sorted(names.shared), ""), **state.names}
+    known = {name: text for name, text in before.items() if name not in names.annotated}
     head += [text or f"{name}: Any" for name, text in known.items()]
     changed = [name for name in known if name in {*names.assigned, *names.defined, *names.imports}]
     head.append("async def _program_():")
@@ -492,7 +493,7 @@ async def _in_kernel(
             if running is not None:
                 await running
         program.value = namespace.get("__mcp_value__")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         tb = traceback.walk_tb(error.__traceback__)
         lines = [line for frame, line in tb if frame.f_code.co_filename == "<program>"]
         where = f"line {lines[-1]}: " if lines else ""

@@ -138,14 +138,14 @@ def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, 
     try:
         return {**arguments, **named}
     except TypeError:
-        problem = f"arguments are given by name, a=1, or as a dict, {{'a': 1}}; not as {type(arguments).__name__}"
+        problem = f"expected arguments by name (a=1) or as a dict ({{'a': 1}}), got {type(arguments).__name__}"
     raise ArgumentsError(problem)
 
 
 def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
-        raise ArgumentsError(f'{method!r} is not a method; that is a text such as "tools/list"')
+        raise ArgumentsError(f"expected a method such as 'tools/list', got {method!r}")
     return schema.json_arguments(_together(params or {}, {}))
 
 
