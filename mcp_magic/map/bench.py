@@ -148,7 +148,7 @@ async def run_bench(
 
     call = await _approved(connection, tool, arguments)
     with InFlightRequest(f"bench {bench.title}", connection.name, reports, detail=under_way):
-        await call(on_progress=_ignore)  # warms up
+        await call(quiet=True)  # warms up
         for concurrency in levels:
             bench.levels.append(Level(concurrency))
             await _measure(call, tool, bench.levels[-1], seconds / len(levels))
@@ -161,7 +161,7 @@ async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: f
     async def calls() -> None:
         while time.perf_counter() < started + seconds:
             try:
-                result = await call(on_progress=_ignore, wait_if_busy=False)
+                result = await call(quiet=True, wait_if_busy=False)
             except (DeniedError, SessionClosedError):
                 raise
             except MCPMagicError as error:
@@ -181,7 +181,3 @@ async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: f
             task.cancel()
     level.seconds = time.perf_counter() - started
     level.latencies.sort()
-
-
-async def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take the progress of one call of many, which is not shown."""

@@ -725,12 +725,12 @@ class MapRun:
                 stage.step.tool.name,
                 arguments,
                 timeout=self.options.timeout,
-                on_progress=_ignore,
                 validate=False,
                 asker=self.options.asker,
                 run=self.options.run,
                 decision=decision,
                 wait_if_busy=False,
+                quiet=True,
             )
         finally:
             self._in_flight -= 1
@@ -989,10 +989,6 @@ def outcome_of(item: MapItem, problem: str) -> Outcome:
         return FAILED, "", problem, 0, 0.0
     answer = _written_answer(item.result) if item.result is not None else ""
     return item.state, answer, item.error, item.attempts, item.seconds
-
-
-async def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take the progress of one call of many, which is not shown."""
 
 
 def _shown(value: Any) -> Any:

@@ -77,7 +77,7 @@ async def test_the_journal_has_each_step_and_a_rate_holds_for_all_steps_on_a_ser
     rows = pd.DataFrame({"x": range(15)})
     run = await magic("map --rows $rows --rate 60/s --journal steps.sqlite", cell, rows=rows)
     assert run.df["second.result"].tolist() == [n + 3 for n in range(15)]
-    assert run.stats["seconds"] > 0.4
+    assert run.stats["seconds"] > 0.33  # 0.23 if each step had a rate of its own
     again = await magic("map --rows $rows --journal steps.sqlite", cell, rows=rows)
     assert [again.stats[key] for key in ("done", "resumed", "calls")] == [15, 30, 0]
 
