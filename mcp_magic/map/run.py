@@ -19,6 +19,7 @@ from mcp_magic import schema
 from mcp_magic._text import counted, duration, listed
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.definitions import digest
+from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -319,10 +320,10 @@ class MapRun:
         invalid = self.check()
         items = self.items or list(islice(self._read(), SHOWN))
         first = {item.number: item for item in [*items[:SHOWN], *invalid[:SHOWN]]}
-        rows = [
-            {"row": self._label(item), **(item.arguments or {}), **({"problem": item.error} if item.error else {})}
-            for item in first.values()
-        ]
+        rows = []
+        for item in first.values():
+            arguments = hidden_arguments(item.arguments or {}, self.steps[0].tool)
+            rows.append({"row": self._label(item), **arguments, **({"problem": item.error} if item.error else {})})
         total = "as many calls as there are rows"
         if self._table.size is not None:
             total = counted(len(items) - len(invalid), "calls")
@@ -724,12 +725,12 @@ class MapRun:
                 stage.step.tool.name,
                 arguments,
                 timeout=self.options.timeout,
-                on_progress=_ignore,
                 validate=False,
                 asker=self.options.asker,
                 run=self.options.run,
                 decision=decision,
                 wait_if_busy=False,
+                quiet=True,
             )
         finally:
             self._in_flight -= 1
@@ -976,7 +977,8 @@ class MapRun:
             head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
             answers = records(head.astype(object).where(head.notna(), "").map(_shown))
             more = len(self.items) - len(head)
-            rows = [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
+            shown = (hidden_arguments(answer, None) for answer in answers)
+            rows = [{"row": label, **answer} for label, answer in zip(head.index, shown, strict=True)]
             parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
         return parts
 
@@ -987,10 +989,6 @@ def outcome_of(item: MapItem, problem: str) -> Outcome:
         return FAILED, "", problem, 0, 0.0
     answer = _written_answer(item.result) if item.result is not None else ""
     return item.state, answer, item.error, item.attempts, item.seconds
-
-
-async def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take the progress of one call of many, which is not shown."""
 
 
 def _shown(value: Any) -> Any:
