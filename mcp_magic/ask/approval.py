@@ -255,7 +255,7 @@ def cut_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, An
     named = list(long_arguments(arguments, request.definition).items())
     if request.each and request.asker != PERSON:
         lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
-        named.append(("all calls", "\n".join(lines)))
+        named.append(("the calls", "\n".join(lines)))
     return named
 
 
