@@ -447,6 +447,7 @@ class Connection:
         prepared: Prepared | None = None,
         repeat: bool = True,
         wait_if_busy: bool = True,
+        quiet: bool = False,
     ) -> ToolResult:
         """Call a tool and return its result, also one that reports an error.
 
@@ -469,6 +470,7 @@ class Connection:
             wait_if_busy: Whether to wait and retry when the server answers HTTP 429 or 503 with `Retry-After`. If not,
                 the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
                 alone.
+            quiet: Whether it is not shown while it waits: neither its progress nor log messages.
 
         Raises:
             ArgumentsError: The arguments cannot be sent; nothing was sent.
@@ -518,6 +520,7 @@ class Connection:
                 max_total=max_total_timeout,
                 harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
                 wait_if_busy=wait_if_busy,
+                quiet=quiet,
             )
             measured.answered(failed=raw.is_error is True)
         if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph, cell_of, run_agent
 from mcp_magic.agent.modules import as_cell, interface, modules_of, server_module
-from mcp_magic.agent.program import Programs
+from mcp_magic.agent.program import MAX_HEAPS, Programs, state_of
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.cassette.cassette import deck
@@ -425,6 +425,14 @@ async def test_a_thread_goes_on_after_its_variables_are_gone_and_the_model_is_to
     run = await other.run(thread="copy")
 
     assert answers(run)[0].startswith("[the variables of earlier programs are gone")
+
+
+async def test_only_so_many_bytes_of_variables_are_kept(host: Host) -> None:
+    for name in ("old", "new"):
+        state_of(host, name).heap = b"x" * (MAX_HEAPS // 2 + 1)
+
+    assert state_of(host, "new").heap is not None
+    assert state_of(host, "old").heap is None
 
 
 async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host, shop: Shop) -> None:
