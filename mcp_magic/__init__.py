@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.graph import build_graph as build_graph
     from mcp_magic.agent.middleware import BudgetMiddleware as BudgetMiddleware
     from mcp_magic.agent.middleware import LargeResultsMiddleware as LargeResultsMiddleware
+    from mcp_magic.agent.middleware import PlanMiddleware as PlanMiddleware
     from mcp_magic.agent.middleware import SkillsMiddleware as SkillsMiddleware
     from mcp_magic.agent.middleware import ToolSearchMiddleware as ToolSearchMiddleware
     from mcp_magic.agent.offline import OfflineModel as OfflineModel
@@ -65,6 +66,7 @@ _MODULES = {
     "mcp_magic.agent.middleware": (
         "BudgetMiddleware",
         "LargeResultsMiddleware",
+        "PlanMiddleware",
         "SkillsMiddleware",
         "ToolSearchMiddleware",
     ),

@@ -153,9 +153,9 @@ def owner_of(uri: str, connections: Sequence[Connection]) -> Connection:
             return candidates[0]
         if candidates:
             names = listed(c.name for c in candidates)
-            known = f"{uri!r} may be of {names}" if candidates is not able else f"no server lists {uri!r}.{near} It"
-            asked = "" if candidates is not able else f" may be of {names} all the same"
-            raise AmbiguousNameError(f"{known}{asked}; say which with --server NAME")
+            unlisted = f"no server lists {uri!r}.{near} " if candidates is able else ""
+            what = "It" if unlisted else repr(uri)
+            raise AmbiguousNameError(f"{unlisted}{what} could be on {names}; say which with --server NAME")
     raise UnknownResourceError(f"no connected server has resources, so {uri!r} cannot be read.{near}")
 
 
@@ -574,7 +574,7 @@ class Host:
             AmbiguousNameError: Several servers have one of that name.
         """
         if not isinstance(name, str):
-            raise ArgumentsError(f"{name!r} is not the name of one of the {kind}; that is a text, 'server:name'")
+            raise ArgumentsError(f"expected text such as 'server:name', got {name!r}; `%mcp {kind}` lists them")
         server, colon, rest = name.partition(":")
         if colon and server in self._connections:
             connection = self._connections[server]

@@ -337,7 +337,8 @@ class Report:
 
 
 shown_report: ContextVar[Report | None] = ContextVar("mcp_magic_report", default=None)
-"""What a form shows of the request that runs in this context; its clock stops while the user is asked."""
+"""What is shown of a form's request, or of the connecting, in whose context this runs; its clock stops while the user
+is asked."""
 
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
@@ -480,7 +481,7 @@ class InFlightRequest:
         """Stop the clock, also on the screen. Can be nested: it goes on when the last context exits."""
         deadline = nullcontext() if self._deadline is None else self._deadline.paused()
         try:
-            with deadline, self._reported().paused():
+            with deadline, self.report.paused():
                 self._redraw()
                 yield
         finally:
@@ -530,14 +531,16 @@ class InFlightRequest:
         try:
             if self._changed is None:
                 assert self._reports.reporter is not None
-                changed = self._context.copy().run(self._reports.reporter, self._reported())
+                changed = self._context.copy().run(self._reports.reporter, self.report)
                 self._changed = changed or (lambda: None)
             self._changed()
         except Exception:  # a display error must not fail the call
             logger.exception("what %s reports cannot be shown", self.title)
             self._changed = lambda: None
 
-    def _reported(self) -> Report:
+    @property
+    def report(self) -> Report:
+        """What is shown of it."""
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
             options["outcome"] = self._outcome
@@ -552,7 +555,7 @@ class InFlightRequest:
         if self._listener is not None:
             await self._listener(progress, total, message)
         elif self._shows_progress:
-            self._reported().meter.note(progress, total, message, asyncio.get_running_loop().time())
+            self.report.meter.note(progress, total, message, asyncio.get_running_loop().time())
             self.show()
 
     def logged(self, message: LogMessage, others: int = 0) -> None:
@@ -561,7 +564,7 @@ class InFlightRequest:
             return
         whose = f"{message.logger or 'log'} (of one of {others + 1} calls)" if others else message.logger
         text = log_text(message.data, self._masked, KEPT_CHARACTERS)
-        self._reported().log(message._replace(logger=whose, data=text))
+        self.report.log(message._replace(logger=whose, data=text))
         self.show()
 
     # Questions
@@ -581,12 +584,9 @@ class InFlightRequest:
 
 @contextmanager
 def person_asked() -> Iterator[None]:
-    """Stop the clock of the current call, if any, during a question to the user such as a log-in."""
-    call = current_call()
-    if call is None:
-        yield
-        return
-    with call.paused():
+    """Stop the clocks of the current call and of what is shown, if any, during a question to the user."""
+    call, report = current_call(), shown_report.get()
+    with call.paused() if call is not None else nullcontext(), report.paused() if report is not None else nullcontext():
         yield
 
 

@@ -53,7 +53,13 @@ LAYERS = (
     "ipython",
     "__init__",
 )
-MIDDLEWARE = {"BudgetMiddleware", "LargeResultsMiddleware", "SkillsMiddleware", "ToolSearchMiddleware"}
+MIDDLEWARE = {
+    "BudgetMiddleware",
+    "LargeResultsMiddleware",
+    "PlanMiddleware",
+    "SkillsMiddleware",
+    "ToolSearchMiddleware",
+}
 LANGCHAINS = {"OfflineModel", "ScriptedModel", "build_graph", *MIDDLEWARE}  # LangChain's models, LangGraph's graph
 HEAVY = ("mcp", "mcp_types", "pandas", "IPython", "ipywidgets", "jsonschema", "langchain_core", "langgraph", "httpx2")
 

@@ -106,6 +106,7 @@ PAGES = {
             "mcp_magic.serve_langchain",
             "mcp_magic.BudgetMiddleware",
             "mcp_magic.LargeResultsMiddleware",
+            "mcp_magic.PlanMiddleware",
             "mcp_magic.SkillsMiddleware",
             "mcp_magic.ToolSearchMiddleware",
         ],

@@ -247,7 +247,7 @@ class _Nodes:
     @property
     def _decides(self) -> str | None:
         """The policy; a plan of a program's calls needs no question about a sandbox, and none about what only reads."""
-        return "readonly" if self.plans and self.programs is not None else self.policy
+        return "readonly" if self.programs is not None and self.plans else self.policy
 
     def is_asked(self, planned: PlannedCall) -> bool:
         """Whether the user has to decide about a call."""

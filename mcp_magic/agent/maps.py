@@ -89,7 +89,8 @@ def map_tool(
         )
         await run.run()
         large = None if spill is None else Spill.above(spill, caller.handle)
-        return to_content(_result(run), limit=limit, spill=large)
+        content, artifact = to_content(_result(run), limit=limit, spill=large)
+        return f"{run.summary}\n{content}", artifact
 
     return BuiltinTool(_function(known), answer, when=lambda _: bool(registry.offers))
 
@@ -154,18 +155,18 @@ def _filled(value: Any, columns: Sequence[str]) -> Any:
 
 
 def _result(run: MapRun) -> ToolResult:
-    """Return the answers as the result of one call: a table, with a line of figures for the model."""
-    from mcp_types import CallToolResult, TextContent
+    """Return the answers as the result of one call: a table."""
+    from mcp_types import CallToolResult
 
     table = run.df.drop(columns=["attempts", "seconds"], errors="ignore")
     if "error" in table and table["error"].isna().all():
         table = table.drop(columns="error")
-    lines = table.to_json(orient="records", lines=True, date_format="iso", default_handler=str).strip()
+    rows = table.convert_dtypes().to_json(orient="records", date_format="iso", default_handler=str)
     [step] = run.steps
     return ToolResult(
         CallToolResult(
-            content=[TextContent(text=f"{run.summary}\n{lines}")],
-            structured_content={"rows": [json.loads(line) for line in lines.splitlines()]},
+            content=[],
+            structured_content={"rows": json.loads(rows)},
             is_error=bool(run.items) and not run.stats["done"],
         ),
         server=step.connection.name,

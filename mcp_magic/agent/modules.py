@@ -194,15 +194,21 @@ class Names(ast.NodeVisitor):
         self.defined: set[str] = set()  # as functions and classes
         self.annotated: set[str] = set()
         self.imports: dict[str, str] = {}  # name -> the statement that imports it
-        self.starred = False
+        self.starred: set[str] = set()  # modules from which everything is imported
         for node in tree.body:
             self.visit(node)
+        inside = (node for node in ast.walk(tree) if isinstance(node, ast.Global))
+        self.shared = {name for node in inside for name in node.names}  # by functions that assign them
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
         """Note a definition, without what is inside."""
         self.defined.add(node.name)
 
     visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+
+    def visit_Return(self, node: ast.Return) -> None:
+        """Refuse it, as Python does."""
+        raise ArgumentsError(f"SyntaxError: line {node.lineno}: 'return' outside function")
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Ignore what is inside."""
@@ -231,8 +237,9 @@ class Names(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Note an import."""
         for alias in node.names:
-            self.starred |= alias.name == "*"
-            if alias.name != "*" and not node.level:
+            if alias.name == "*":
+                self.starred.add(node.module or "")
+            elif not node.level:
                 self.imports[alias.asname or alias.name] = f"from {node.module} import {ast.unparse(alias)}"
 
 

@@ -10,6 +10,7 @@ import ast
 import asyncio
 import io
 import json
+import math
 import re
 import time
 import traceback
@@ -17,6 +18,7 @@ from collections import OrderedDict
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import islice
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -140,7 +142,7 @@ class Program:
 
 # The state of a thread's programs, kept in this kernel.
 
-MAX_STATES = 20  # threads whose variables are kept
+MAX_STATES, MAX_HEAPS = 20, 500_000_000  # threads whose variables are kept, and the bytes of all of them
 
 
 @dataclass
@@ -163,10 +165,12 @@ _states: WeakKeyDictionary[Host, OrderedDict[str, State]] = WeakKeyDictionary()
 
 
 def state_of(host: Host, thread: str) -> State:
-    """Return the state of a thread's programs; the least recently used is dropped."""
+    """Return the state of a thread's programs; the least recently used are dropped."""
     states = _states.setdefault(host, OrderedDict())
     state = states[thread] = states.pop(thread) if thread in states else State()
-    while len(states) > MAX_STATES:
+    while len(states) > MAX_STATES or (
+        len(states) > 1 and sum(len(s.heap or b"") for s in states.values()) > MAX_HEAPS
+    ):
         states.popitem(last=False)
     return state
 
@@ -176,6 +180,12 @@ def state_of(host: Host, thread: str) -> State:
 CHECK_SECONDS = 5.0  # seconds to check types
 
 MAX_PROCESSES = 16  # programs at the same time; each process takes some 12 MB
+
+MAX_VARIABLES = 200  # variables of a program that leave the sandbox
+
+MAX_ARGUMENTS = 32_000_000  # bytes of the arguments of a call
+
+MAX_BITS = 14_000  # of an integer that Python writes: some 4,300 digits
 
 MAX_PRINTED = 100_000  # characters kept of what a program prints
 
@@ -220,9 +230,10 @@ class CallFailedError(Exception):
 class Calls:
     """The calls of one program; when it ends, those that are not over are cancelled."""
 
-    def __init__(self, call: Callable[[Function, dict[str, Any]], Awaitable[Any]], most: int) -> None:
+    def __init__(self, call: Callable[[Function, dict[str, Any]], Awaitable[Any]], programs: Programs) -> None:
         self._call = call
-        self._most = most
+        self._most = programs.calls
+        self._largest = min(MAX_ARGUMENTS, programs.memory) if programs.namespace is None else math.inf
         self._made = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self.fatal: BaseException | None = None  # an error that a program must not catch
@@ -234,6 +245,8 @@ class Calls:
             self._made += 1
             if self._made > self._most:
                 raise RuntimeError(f"a program can make {counted(self._most, 'calls')} (setting program_calls)")
+            if size_of((args, kwargs)) > self._largest:
+                raise RuntimeError(f"the arguments of {function.stub.name} are too large: at most 32 MB are sent")
             try:
                 arguments = function.arguments(args, kwargs)
             except ArgumentsError as error:
@@ -283,25 +296,26 @@ async def check(code: str, modules: Mapping[str, Module], state: State, programs
     """Return why a program cannot run, or ""; nothing is called."""
     try:
         tree = parse(code)
-        problem = await _checked_types(code, tree, modules, state) if programs.namespace is None else ""
+        names = Names(tree)
+        if names.starred & modules.keys() or (names.starred and programs.namespace is None):
+            raise ArgumentsError("`from x import *` is not valid here: name the functions")
+        problem = await _checked_types(code, tree, names, modules, state) if programs.namespace is None else ""
     except ArgumentsError as error:
         problem = str(error)
     return f"The program was not run, and nothing was called:\n{problem}" if problem else ""
 
 
-async def _checked_types(code: str, tree: ast.Module, modules: Mapping[str, Module], state: State) -> str:
+async def _checked_types(code: str, tree: ast.Module, names: Names, modules: Mapping[str, Module], state: State) -> str:
     """Check a program's types against the functions of the servers.
 
     The checker would take the types of variables from earlier programs for declarations. So the program is checked as
     the body of a function, beside which those variables are declared to be anything.
     """
-    names = Names(tree)
-    if names.starred:
-        raise ArgumentsError("`from x import *` is not valid here: name the functions")
     used = {*imported_modules(tree), *(text.split()[1] for text in state.names.values() if text)}
     head = [f"import {name} as _module_{name}" for name in modules if name in used]
     head += [*(["import tools as _module_tools"] if "tools" in used else []), "from typing import Any"]
-    known = {name: text for name, text in state.names.items() if name not in names.annotated}
+    before = {**dict.fromkeys(sorted(names.shared), ""), **state.names}
+    known = {name: text for name, text in before.items() if name not in names.annotated}
     head += [text or f"{name}: Any" for name, text in known.items()]
     changed = [name for name in known if name in {*names.assigned, *names.defined, *names.imports}]
     head.append("async def _program_():")
@@ -365,7 +379,7 @@ def _host(modules: Mapping[str, Module], calls: Calls | None = None) -> Any:
 
 async def run_program(code: str, modules: Mapping[str, Module], state: State, programs: Programs, call: Any) -> Program:
     """Run a program; its failure is a result."""
-    program, calls, started = Program(code), Calls(call, programs.calls), time.perf_counter()
+    program, calls, started = Program(code), Calls(call, programs), time.perf_counter()
     try:
         if programs.namespace is None:
             async with state.lock:
@@ -400,14 +414,18 @@ async def _in_monty(
                 await session.load_session(state.heap)
             failure: MontyError | None = None
             try:
-                program.value = plain(await session.feed_run(program.code, print_callback=printed.add))
+                value = await session.feed_run(program.code, print_callback=printed.add)
+                if size_of(value) > programs.memory:
+                    program.problem = f"MemoryError: its value is too deep, or takes more than {_memory(programs)}"
+                else:
+                    program.value = plain(value)
             except MontyRuntimeError as error:
                 failure = error
                 if exceeded := _exceeded(error, programs):
                     program.problem = exceeded
                     return  # its heap is not to be trusted: the variables stay as they were before
                 program.problem = _traceback(error)
-            await _keep(program, names, session, state, whole=failure is None)
+            await _keep(program, names, session, state, programs, whole=failure is None)
     except MontyCrashedError:
         program.problem = program.problem or "the program ended the sandbox: it took too much memory or time"
     except MontyError as error:
@@ -416,18 +434,55 @@ async def _in_monty(
         program.printed = str(printed)
 
 
-async def _keep(program: Program, names: Names, session: AsyncMontySession, state: State, *, whole: bool) -> None:
-    """Keep the variables of a program, also of one that failed on its way."""
+async def _keep(
+    program: Program, names: Names, session: AsyncMontySession, state: State, programs: Programs, *, whole: bool
+) -> None:
+    """Keep the variables of a program, also of one that failed on its way; too large ones stay in the sandbox."""
     from pydantic_monty import MontyError
 
-    for name in names.assigned:
+    room: float = programs.memory
+    for name in list(names.assigned)[:MAX_VARIABLES]:
         with suppress(MontyError):
-            program.variables[name] = plain(await session.feed_run(name, print_callback=lambda stream, text: None))
+            value = await session.feed_run(name, print_callback=lambda stream, text: None)
+            room -= size_of(value)
+            if room < 0:
+                break
+            program.variables[name] = plain(value)
     bound = {**dict.fromkeys([*names.assigned, *names.defined], ""), **names.imports}
     for name, text in bound.items():
         if whole or name in program.variables or text:
             state.names[name] = text
     state.heap = await session.dump()
+
+
+def size_of(value: Any, known: dict[int, tuple[float, Any]] | None = None) -> float:
+    """Return about how many bytes a value takes where shared parts count each time; infinity if it cannot be written.
+
+    A few lists of the sandbox that hold each other many times would fill the kernel's memory as JSON.
+
+    >>> row = ["x" * 92] * 100
+    >>> size_of(row), size_of([row] * 1000), size_of(10**5000)
+    (10008.0, 10008008.0, inf)
+    """
+    if isinstance(value, str | bytes):
+        return 8.0 + len(value)
+    if isinstance(value, int):
+        return math.inf if value.bit_length() > MAX_BITS else 8.0
+    known = {} if known is None else known
+    if id(value) not in known:
+        attributes = getattr(value, "attributes", None)
+        parts = attributes if isinstance(attributes, dict) else value
+        if isinstance(parts, dict):
+            parts = [*parts, *parts.values()]
+        known[id(value)] = (0.0, value)
+        try:
+            size = (
+                sum(size_of(part, known) for part in parts) if isinstance(parts, list | tuple | set | frozenset) else 0
+            )
+        except RecursionError:
+            return math.inf
+        known[id(value)] = (8.0 + size, value)
+    return known[id(value)][0]
 
 
 def plain(value: Any) -> Any:
@@ -442,6 +497,10 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _memory(programs: Programs) -> str:
+    return f"{programs.memory / 1e6:g} MB (setting program_memory)"
+
+
 def _exceeded(error: Any, programs: Programs) -> str:
     """Say which limit a program has exceeded; "" for another failure."""
     kind, text = type(error.exception()), str(error)
@@ -449,7 +508,7 @@ def _exceeded(error: Any, programs: Programs) -> str:
         what = "sleeps" if "sleep limit" in text else "computes"
         return f"TimeoutError: it {what} for longer than {programs.seconds:g} s (setting program_seconds)"
     if kind is MemoryError:
-        return f"MemoryError: its values take more than {programs.memory / 1e6:g} MB (setting program_memory)"
+        return f"MemoryError: its values take more than {_memory(programs)}"
     if "suspension limit" in text:
         return f"RuntimeError: it makes more than {counted(programs.calls, 'calls')} (setting program_calls)"
     return ""
@@ -463,7 +522,7 @@ def _traceback(error: Any) -> str:
         for frame in frames
     )
     source = frames[-1].source_line if frames else None
-    lines = [f"{where}: {(source or '').strip()}".strip(": ")] if where else []
+    lines = [f"{where}: {one_line(source or '', MAX_LINE)}".strip(": ")] if where else []
     return "\n".join([*lines, str(error)[:1000]])
 
 
@@ -492,7 +551,7 @@ async def _in_kernel(
             if running is not None:
                 await running
         program.value = namespace.get("__mcp_value__")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         tb = traceback.walk_tb(error.__traceback__)
         lines = [line for frame, line in tb if frame.f_code.co_filename == "<program>"]
         where = f"line {lines[-1]}: " if lines else ""
@@ -505,6 +564,8 @@ async def _in_kernel(
 
 
 # What the model reads, and what the user keeps.
+
+MAX_CUT = 10_000  # characters of a text in the beginning of a large value
 
 HEAD_ROWS = 3  # rows of a table that the model reads
 
@@ -553,7 +614,7 @@ def _written(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return f"{value!r}"
+        return f"a value of type {type(value).__name__}"
 
 
 def told(program: Program, limit: int) -> str:
@@ -578,15 +639,25 @@ def told(program: Program, limit: int) -> str:
 
 def _value(value: Any, room: int) -> str:
     rows = table_of(value)
-    text = _written(value)
-    if len(text) <= room:
+    is_small = size_of(value) <= 100 * room
+    text = _written(value if is_small else _head(value))
+    if len(text) <= room and is_small:
         return text
     if rows is not None:
-        head = _written(value[:HEAD_ROWS])
+        head = _written(_head(value[:HEAD_ROWS]))
         return f"{outline(value)}; the first {HEAD_ROWS}: {_cut(head, room)}"
     if hasattr(value, "shape") and hasattr(value, "columns"):
         return f"{outline(value)}; it begins with\n{_cut(str(value.head(HEAD_ROWS)), room)}"
     return f"{outline(value)}; it begins with {_cut(text, room)}"
+
+
+def _head(value: Any, levels: int = 3) -> Any:
+    """Return the first parts of a large value."""
+    if isinstance(value, dict):
+        return {name: _head(inner, levels - 1) for name, inner in islice(value.items(), 20)} if levels else "..."
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_head(inner, levels - 1) for inner in islice(value, 20)] if levels else "..."
+    return value[:MAX_CUT] if isinstance(value, str | bytes) else value
 
 
 def _cut(text: str, limit: int) -> str:

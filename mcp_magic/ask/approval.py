@@ -35,7 +35,7 @@ from mcp_magic.display.arguments import (
 )
 from mcp_magic.display.code import code_part
 from mcp_magic.display.diff import diff_html, diff_text
-from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges
+from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges, width
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import LEGEND, in_line
 from mcp_magic.errors import ArgumentsError
@@ -255,7 +255,7 @@ def cut_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, An
     named = list(long_arguments(arguments, request.definition).items())
     if request.each and request.asker != PERSON:
         lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
-        named.append(("all calls", "\n".join(lines)))
+        named.append(("the calls", "\n".join(lines)))
     return named
 
 
@@ -318,7 +318,7 @@ def _arguments_part(
 
 # A plan: several calls in one question, as a table.
 
-MAX_CELL = 200  # the most characters of a value that a line of text shows
+MAX_CELL = 30  # the widest value, in characters, that a cell shows whole on a narrow page, too
 
 
 def plan_question(calls: Sequence[PlannedRequest]) -> Question:
@@ -453,7 +453,7 @@ def _cells(request: Request, arguments: Mapping[str, Any]) -> list[Cell]:
     found = []
     for name, value in arguments.items():
         text = written(value)
-        plain = shown[name] == value and len(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
+        plain = shown[name] == value and width(text) <= MAX_CELL and in_line(text, MAX_CELL) == text == text.strip()
         if plain and "\n" not in text and in_line(name, MAX_IN_LINE) == name:
             found.append(Cell(name, text, partial(_read_cell, name, fields.get(name), value)))
     return found

@@ -446,7 +446,7 @@ def seconds_typed(word: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        problem = f"seconds above 0 are meant, for example 2.5, not {word[:40]!r}"
+        problem = f"expected seconds above 0, for example 2.5, got {word[:40]!r}"
         raise argparse.ArgumentTypeError(problem)
     return seconds
 

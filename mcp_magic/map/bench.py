@@ -15,6 +15,7 @@ from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
+from mcp_magic.inflight import InFlightRequest
 from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.results import reason
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from mcp_magic.inflight import Reports
     from mcp_magic.session.connection import Connection
 
 
@@ -129,7 +131,7 @@ async def run_bench(
     *,
     levels: Sequence[int] = (1, 4, 16),
     seconds: float = 10.0,
-    changed: Callable[[str], None] = lambda text: None,
+    reports: Reports | None = None,
 ) -> Bench:
     """Call a tool again and again, for some seconds at each number of calls in flight.
 
@@ -137,39 +139,45 @@ async def run_bench(
         ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
         DeniedError: Consent refused the call.
         SessionClosedError: The session ended.
+        CallCancelledError: You cancelled it; `reports` show that it runs.
     """
-    call = await _approved(connection, tool, arguments)
-    await call()  # warms up
     bench = Bench(f"{connection.name}:{tool}", [])
-    for concurrency in levels:
-        level = Level(concurrency)
-        bench.levels.append(level)
-        started = time.perf_counter()
-        end = started + seconds / len(levels)
 
-        async def calls(level: Level = level, end: float = end) -> None:
-            while time.perf_counter() < end:
-                try:
-                    result = await call(on_progress=_ignore, wait_if_busy=False)
-                except (DeniedError, SessionClosedError):
-                    raise
-                except MCPMagicError as error:
-                    level.errors[one_line(str(error), 200)] += 1
-                    await asyncio.sleep(0)
-                else:
-                    if result.is_error:
-                        level.errors[f"{tool} failed{one_line(reason(result.texts, tool), 200)}"] += 1
-                    else:
-                        level.latencies.append(result.seconds)
+    def under_way() -> str:
+        return f"{bench.levels[-1].concurrency} in flight" if bench.levels else ""
 
-        changed(f"{concurrency} in flight")
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(calls())
-        level.seconds = time.perf_counter() - started
-        level.latencies.sort()
+    call = await _approved(connection, tool, arguments)
+    with InFlightRequest(f"bench {bench.title}", connection.name, reports, detail=under_way):
+        await call(quiet=True)  # warms up
+        for concurrency in levels:
+            bench.levels.append(Level(concurrency))
+            await _measure(call, tool, bench.levels[-1], seconds / len(levels))
     return bench
 
 
-async def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take the progress of one call of many, which is not shown."""
+async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: float) -> None:
+    started = time.perf_counter()
+
+    async def calls() -> None:
+        while time.perf_counter() < started + seconds:
+            try:
+                result = await call(quiet=True, wait_if_busy=False)
+            except (DeniedError, SessionClosedError):
+                raise
+            except MCPMagicError as error:
+                level.errors[one_line(str(error), 200)] += 1
+                await asyncio.sleep(0)
+            else:
+                if result.is_error:
+                    level.errors[f"{tool} failed{one_line(reason(result.texts, tool), 200)}"] += 1
+                else:
+                    level.latencies.append(result.seconds)
+
+    tasks = [asyncio.create_task(calls()) for _ in range(level.concurrency)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    level.seconds = time.perf_counter() - started
+    level.latencies.sort()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.config.targets import resolve_target
-from mcp_magic.errors import ArgumentsError, MissingDependencyError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError, SessionError
 from mcp_magic.map.pace import Pace
 from mcp_magic.map.rows import PerRow
 from mcp_magic.map.run import MapOptions, Outcome, Step, map_steps, outcome_of
@@ -106,14 +106,13 @@ def map_partition(
     return table
 
 
-class ChunkRestartedError(Exception):
-    """Dask started a chunk again after it lost its worker; its calls may have run."""
-
-
 def _run_chunk(
     spec: Spec, tool: str, calls: Sequence[Mapping[str, Any]], options: MapOptions, once: str
-) -> list[Outcome]:
+) -> list[Outcome] | str | None:
     """Make the calls of a chunk, on a worker.
+
+    Returns the outcomes, or why nothing was called, or None: Dask starts the chunk again after it lost its worker, and
+    its calls may have run.
 
     Args:
         spec: The server.
@@ -127,20 +126,23 @@ def _run_chunk(
 
         event: Any = distributed.Event(once)  # type: ignore[no-untyped-call]
         if event.is_set():
-            raise ChunkRestartedError
+            return None
         event.set()
     sessions = _sessions(os.getpid())
 
     async def run() -> list[Outcome]:
         arguments = PerRow("row", lambda row, _: row["arguments"])
         step = await sessions.step(spec, tool, arguments)
-        pace = sessions.paces.setdefault(f"{spec!r} {tool}", Pace.of(spec, options.rate))
+        pace = sessions.paces.setdefault(f"{spec!r} {options.rate}", Pace.of(spec, options.rate))
         rows = [{"arguments": given} for given in calls]
         mapped = map_steps([step], rows, sessions.services, pace=pace, **vars(options))
         await mapped.run()
-        return [outcome_of(item) for item in mapped.items]
+        return [outcome_of(item, mapped.problem) for item in mapped.items]
 
-    outcomes: list[Outcome] = sessions.run(run())
+    try:
+        outcomes: list[Outcome] = sessions.run(run())
+    except MCPMagicError as error:
+        return str(error)
     return outcomes
 
 
@@ -149,6 +151,9 @@ class Cluster:
 
     Args:
         client: A `distributed.Client`.
+
+    Attributes:
+        waiting: The number of chunks that are sent before one is done.
 
     Raises:
         ArgumentsError: The object is no Dask client.
@@ -164,17 +169,21 @@ class Cluster:
             raise ArgumentsError(f"--on takes a distributed.Client, not {type(client).__name__}")
         self._client: Any = client
         self._name = f"mcp-map-{uuid.uuid4().hex[:8]}"
-        self._workers = max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+        threads = [worker["nthreads"] for worker in self._client.scheduler_info(n_workers=-1)["workers"].values()]
+        self._workers, self._threads = max(len(threads), 1), max(sum(threads), 1)
         self._count = 0
+        self.waiting = 1
 
     async def prepare(self, step: Step, options: MapOptions, *, may_repeat: bool) -> None:
         """Say what the workers call, and let them close their sessions at their end.
 
         Raises:
-            ArgumentsError: The server lives in this kernel.
+            ArgumentsError: The server lives in this kernel, or an option makes no sense with workers.
         """
         from distributed import WorkerPlugin
 
+        if options.sessions > 1:
+            raise ArgumentsError("--sessions: with --on each worker has one session; more workers have more")
         spec = step.connection.spec
         if isinstance(spec, InProcessSpec):
             name = step.connection.name
@@ -191,11 +200,10 @@ class Cluster:
                 _sessions.cache_clear()
 
         self._spec, self._tool, self._may_repeat = spec, step.tool.name, may_repeat
+        chunks = min(self._threads, self._workers * CHUNKS, options.concurrency)  # that run at the same time
+        self.waiting = chunks if chunks == options.concurrency else self._workers * CHUNKS
         self._options = MapOptions(
-            concurrency=max(options.concurrency // self._workers, 1),
-            rate=options.rate / self._workers,
-            timeout=options.timeout,
-            sessions=options.sessions,
+            concurrency=options.concurrency // chunks, rate=options.rate / self._workers, timeout=options.timeout
         )
         await self._wait(self._client.register_plugin, CloseSessions())
 
@@ -203,13 +211,12 @@ class Cluster:
         """Return how many of so many rows are in a chunk."""
         return min(CHUNK, max(1, rows // (self._workers * 4)))
 
-    @property
-    def waiting(self) -> int:
-        """The number of chunks that are sent before one is done."""
-        return self._workers * CHUNKS
-
     async def run(self, calls: Sequence[Mapping[str, Any]]) -> list[Outcome] | None:
-        """Return the outcomes of a chunk; None if its worker was lost in the middle."""
+        """Return the outcomes of a chunk; None if its worker was lost in the middle.
+
+        Raises:
+            SessionError: The worker has no session, and nothing was called.
+        """
         from distributed import KilledWorker
 
         self._count += 1
@@ -229,11 +236,13 @@ class Cluster:
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
         try:
             await done.wait()
-            found: list[Outcome] = await self._wait(future.result)
-        except (ChunkRestartedError, KilledWorker):
+            found: list[Outcome] | str | None = await self._wait(future.result)
+        except KilledWorker:
             return None
         finally:
             future.cancel()
+        if isinstance(found, str):
+            raise SessionError(f"a worker called nothing: {found}")
         return found
 
     async def _wait(self, function: Any, *arguments: Any) -> Any:

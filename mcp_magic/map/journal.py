@@ -45,7 +45,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
         try:
-            self._file = sqlite3.connect(self.path, isolation_level=None, timeout=1.0, check_same_thread=False)
+            self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.5, check_same_thread=False)
         except sqlite3.Error as error:
             problem = self._problem(error)
         else:
@@ -55,7 +55,7 @@ class Journal:
             except sqlite3.Error as error:
                 problem = self._problem(error)
             self._file.close()
-        raise ConfigError(problem)
+        raise ConfigError(f"{problem}; nothing was called")
 
     def _prepare(self) -> None:
         run = self._file.execute
@@ -78,11 +78,11 @@ class Journal:
     def _problem(self, error: sqlite3.Error) -> str:
         text = str(error)
         if "not a database" in text:
-            return f"{self.path} is not a journal of %mcp map; choose another file"
+            return f"{self.path} is not a journal of %mcp map: choose another file"
         if "locked" in text:
             return f"the journal {self.path} is in use by another map"
         if "unable to open" in text or "readonly" in text:
-            return f"the journal {self.path} cannot be written; nothing was called"
+            return f"the journal {self.path} cannot be written"
         return f"the journal {self.path}: {text}"
 
     def tool(self, server: str, tool: str, definition: str) -> tuple[int, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,21 @@ START = 100.0  # calls a second at the beginning
 
 STEP_SECONDS = 0.25  # seconds between two changes of the rate
 
-GROWTH, CREEP, CUT = 1.5, 1.01, 0.85  # factors of the rate: a step before the first refusal, one after it, a refusal
+GROWTH, SEARCH = 1.5, 1.1  # factors of the rate at each step: before the first refusal; later, without an estimate
 
-BURST_SECONDS = 0.5  # refusals within this time count as one: the calls of a burst are refused together
+CUT, BELOW = 0.85, 0.97  # shares of the limit: after a refusal, and then in the long run
+
+RECOVERY = 0.02  # share of the limit by which the rate returns from the one to the other at each step
+
+PATIENCE = 60  # seconds below the limit before it is exceeded by 3 %, for each second that a refusal costs
+
+SOON = 5.0  # seconds within which another refusal says that the limit is lower than it seemed
+
+CATCH_UP = 0.1  # seconds that a call left too late are made up for; more would be a burst
+
+PAUSE, MOST_PAUSE = 0.5, 30.0  # seconds of rest where the server asks for none; doubled while it takes nothing
+
+FRUITLESS = 10  # cuts without an accepted call after which the server is given up
 
 _UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
 
@@ -44,9 +55,11 @@ def read_rate(text: str | float) -> float:
 
 
 class Pace:
-    """Lets calls go out at a rate.
+    """Lets calls go out at a rate that the server takes.
 
-    What adapts is the rate and not the number of calls in flight: at 2 ms a call, one in flight is 400 a second.
+    What adapts is the rate and not the number of calls in flight: at 2 ms a call, one in flight is 400 a second. A
+    refusal shows the limit: what the server accepted in the second before. From then on the rate stays just below it,
+    and exceeds it after a time that is long in comparison with the rest that a refusal costs.
 
     Args:
         most: The highest rate, in calls a second.
@@ -54,58 +67,109 @@ class Pace:
 
     Attributes:
         rate: The present rate, in calls a second; infinite for no limit.
-        cuts: How often the rate was cut.
+        limit: What the server accepts, in calls a second; infinite while unknown.
+        fruitless: How many cuts came one after the other, without an accepted call between them.
     """
 
     def __init__(self, most: float = math.inf, *, adaptive: bool = True) -> None:
         self.rate = min(START, most) if adaptive else most
-        self.cuts = 0
+        self.limit = math.inf
+        self.fruitless = 0
         self._most = most
-        self._next = self._closed_until = self._stepped = self._cut_at = 0.0
-        self._accepted: deque[float] = deque()
         self._adaptive = adaptive
+        self._growth = GROWTH
+        self._turn = asyncio.Lock()
+        self._sent: deque[float] = deque()  # when calls went out in the last second
+        self._next = 0.0  # when the next call may go out
+        self._cut_at = self._opens = self._stepped = 0.0
+        self._pause = PAUSE
+        self._accepted: deque[float] = deque()  # when those of the last second went out that the server took
+        self._since = math.inf  # when the first call after the last cut went out that the server took
+        self._measured = (0.0, 0.0)  # the second over which the limit is counted
+        self._trust = 0.0  # 1 if the limit was counted over a whole second, and twice
 
     @classmethod
     def of(cls, spec: Spec, most: float) -> Pace:
         """Return the pace for a server: only over HTTP it can refuse calls."""
         return cls(most, adaptive=isinstance(spec, HttpSpec))
 
-    async def turn(self) -> None:
-        """Wait until the next call may go out."""
-        while self.rate != math.inf or self._closed_until:
-            now = time.monotonic()
-            when = max(self._next, self._closed_until)
-            if when <= now:
-                # Up to 50 ms that were slept too long are made up for, and no more: no burst after a pause.
-                self._next = max(self._next, now - 0.05) + 1 / self.rate
-                return
-            await asyncio.sleep(when - now)
+    async def turn(self) -> float:
+        """Wait until the next call may go out, and return the time of the loop, to tell by it how the call ended."""
+        clock = asyncio.get_running_loop().time
+        if self.rate == math.inf and not self._next:
+            return clock()
+        async with self._turn:  # one call sleeps, the others wait for it
+            while (when := self._when()) > (now := clock()):
+                await asyncio.sleep(when - now)
+            self._next = max(self._next, now - CATCH_UP) + 1 / self.rate
+            self._sent.append(now)
+            while self._sent[0] < now - 1:
+                self._sent.popleft()
+        return now
 
-    def accepted(self) -> None:
-        """Note that the server took a call."""
+    def _when(self) -> float:
+        most = math.ceil(self.rate)  # in any second, also where a delay is made up for
+        return self._next if len(self._sent) < most else max(self._next, self._sent[-most] + 1)
+
+    def accepted(self, sent: float) -> None:
+        """Note that the server took a call that went out at this time."""
         if not self._adaptive:
             return
-        now = time.monotonic()
-        self._accepted.append(now)
-        self._forget(now)
-        if now - self._stepped >= STEP_SECONDS:
-            self._stepped = now
-            if len(self._accepted) >= self.rate / 8:  # the rate is what limits, not the calls in flight
-                self.rate = min(self._most, self.rate * (CREEP if self.cuts else GROWTH))
-
-    def refused(self, wait: float | None = None) -> None:
-        """Note that the server refused a call, and asks for `wait` seconds of rest."""
-        now = time.monotonic()
-        pause = BURST_SECONDS if wait is None else wait
-        if self.cuts and now - self._cut_at < max(pause, BURST_SECONDS):
+        if sent < self._cut_at:
+            first, last = self._measured
+            self.limit += first < sent <= last  # its answer took longer than the refusal of a later call
             return
-        self._forget(now)
+        self._since = min(self._since, sent)
+        self.fruitless = 0
+        self._accepted.append(sent)
+        while self._accepted[0] < sent - 1:
+            self._accepted.popleft()
+        now = asyncio.get_running_loop().time()
+        used = len(self._accepted) / self.rate
+        if now - self._stepped >= STEP_SECONDS and used >= (0.2 if self.limit == math.inf else 0.5):
+            # The rate is what limits the calls. While it grows fast, the last second had fewer.
+            self._stepped = now
+            self.rate = min(self._most, self._grown(now))
+
+    def _grown(self, now: float) -> float:
+        high = self.limit * BELOW
+        if self.limit == math.inf:
+            return self.rate * self._growth
+        if self.rate < high:
+            return min(self.rate + self.limit * RECOVERY, high)
+        waited = (now - self._opens) / (self._pause * max(PATIENCE * self._trust, 2.0))
+        return high * math.exp(0.03 * waited**3)  # 3 % more at 1, 27 % at 2, then ever faster
+
+    def refused(self, sent: float, wait: float | None = None) -> None:
+        """Note that the server refused a call that went out at this time, and asks for `wait` seconds of rest."""
+        now = asyncio.get_running_loop().time()
+        if sent < self._cut_at:  # the calls of a burst are refused together
+            self._next = max(self._next, now + (wait or 0.0))
+            return
+        if sent - self._since < STEP_SECONDS:  # too short for an estimate
+            self.rate /= 2
+            self._measured = (0.0, 0.0)
+        else:
+            self._estimate(sent)
+            self.rate = min(self.rate, self.limit * CUT)
+        self.fruitless += 1
+        self._growth = SEARCH
+        self._pause = max(wait or 0.0, min(PAUSE * 2 ** (self.fruitless - 1), MOST_PAUSE))
         self._cut_at = self._stepped = now
-        self.cuts += 1
-        self.rate = min(self._most, max(1.0, min(self.rate, len(self._accepted) or 1.0) * CUT))
-        self._closed_until = now + pause
+        self._next = self._opens = now + self._pause
+        self._since = math.inf
         self._accepted.clear()
 
-    def _forget(self, now: float) -> None:
-        while self._accepted and self._accepted[0] < now - 1:
-            self._accepted.popleft()
+    def _estimate(self, sent: float) -> None:
+        self._measured = sent - 1, sent
+        limit = float(sum(sent - 1 < earlier <= sent for earlier in self._accepted))
+        trust = min(sent - self._since, 1.0) ** 3
+        if self._trust < 0.5:
+            if not self.limit * CUT < limit < self.limit / CUT:  # it may have been busy for a moment only
+                trust = min(trust, 0.15)
+        elif sent - self._opens >= SOON:  # calls that came in a bunch: the limit held for so long
+            limit, trust = max(limit, self.limit * 0.98), 1.0
+        elif limit < self.limit / CUT:  # the limit was too high: the server had saved up what was not used
+            limit, trust = min(limit, self.limit * CUT), 0.5
+            self._measured = (0.0, 0.0)
+        self.limit, self._trust = max(limit, 1.0), trust

@@ -47,7 +47,7 @@ class Row(Mapping[str, Any]):
             raise AttributeError(name)
         if name in self._values:
             return self._values[name]
-        raise AttributeError(self._without(name))
+        raise AttributeError(self._without(name), name=name, obj=self)
 
     def __contains__(self, name: object) -> bool:
         return name in self._values
@@ -268,6 +268,8 @@ def fill(template: Any, row: Row, results: Mapping[str, Any]) -> Any:
         except ArgumentsError:
             raise
         except Exception as error:
+            if isinstance(getattr(error, "obj", None), Row):
+                raise ArgumentsError(str(error)) from None
             problem = f"{{{one_line(template.text, 80)}}} raised {type(error).__name__}: {one_line(str(error), 200)}"
         raise ArgumentsError(problem)
     if isinstance(template, dict):

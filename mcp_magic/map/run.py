@@ -19,6 +19,7 @@ from mcp_magic import schema
 from mcp_magic._text import counted, duration, listed
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.definitions import digest
+from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -35,7 +36,7 @@ from mcp_magic.errors import (
 )
 from mcp_magic.inflight import InFlightRequest, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
-from mcp_magic.map.pace import Pace, read_rate
+from mcp_magic.map.pace import FRUITLESS, Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
 from mcp_magic.protocol import BUSY
 from mcp_magic.results.results import ToolResult, reason
@@ -70,9 +71,8 @@ Outcome = tuple[str, str, str, int, float]
 class Workers(Protocol):
     """The workers of a cluster; see `mcp_magic.map.cluster`."""
 
-    @property
-    def waiting(self) -> int:
-        """The number of chunks that are sent before one is done."""
+    waiting: int
+    """The number of chunks that are sent before one is done."""
 
     def size(self, rows: int) -> int:
         """Return how many of so many rows are in a chunk."""
@@ -195,12 +195,12 @@ class MapItem:
 class _Stage:
     """The sessions, the pace and the grants of a step while a map runs; steps on one server share sessions and pace."""
 
-    def __init__(self, step: Step, sessions: Sequence[Connection], pace: Pace) -> None:
+    def __init__(self, step: Step, sessions: Sequence[Connection], pace: Pace, seen: Counter[int]) -> None:
         self.step = step
         self.pace = pace
         self.repeatable = is_repeatable(step.connection.spec, step.tool)
         self.journal = 0  # the number of the tool in the journal
-        self.seen: Counter[bytes] = Counter()  # how often a call was made, by its key
+        self.seen = seen  # how often a call was made, by the start of its key
         self.shared: dict[bytes, asyncio.Future[MapItem]] = {}  # equal calls of a read-only tool wait for the first
         self.asking = asyncio.Lock()
         self.granted: Decision | None = None  # about all calls of this step
@@ -258,6 +258,7 @@ class MapRun:
         self._workers: list[asyncio.Task[None]] = []
         self._stopped: MCPMagicError | None = None
         self._journal: Journal | None = None
+        self._seen: list[Counter[int]] = [Counter() for _ in steps]  # of each step; `retry` goes on with it
         self._handed: asyncio.Queue[MapItem | None] | None = None
         self._room = asyncio.Semaphore(options.concurrency)
 
@@ -319,10 +320,10 @@ class MapRun:
         invalid = self.check()
         items = self.items or list(islice(self._read(), SHOWN))
         first = {item.number: item for item in [*items[:SHOWN], *invalid[:SHOWN]]}
-        rows = [
-            {"row": self._label(item), **(item.arguments or {}), **({"problem": item.error} if item.error else {})}
-            for item in first.values()
-        ]
+        rows = []
+        for item in first.values():
+            arguments = hidden_arguments(item.arguments or {}, self.steps[0].tool)
+            rows.append({"row": self._label(item), **arguments, **({"problem": item.error} if item.error else {})})
         total = "as many calls as there are rows"
         if self._table.size is not None:
             total = counted(len(items) - len(invalid), "calls")
@@ -393,7 +394,7 @@ class MapRun:
             if item.state != WAITING:
                 self._counts[item.state] -= 1
                 self._errors[one_line(item.error, 200)] -= 1
-            item.state, item.error, item.attempts, item.nth = WAITING, "", 0, -1
+            item.state, item.error, item.attempts = WAITING, "", 0
         self._errors += Counter()  # without zeros
         await self._run([item for item in waiting if item.arguments is not None or self._prepare(item)])
         return self
@@ -442,7 +443,7 @@ class MapRun:
     async def _stages(self, stack: contextlib.AsyncExitStack) -> list[_Stage]:
         """Open further sessions for the time of the map, and find the tools in the journal."""
         servers: dict[str, tuple[list[Connection], Pace]] = {}
-        stages = []
+        stages: list[_Stage] = []
         for step in self.steps:
             first = step.connection
             if first.name not in servers:
@@ -452,7 +453,7 @@ class MapRun:
                 await asyncio.gather(*(connection.open() for connection in extra))
                 pace = self._pace or Pace.of(first.spec, self.options.rate)
                 servers[first.name] = ([first, *extra], pace)
-            stage = _Stage(step, *servers[first.name])
+            stage = _Stage(step, *servers[first.name], self._seen[len(stages)])
             if self._journal is not None:
                 known = first.consent.definitions.identity(first.name) if first.consent else ""
                 stage.journal, note = self._journal.tool(known or first.spec.where, step.tool.name, digest(step.tool))
@@ -542,30 +543,26 @@ class MapRun:
                     await self._send_chunk(cluster, chunk, stages[0])
                     await self._progressed()
             except MCPMagicError as error:
-                self._stop(error)
+                self._stopped = self._stopped or error  # chunks under way come back
 
         return [send() for _ in range(cluster.waiting)]
 
     async def _send_chunk(self, cluster: Workers, chunk: Sequence[MapItem], stage: _Stage) -> None:
         """Let a worker make the calls of some rows. The journal is here: it has them before they are sent."""
-        keyed = []
-        for item in chunk:
-            key = call_key(item.arguments or {})
-            if item.state != WAITING:
-                await self._finish(item)
-            elif self._journal is not None and self._found(self._journal, item, stage, key):
-                if item.state == WAITING:
-                    item.end(DONE)
-                await self._finish(item)
-            else:
-                keyed.append((item, key))
-                if self._journal is not None and not stage.repeatable:
-                    self._journal.write(stage.journal, key, item.nth, None)
+        keyed = await self._begun(chunk, stage)
         if not keyed:
             return
         self._in_flight += len(keyed)
         try:
             outcomes = await cluster.run([item.arguments or {} for item, _ in keyed])
+        except asyncio.CancelledError:
+            for item, _ in keyed:
+                self._cancelled(item, stage)
+            raise
+        except MCPMagicError:  # no session: nothing was called
+            for item, key in keyed:
+                self._forget(item, stage, key)
+            raise
         finally:
             self._in_flight -= len(keyed)
         for number, (item, key) in enumerate(keyed):
@@ -576,6 +573,26 @@ class MapRun:
                 self._take_outcome(item, stage, key, outcomes[number])
             await self._finish(item)
 
+    async def _begun(self, chunk: Sequence[MapItem], stage: _Stage) -> list[tuple[MapItem, bytes]]:
+        """Return the rows that have to be called, with their keys, and note in the journal that they are under way."""
+        keyed = []
+        for item in chunk:
+            key = call_key(item.arguments or {})
+            if item.state == WAITING and not (self._journal and self._found(self._journal, item, stage, key)):
+                keyed.append((item, key))
+                if self._journal is not None and not stage.repeatable:
+                    self._journal.write(stage.journal, key, item.nth, None)
+                continue
+            if item.state == WAITING:
+                item.end(DONE)
+            await self._finish(item)
+        return keyed
+
+    def _forget(self, item: MapItem, stage: _Stage, key: bytes) -> None:
+        """Drop a call that has not run, or that failed, from the journal."""
+        if self._journal is not None and not stage.repeatable:  # of what may be repeated only answers are kept
+            self._journal.forget(stage.journal, key, item.nth)
+
     def _take_outcome(self, item: MapItem, stage: _Stage, key: bytes, outcome: Outcome) -> None:
         """Note how a row ended on a worker."""
         state, answer, error, item.attempts, item.seconds = outcome
@@ -585,8 +602,8 @@ class MapRun:
                 self._journal.write(stage.journal, key, item.nth, answer)
             self._note_answer(item.seconds)
             self._take(item, stage, _read_answer(answer, stage.step))
-        elif self._journal is not None and state != UNKNOWN and not stage.repeatable:
-            self._journal.forget(stage.journal, key, item.nth)
+        elif state != UNKNOWN:
+            self._forget(item, stage, key)
         item.end(state, error)
 
     async def _advance(self, item: MapItem, stage: _Stage) -> None:
@@ -618,35 +635,37 @@ class MapRun:
         if self._journal is not None and self._found(self._journal, item, stage, key):
             return
         decision = await self._decision(stage, arguments)
-        await stage.pace.turn()
-        journal = None if stage.repeatable else self._journal  # of what may be repeated only the answers are kept
-        if journal is not None:
-            journal.write(stage.journal, key, item.nth, None)
+        sent = await stage.pace.turn()
+        if self._journal is not None and not stage.repeatable:
+            self._journal.write(stage.journal, key, item.nth, None)
         item.attempts += 1
         try:
             result = await self._send(stage, arguments, decision)
         except asyncio.CancelledError:
-            if not stage.repeatable:
-                item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
-                self._settle(item)
+            self._cancelled(item, stage)
             raise
         except MCPMagicError as error:
-            again, may_have_run = self._failed(item, stage, error)
-            if journal is not None and not may_have_run:
-                journal.forget(stage.journal, key, item.nth)
+            again, may_have_run = self._failed(item, stage, error, sent)
+            if not may_have_run:
+                self._forget(item, stage, key)
             if not again:
                 item.end(UNKNOWN if may_have_run and not stage.repeatable else FAILED, str(error))
             return
-        stage.pace.accepted()
+        stage.pace.accepted(sent)
         self._answered(item, stage, key, result)
+
+    def _cancelled(self, item: MapItem, stage: _Stage) -> None:
+        """Note that a row was cancelled under way."""
+        if not stage.repeatable:
+            item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
+            self._settle(item)
 
     def _answered(self, item: MapItem, stage: _Stage, key: bytes, result: ToolResult) -> None:
         """Take the answer to a call; the journal has it before it counts."""
         item.seconds += result.seconds
         self._note_answer(result.seconds)
         if result.is_error:
-            if self._journal is not None:
-                self._journal.forget(stage.journal, key, item.nth)
+            self._forget(item, stage, key)
             item.end(FAILED, f"{result.tool} failed{one_line(reason(result.texts, result.tool, result.clue), 400)}")
             return
         try:
@@ -665,8 +684,9 @@ class MapRun:
     def _found(self, journal: Journal, item: MapItem, stage: _Stage, key: bytes) -> bool:
         """Take a row's answer from the journal. Returns False if its call has to be made."""
         if item.nth < 0:
-            item.nth = 0 if stage.step.read_only else stage.seen[key]  # equal calls of other tools are told apart
-            stage.seen[key] += 1
+            start = int.from_bytes(key[:8])
+            item.nth = 0 if stage.step.read_only else stage.seen[start]  # equal calls of other tools are told apart
+            stage.seen[start] += 1
         known, answer = journal.find(stage.journal, key, item.nth)
         if answer is not None:
             self._resumed += 1
@@ -677,15 +697,17 @@ class MapRun:
             return True
         return answer is not None
 
-    def _failed(self, item: MapItem, stage: _Stage, error: MCPMagicError) -> tuple[bool, bool]:
+    def _failed(self, item: MapItem, stage: _Stage, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
         """Return whether a failed call is made again, and whether it may have run."""
         is_left = item.attempts < ATTEMPTS
         if isinstance(error, ProtocolError) and error.status in BUSY:
             self.refusals.append(self._running())
-            stage.pace.refused(error.retry_after)
+            stage.pace.refused(sent, error.retry_after)
+            if stage.pace.fruitless > FRUITLESS:
+                self._stop(error)
             return is_left, False
         if isinstance(error, RequestTimeoutError):
-            stage.pace.refused()
+            stage.pace.refused(sent)
             return stage.repeatable and is_left, True
         if isinstance(error, SessionClosedError):
             if stage.step.connection.state not in (State.OPEN, State.RECONNECTING):
@@ -703,12 +725,12 @@ class MapRun:
                 stage.step.tool.name,
                 arguments,
                 timeout=self.options.timeout,
-                on_progress=_ignore,
                 validate=False,
                 asker=self.options.asker,
                 run=self.options.run,
                 decision=decision,
                 wait_if_busy=False,
+                quiet=True,
             )
         finally:
             self._in_flight -= 1
@@ -955,19 +977,18 @@ class MapRun:
             head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
             answers = records(head.astype(object).where(head.notna(), "").map(_shown))
             more = len(self.items) - len(head)
-            rows = [{"row": label, **answer} for label, answer in zip(head.index, answers, strict=True)]
+            shown = (hidden_arguments(answer, None) for answer in answers)
+            rows = [{"row": label, **answer} for label, answer in zip(head.index, shown, strict=True)]
             parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
         return parts
 
 
-def outcome_of(item: MapItem) -> Outcome:
-    """Return how a row ended, as a worker tells it."""
+def outcome_of(item: MapItem, problem: str) -> Outcome:
+    """Return how a row ended, as a worker tells it; `problem` is why it stopped."""
+    if item.state == WAITING:
+        return FAILED, "", problem, 0, 0.0
     answer = _written_answer(item.result) if item.result is not None else ""
     return item.state, answer, item.error, item.attempts, item.seconds
-
-
-async def _ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Take the progress of one call of many, which is not shown."""
 
 
 def _shown(value: Any) -> Any:
@@ -983,7 +1004,7 @@ def _written(value: Any) -> Any:
 
 
 def _written_answer(result: ToolResult) -> str:
-    return json.dumps([result.seconds, result.raw.model_dump(mode="json", by_alias=True, exclude_none=True)])
+    return f"[{result.seconds!r}, {result.raw.model_dump_json(by_alias=True, exclude_none=True)}]"
 
 
 def _read_answer(text: str, step: Step) -> ToolResult:

@@ -138,14 +138,14 @@ def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, 
     try:
         return {**arguments, **named}
     except TypeError:
-        problem = f"arguments are given by name, a=1, or as a dict, {{'a': 1}}; not as {type(arguments).__name__}"
+        problem = f"expected arguments by name (a=1) or as a dict ({{'a': 1}}), got {type(arguments).__name__}"
     raise ArgumentsError(problem)
 
 
 def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
-        raise ArgumentsError(f'{method!r} is not a method; that is a text such as "tools/list"')
+        raise ArgumentsError(f"expected a method such as 'tools/list', got {method!r}")
     return schema.json_arguments(_together(params or {}, {}))
 
 
@@ -447,6 +447,7 @@ class Connection:
         prepared: Prepared | None = None,
         repeat: bool = True,
         wait_if_busy: bool = True,
+        quiet: bool = False,
     ) -> ToolResult:
         """Call a tool and return its result, also one that reports an error.
 
@@ -469,6 +470,7 @@ class Connection:
             wait_if_busy: Whether to wait and retry when the server answers HTTP 429 or 503 with `Retry-After`. If not,
                 the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
                 alone.
+            quiet: Whether it is not shown while it waits: neither its progress nor log messages.
 
         Raises:
             ArgumentsError: The arguments cannot be sent; nothing was sent.
@@ -518,6 +520,7 @@ class Connection:
                 max_total=max_total_timeout,
                 harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
                 wait_if_busy=wait_if_busy,
+                quiet=quiet,
             )
             measured.answered(failed=raw.is_error is True)
         if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):

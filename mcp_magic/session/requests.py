@@ -90,6 +90,7 @@ class RequestSender:
         harmless: bool = False,
         counted: bool = True,
         wait_if_busy: bool = True,
+        quiet: bool = False,
         is_call: bool = False,
         check: Callable[[T, Attempt], None] | None = None,
         elicitor: Elicitor | None = None,
@@ -104,11 +105,13 @@ class RequestSender:
         one that `is_call` the server may ask the user questions: then the clock stops, and it restarts with each
         progress notification, up to `max_total` seconds in all; otherwise `send` has its own clock. `check` raises
         ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
+        A `quiet` one is not shown while it waits.
         """
+        reports = Reports(max_total_timeout=self._reports.max_total_timeout) if quiet else self._reports
         request = InFlightRequest(
             what,
             self._place.name,
-            self._reports,
+            reports,
             seconds=timeout if is_call else None,
             max_total=max_total,
             elicitor=elicitor,
@@ -122,7 +125,7 @@ class RequestSender:
         client = self._supervisor.client
         repeats: RetryBudget | None = None
         takes_turn = is_call and self._takes_turns
-        with request if counted and self._reports.reporter is not None else _NOT_SHOWN:
+        with request if counted and reports.reporter is not None else _NOT_SHOWN:
             if client is None:
                 client = await self.open_client(what, timeout)
             self.calls += counted

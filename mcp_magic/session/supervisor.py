@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import copy_context
 from enum import IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, current_attempt
+from mcp_magic.inflight import InFlightRequest, current_attempt, shown_report
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
@@ -364,11 +365,14 @@ class Supervisor:
         assert self._ready is not None
         started = time.perf_counter()
         name, reports = self._place.name, self._services.reports
-        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}")
-        self.owner.add_done_callback(self._owner_ended)
         does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
+        request = InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line)
+        context = copy_context()
+        context.run(shown_report.set, request.report)  # a log-in stops its clock
+        self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}", context=context)
+        self.owner.add_done_callback(self._owner_ended)
         try:
-            with InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line):
+            with request:
                 await asyncio.shield(self._ready)
         except (asyncio.CancelledError, CallCancelledError) as error:
             self._then = _Then.CLOSE

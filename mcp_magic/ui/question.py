@@ -171,6 +171,7 @@ class TableRow:
                     name=f"{self._row.number}. {cell.name}",
                     continuous_update=True,
                 )
+                box.add_class("mcp-cell")
                 box.observe(lambda _: self._on_change(), "value")
                 self._cells.append((cell, box))
         groups = [

@@ -78,7 +78,7 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "head": {"width": "min(17em, 75%)", "margin": "0 12px 0 0", "height": "auto"},
     "cells": {"flex": "1 1 18em", "min_width": "0", "margin": "0", "overflow": "visible"},
     "pair": {"align_items": "center", "flex_flow": "row wrap", "margin": "0", "overflow": "visible"},
-    "cell": {"flex": "1 1 12em", "width": "auto", "margin": "0 0 2px 0"},
+    "cell": {"flex": "1 1 21em", "min_width": "0", "width": "auto", "margin": "0 0 2px 0"},
     "group": {"align_items": "center", "flex_flow": "row wrap", "margin": "0 16px 0 0", "overflow": "visible"},
 }
 """Name -> traits of a layout. All widgets of a form share one layout per name."""
@@ -365,6 +365,8 @@ _CONTROLS = (
     f"{_BOX} .widget-dropdown>select{{background-image:linear-gradient(45deg,transparent 50%,currentColor 50%),"
     "linear-gradient(135deg,currentColor 50%,transparent 50%);background-size:5px 5px;background-repeat:no-repeat;"
     "background-position:right 13px center,right 8px center}"
+    # so that all of a value of `MAX_CELL` characters is in view
+    f"{_BOX} .mcp-cell input{{font-family:var(--jp-code-font-family,monospace)!important}}"
     # as wide as the notebook and no wider, so that the user can read all that is approved
     ".widget-html>.widget-html-content:has(>.mcp-magic){min-width:0}"
     # a heading is text of several lines, not the caption of one control; the time of a run stands below its button

@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from langchain_anthropic.chat_models import convert_to_anthropic_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic._host import Host
 from mcp_magic.agent.graph import build_graph, cell_of, run_agent
 from mcp_magic.agent.modules import as_cell, interface, modules_of, server_module
-from mcp_magic.agent.program import Programs
+from mcp_magic.agent.program import MAX_HEAPS, Programs, state_of
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Transcript
+from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
+from tests.agent.provider_rules import anthropic_refuses, openai_refuses
 from tests.agent.telling import html
 
 pytest.importorskip("pydantic_monty")
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-    from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.consent.consent import PlannedRequest
     from tests.agent.conftest import Shop
@@ -145,11 +149,34 @@ async def test_a_program_with_a_type_error_is_not_asked_about_and_calls_nothing(
             "from shop import price\n(await price('apple')).upper()",
             "line 2: Object of type `float` has no attribute `upper`",
         ),
+        ("x = 1\nreturn x", "SyntaxError: line 2: 'return' outside function"),
         ("x = 1\n" * 4000, "the program has 24,000 characters; at most 20,000 are valid"),
     ],
 )
 async def test_what_cannot_run_is_said_in_a_line(host: Host, code: str, problem: str) -> None:
     assert problem in answers(await Coder(host, code).run())[0]
+
+
+async def test_data_of_several_types_and_names_that_functions_assign_are_fine(host: Host) -> None:
+    code = """
+rows = [{"n": 1}]
+rows[0]["name"] = "one"
+found = None
+for row in rows:
+    found = row
+count = 0
+def bump():
+    global count
+    count += 1
+bump()
+count, found
+"""
+
+    run = await Coder(host, code, "count = 'many'", "bump()\ncount").run()
+
+    assert [bool(program.problem) for program in run.programs] == [False, False, True]
+    assert "TypeError" in answers(run)[2]  # which Python raises, and not the check
+    assert run.programs[0].value == (1, {"n": 1, "name": "one"})
 
 
 async def test_an_exception_goes_back_with_its_line_and_what_was_printed(host: Host) -> None:
@@ -307,6 +334,43 @@ async def test_where_a_graph_is_interrupted_the_program_is_asked_about_and_its_c
     assert [name for name, _ in shop.called] == ["price"]
 
 
+async def test_a_rule_lets_the_programs_of_the_sandbox_run(host: Host) -> None:
+    host.consent.policy, log = "ask", []
+    host.consent.approver = approve(log)
+    host.consent.add(Rule("allow", ":run_program"))
+
+    await Coder(host, "from shop import price\nawait price('apple')").run()
+
+    assert [request.name for request in log] == ["shop:price"]
+
+
+async def test_the_calls_of_a_program_are_traced_and_played_from_a_cassette(shop: Shop, tmp_path: Path) -> None:
+    async def ran(model: ScriptedModel) -> AgentRun:
+        async with Host() as host:
+            host.consent.policy = "auto"
+            await host.connect(shop.server, name="shop")
+            graph = build_graph(model, host, programs=Programs(), checkpointer=InMemorySaver())
+            run = await run_agent(graph, host, "go", thread="t")
+            assert [each.method for each in host.trace].count("tools/call") == 4  # two requests, two answers
+            return run
+
+    with deck.holding(tmp_path / "tape.jsonl", "record"):
+        recorded = await ran(ScriptedModel([program(SUM), "done"]))
+    shop.called.clear()
+    with deck.holding(tmp_path / "tape.jsonl", "replay", in_process="replay"):
+        played = await ran(ScriptedModel([]))
+
+    assert (played.value, answers(played), played.answer) == (recorded.value, answers(recorded), "done")
+    assert not shop.called
+
+
+def test_every_provider_takes_the_tool() -> None:
+    tool = Programs().function
+
+    assert not openai_refuses([tool])
+    assert not anthropic_refuses([convert_to_anthropic_tool(tool)])
+
+
 async def test_tables_are_dataframes_and_the_model_reads_their_beginning(host: Host) -> None:
     code = "rows = [{'city': f'c{n}', 'rain': n} for n in range(200)]\nrows"
 
@@ -332,6 +396,25 @@ async def test_stop_ends_a_program_and_its_call(host: Host, shop: Shop) -> None:
     await asyncio.wait_for(shop.cancelled.wait(), 10)
 
 
+async def test_an_interrupt_ends_a_program_that_computes(host: Host) -> None:
+    shown = asyncio.Event()
+    coder = Coder(host, "while True: pass", programs=Programs(seconds=60))
+
+    class Screen:
+        def changed(self, transcript: Transcript) -> None:
+            if any(call.approved for call in transcript.calls):
+                shown.set()
+
+        def flush(self, transcript: Transcript) -> None: ...
+
+    running = asyncio.ensure_future(run_agent(coder.graph, host, "go", thread="t", screen=Screen()))
+    await asyncio.wait_for(shown.wait(), 30)
+    running.cancel()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
 async def test_a_thread_goes_on_after_its_variables_are_gone_and_the_model_is_told(host: Host, shop: Shop) -> None:
     coder = Coder(host, "x = 1")
     before = await coder.run()
@@ -342,6 +425,14 @@ async def test_a_thread_goes_on_after_its_variables_are_gone_and_the_model_is_to
     run = await other.run(thread="copy")
 
     assert answers(run)[0].startswith("[the variables of earlier programs are gone")
+
+
+async def test_only_so_many_bytes_of_variables_are_kept(host: Host) -> None:
+    for name in ("old", "new"):
+        state_of(host, name).heap = b"x" * (MAX_HEAPS // 2 + 1)
+
+    assert state_of(host, "new").heap is not None
+    assert state_of(host, "old").heap is None
 
 
 async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host, shop: Shop) -> None:
@@ -448,9 +539,19 @@ async def test_nothing_but_the_user_approves_a_program_in_the_kernel(host: Host,
         assert "you cannot be asked here" in answers(run)[0]
 
 
-async def test_a_program_in_the_kernel_that_fails_says_where(host: Host) -> None:
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("x = 1\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)", "line 2: SystemExit: 3"),
+        ("from shop import *", "`from x import *` is not valid here"),
+        ("from shop import cellar", "has no attribute 'cellar'"),
+        ("x = ", "SyntaxError: line 1: invalid syntax"),
+    ],
+)
+async def test_a_program_in_the_kernel_that_fails_says_where(host: Host, code: str, problem: str) -> None:
     host.consent.approver = approve([])
 
-    run = await Coder(host, "x = 1\n1 / 0", programs=Programs(namespace={})).run()
+    run = await Coder(host, code, programs=Programs(namespace={})).run()
 
-    assert answers(run) == ["line 2: ZeroDivisionError: division by zero"]
+    assert problem in answers(run)[0]

@@ -50,7 +50,7 @@ async def long(messages):
 calls = [[("show:one_text", {"text": f"text {number}"})] for number in range(22)]
 many = ScriptedModel([*calls, long, *calls, "**All** texts are made."])
 
-texts = ["hi", "ho", "p\u0430ypal.com", "x" * 1500]
+texts = ["hi", "W" * 30, "p\u0430ypal.com", "x" * 1500]
 plan = [*(("show:one_text", {"text": text}) for text in texts), ("show:one_text", {"text": "secret plans"})]
 planning = ScriptedModel([plan, "**All** done."])"""
 CELLS = (MODEL,)
@@ -97,6 +97,8 @@ def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(la
     size = lab.page.viewport_size
     lab.page.set_viewport_size({"width": 600, "height": 900})
     lab.picture("plan-narrow", first=lab.cells.count() - 1)
+    widest = shown.get_by_label("2. text").evaluate("box => box.scrollWidth - box.clientWidth")
+    assert widest <= 0, "all of a value is in sight in its cell"
     assert size is not None
     lab.page.set_viewport_size(size)
 
@@ -116,7 +118,7 @@ def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(la
     expect(shown.locator("strong", has_text="All")).to_be_visible()
     expect(shown.locator("button")).to_have_count(0)
     values = run(lab, "[len(r.text) for r in done.results if not r.is_error]")
-    expect(values).to_contain_text("[5, 2, 1500]")
+    expect(values).to_contain_text("[5, 30, 1500]")
 
 
 def test_a_thinking_model_is_stopped_and_22_calls_take_less_than_a_screen(lab: Lab) -> None:

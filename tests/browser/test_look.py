@@ -175,6 +175,18 @@ def test_a_long_listing_scrolls_under_its_header(hostile: Lab) -> None:
     assert abs(header["y"] - box["y"]) < 2
 
 
+def test_a_date_stays_on_one_line_on_a_narrow_page(hostile: Lab) -> None:
+    hostile.page.set_viewport_size({"width": 600, "height": 900})
+    shown = run(hostile, "%mcp")
+    lines = """(table) => [...table.tBodies[0].rows[0].cells].map(cell => {
+        const text = document.createRange(); text.selectNodeContents(cell);
+        return [cell.innerText, new Set([...text.getClientRects()].map(each => each.top)).size];
+    })"""
+    cells = dict(shown.locator("table").evaluate(lines))
+    hostile.page.set_viewport_size({"width": 1200, "height": 900})
+    assert cells["2026-07-28"] == 1
+
+
 def test_text_that_is_written_from_right_to_left_begins_at_the_right(hostile: Lab) -> None:
     shown = run(hostile, "%mcp call showcase:one_text text='שלום עולם!'")
     first, last, left, right = shown.locator("pre").evaluate("""(pre) => {

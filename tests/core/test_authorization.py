@@ -21,6 +21,7 @@ from tests.processes import free_port
 if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.auth.login import LogIn
+    from mcp_magic.inflight import Report
 
 
 @pytest.mark.lowest
@@ -111,11 +112,14 @@ async def test_one_log_in_serves_all_calls_that_wait_for_it(host: Host) -> None:
 
 async def test_neither_the_handshake_nor_a_call_has_to_hurry_while_a_person_logs_in(host: Host) -> None:
     loop = asyncio.get_running_loop()
+    shown: list[Report] = []
+    host.reports.reporter = shown.append  # type: ignore[assignment]
 
     class Slow(Person):
         async def __call__(self, login: LogIn) -> None:
             late = loop.time() + 3.3
             while loop.time() < late:
+                assert not any(report.waits for report in shown), "the log-in says what is waited for"
                 await asyncio.sleep(0.05)
             await super().__call__(login)
 

@@ -214,7 +214,7 @@ async def test_a_resource_is_read_from_the_server_that_has_it(host: Host) -> Non
         await host.read("math://constnts")
     assert str(nobodys.value) == (
         "no server lists 'math://constnts'. Did you mean 'math://constants'? "
-        "It may be of math, show all the same; say which with --server NAME"
+        "It could be on math, show; say which with --server NAME"
     )
 
 

@@ -176,6 +176,36 @@ async def test_a_program_that_takes_too_much_ends_and_the_kernel_goes_on(
     assert longest < 5
 
 
+LAUGHS = "a = [0] * 1000\nb = [a] * 1000\nc = [b] * 1000\n"
+"""A list of a thousand million numbers, in 24 kB."""
+
+EXPANSIONS = (
+    LAUGHS + "c",
+    LAUGHS + "from notes import keep\nd: Any = c\nawait keep(d)",
+    LAUGHS + "from notes import keep\nd: Any = 10**5000\nawait keep(d)",
+    LAUGHS + "{'n': {'c': c}}",
+    LAUGHS + "class A: pass\nx = A()\nx.c = c\n[x] * 10",
+    "x = []\nfor n in range(100_000): x = [x]\nx",
+    "x = {}\nfor n in range(2_000): x = {'a': x, 'b': x}\nx",
+    "10 ** 5000",
+    "big = ['y' * 10**6] * 40\n" + "\n".join(f"v{n} = big" for n in range(500)) + "\nbig",
+    "print([['x' * 1000] * 1000] * 1000)",
+    "raise ValueError('x' * 10**7)",
+)
+
+
+async def test_values_that_share_their_parts_do_not_fill_the_kernel(host: Host, notes: list[str]) -> None:
+    started = time.perf_counter()
+
+    made = await run(host, *("from typing import Any\n" + code for code in EXPANSIONS))
+
+    assert made.answer == "done"
+    assert not notes
+    assert all(program.problem for program in made.programs if "v499" not in program.code)
+    assert len(str(made.transcript)) + len(html(made.transcript)) < 400_000
+    assert time.perf_counter() - started < 60
+
+
 async def test_what_a_program_prints_is_cut_for_the_model_and_for_the_page(host: Host, notes: list[str]) -> None:
     made = await run(host, "for n in range(20_000): print('a line of text', n)")
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 
-from mcp_magic import Decision, Rule, ScriptedModel
-from mcp_magic.langchain.middleware import PlanMiddleware
+from mcp_magic import Decision, PlanMiddleware, Rule, ScriptedModel
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:

@@ -292,6 +292,15 @@ async def test_with_code_the_model_writes_programs_whose_values_stay(notebook: N
     assert "ok math:add(a=1, b=2)" in told(run)
 
 
+async def test_a_declared_agent_writes_programs(notebook: Notebook) -> None:
+    pytest.importorskip("pydantic_monty")
+    await notebook.mcp("up", DECLARED + "code = true\n")
+
+    await notebook.agent("analyst")
+
+    assert notebook.given()[1] == {"run_program"}
+
+
 async def test_settings_bound_a_program(notebook: Notebook) -> None:
     pytest.importorskip("pydantic_monty")
     notebook.magics.program_calls, notebook.magics.program_characters = 1, 100

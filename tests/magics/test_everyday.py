@@ -178,7 +178,7 @@ async def test_a_listing_takes_a_time_out_and_one_that_is_no_time_is_refused(mag
     assert "waiting: prompts: not listed within 0.2 s; --timeout S waits longer." in str(listing)
     for word in ("soon", "0", "-1", "nan"):
         for line in ("read math://constants --timeout", "form math:add --timeout", "ping --timeout", "logs --seconds"):
-            with pytest.raises(errors.CommandError, match=f"seconds above 0 are meant, for example 2.5, not '{word}'"):
+            with pytest.raises(errors.CommandError, match=f"expected seconds above 0, for example 2.5, got '{word}'"):
                 await magic(f"{line}={word}")
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -20,7 +21,6 @@ distributed = pytest.importorskip("distributed")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from distributed import Client
 
@@ -65,6 +65,35 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
     assert max(called.values()) == 1
     assert run.stats["done"] + run.stats["unknown"] == 800
     assert 0 < run.stats["unknown"] <= 4 * 50
+
+
+async def test_a_server_that_workers_cannot_start_is_an_error_and_its_rows_are_called_later(
+    client: Client, tmp_path: Path
+) -> None:
+    program, log = tmp_path / "counting_server.py", tmp_path / "log"
+    text = Path(__file__).with_name("counting_server.py").read_text()
+    program.write_text(text)
+    rows = [{"n": n} for n in range(30)]
+    async with Host() as host:
+        await host.connect([sys.executable, str(program), str(log)], name="c")
+        program.unlink()
+        run = await host.map("c:count", rows, on=client, journal=tmp_path / "j")
+        assert run.problem.startswith("a worker called nothing: counting: ")
+        assert [run.stats[key] for key in ("done", "unknown", "calls")] == [0, 0, 0]
+        program.write_text(text)
+        await run.retry()
+    assert run.stats["done"] == 30
+    assert sorted(map(int, log.read_text().split())) == list(range(30))
+
+
+async def test_a_rate_and_a_number_in_flight_hold_for_all_workers_together(client: Client, tmp_path: Path) -> None:
+    async with Host() as host:
+        await host.connect(counting(tmp_path / "log"), name="c")
+        run = await host.map("c:count", [{"n": n} for n in range(60)], on=client, rate="30/s", concurrency=2)
+        assert run.stats["done"] == 60
+        assert run.stats["seconds"] >= 1.5
+        with pytest.raises(ArgumentsError, match="with --on each worker has one session"):
+            await host.map("c:count", [{"n": 1}], on=client, sessions=2)
 
 
 async def test_a_server_of_this_kernel_is_refused(client: Client, host: Host, calls: Counter[str]) -> None:

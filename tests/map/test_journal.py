@@ -87,6 +87,43 @@ async def test_answers_of_another_tool_or_version_are_not_used_and_that_is_said(
     assert other.note == "passed by name: n; the journal has 1 answer of other tools; they are not used"
 
 
+async def test_a_changed_definition_makes_its_old_answers_another_version(host: Host, tmp_path: Path) -> None:
+    for text in ("Doubles.", "Doubles, or not."):
+        server = MCPServer("s")
+
+        @server.tool(description=text)
+        async def twice(n: int) -> int:
+            return 2 * n
+
+        await host.connect(server, name="s")
+        run = await host.map("s:twice", [{"n": 1}], journal=tmp_path / "j")
+        await host.disconnect("s")
+        assert [run.stats[key] for key in ("resumed", "calls")] == [0, 1]
+    assert "the journal has 1 answer of another version of twice; they are not used" in run.note
+
+
+async def test_a_retry_calls_the_row_that_failed_and_takes_no_answer_of_an_equal_one(
+    host: Host, tmp_path: Path
+) -> None:
+    server, calls = MCPServer("s"), list[int]()
+
+    @server.tool()
+    async def book(n: int) -> int:
+        calls.append(n)
+        if len(calls) == 2:
+            raise ValueError("sold out")
+        return len(calls)
+
+    await host.connect(server, name="s")
+    run = await host.map("s:book", [{"n": 1}] * 3, journal=tmp_path / "j", concurrency=1)
+    assert run.df["error"].notna().tolist() == [False, True, False]
+    await run.retry()
+    assert run.df["result"].tolist() == [1, 4, 3]
+    again = await host.map("s:book", [{"n": 1}] * 3, journal=tmp_path / "j", concurrency=1)
+    assert again.df["result"].tolist() == [1, 4, 3]
+    assert len(calls) == 4
+
+
 async def test_without_keep_the_answers_are_in_the_journal_only(
     host: Host, calls: Counter[str], tmp_path: Path
 ) -> None:
@@ -114,7 +151,7 @@ def make_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (make_text, "is not a journal of %mcp map; choose another file"),
+        (make_text, "is not a journal of %mcp map: choose another file; nothing was called"),
         (make_stranger, "it is a database of another program"),
         (make_folder, "cannot be written; nothing was called"),
     ],

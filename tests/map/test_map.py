@@ -128,7 +128,7 @@ async def test_all_rows_are_checked_first_and_those_that_do_not_fit_can_be_left_
     assert str(raised.value).splitlines() == [
         "2 rows of 3 do not fit s:add; nothing was sent. --skip-invalid leaves them out.",
         "  row 1: a: expected integer, got 'x'",
-        "  row 2: {<lambda>} raised AttributeError: the row has no column 'a'. Columns: b",
+        "  row 2: the row has no column 'a'. Columns: b",
     ]
     assert not calls
     run = await host.map("s:add", rows, a=lambda row: row.a, skip_invalid=True)
@@ -213,7 +213,7 @@ async def test_calls_that_are_approved_together_cannot_be_edited_or_allowed_for_
     assert [rule.action for rule in host.consent.rules] == ["ask"]
 
 
-async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) -> None:
+async def test_a_secret_is_masked_in_the_question_about_all_calls_and_in_displays(host: Host) -> None:
     server = MCPServer("s")
 
     @server.tool()
@@ -222,12 +222,14 @@ async def test_a_secret_is_masked_in_the_question_about_all_calls(host: Host) ->
 
     await host.connect(server, name="s")
     requests = await asked_of(host, Decision.approve(), "s:login")
-    await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
+    run = await host.map("s:login", [{"user": f"u{n}", "password": f"hunter{n}"} for n in range(9)])
+    assert "u1" in str(run.parts()) + str(run.plan().rows)
+    assert "hunter" not in str(run.parts()) + str(run.plan().rows)
     assert "hunter" not in json.dumps([requests[0].arguments, host.consent.audit.records[0].arguments])
     question = approval_question(replace(requests[0], asker="agent"))
     assert question.about(question.values).plain.startswith("agent wants to call s:login 9 times")
     [(name, lines)] = question.reveal.cut(question.values) if question.reveal else []
-    assert (name, len(lines.splitlines())) == ("all calls", 9)
+    assert (name, len(lines.splitlines())) == ("the calls", 9)
     assert "hunter" not in f"{question.about(question.values)}{lines}"
 
 

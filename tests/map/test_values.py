@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from mcp.server import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import ArgumentsError, Host, UnknownToolError, col
 from mcp_magic.map.run import Step, map_steps
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable
     from pathlib import Path
+
+    from mcp_magic.inflight import Report
 
 
 async def test_rows_are_given_as_they_end_and_not_far_ahead_of_the_loop(host: Host, calls: Counter[str]) -> None:
@@ -103,6 +106,25 @@ async def test_a_map_is_cancelled_with_what_came_back_and_goes_on_with_retry(hos
     await run.retry(repeat_unknown=True)
     assert [run.stats[state] for state in ("done", "unknown")] == [40, 0]
     assert run.df["result"].tolist() == list(range(40))
+
+
+async def test_a_map_is_shown_and_not_each_of_its_calls(host: Host) -> None:
+    server, titles = MCPServer("s"), []
+
+    @server.tool()
+    async def work(n: int, ctx: Context) -> int:
+        await ctx.report_progress(1, 2, "half")
+        await ctx.log("warning", "careful")
+        return n
+
+    def reporter(report: Report) -> Callable[[], None]:
+        titles.append(report.title)
+        return lambda: None
+
+    await host.connect(server, name="s")
+    host.services.reports.reporter = reporter
+    await host.map("s:work", [{"n": n} for n in range(9)])
+    assert titles == ["map s:work"]
 
 
 async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_back(host: Host, tmp_path: Path) -> None:

@@ -204,6 +204,7 @@ async def test_long_values_of_ticked_calls_are_opened_before_they_are_approved(a
         ("a\u202eb", "a\\u202eb"),
         ("two\nlines", "two\nlines"),
         (" space", " space"),
+        ("data/" + "x" * 20 + "; rm -r .", "; rm -r ."),
     ],
 )
 async def test_a_value_that_would_mislead_in_a_cell_is_written_out(asking: PlanPanel, value: str, shown: str) -> None:

@@ -254,7 +254,8 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
     if level == Level.LINE or not body:
         return tag("div", joined(summary, " "), class_=class_)
     if result:
-        body.append(note(f".results[{called.number}] is the value"))
+        where = f".results[{called.number}] is the value"
+        body.append(note("what the model reads; the run's .value is the value" if called.code else where))
     inside = tag("summary", joined(summary, " ")) + tag("div", joined(body), class_="mcp-inside")
     return Markup(f'<details class="{class_}"{" open" if opened else ""}>{inside}</details>')
 

@@ -271,7 +271,8 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
             raise DeniedError(
                 f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not say yes."
             )
-    return await run_bench(connection, tool.name, values, levels=levels, seconds=arguments.seconds)
+    reports = invocation.host.reports
+    return await run_bench(connection, tool.name, values, levels=levels, seconds=arguments.seconds, reports=reports)
 
 
 BENCH = Implementation(

@@ -319,7 +319,7 @@ async def _record(invocation: Invocation, arguments: argparse.Namespace) -> List
     if arguments.stop and arguments.file:
         raise CommandError("%mcp record takes FILE, or --stop")
     if not arguments.file and (arguments.mode or arguments.pauses or arguments.in_process):
-        raise CommandError("%mcp record: these options need FILE; `--stop` and then FILE changes how one is used")
+        raise CommandError("%mcp record: these options need FILE; to change a cassette in use, stop it first")
     if arguments.stop:
         notes += await _stop_cassette(invocation)
     elif arguments.file:

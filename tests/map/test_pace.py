@@ -1,0 +1,168 @@
+"""The pace of a map against limits of several kinds, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.map.pace import FRUITLESS, Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+LATENCY = 0.02
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock jumps to the next timer instead of waiting for it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        outer = self
+
+        class Jump(selectors.SelectSelector):
+            def select(self, timeout: float | None = None) -> list[Any]:
+                outer.now += timeout or 0.0
+                return []
+
+        super().__init__(Jump())
+
+    def time(self) -> float:
+        return self.now
+
+
+def in_virtual_time(work: Coroutine[Any, Any, Any]) -> Any:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+def window(rate: int) -> Callable[[float], bool]:
+    """So many calls in each second."""
+    began, count = -1.0, 0
+
+    def takes(now: float) -> bool:
+        nonlocal began, count
+        if now - began >= 1:
+            began, count = now, 0
+        count += 1
+        return count <= rate
+
+    return takes
+
+
+def sliding(rate: int) -> Callable[[float], bool]:
+    """So many calls in any second."""
+    taken: deque[float] = deque(maxlen=rate)
+
+    def takes(now: float) -> bool:
+        if len(taken) == rate and now - taken[0] < 1:
+            return False
+        taken.append(now)
+        return True
+
+    return takes
+
+
+def bucket(rate: int) -> Callable[[float], bool]:
+    """So many calls a second on average; a second of them can be saved up."""
+    tokens, at = float(rate), 1000.0
+
+    def takes(now: float) -> bool:
+        nonlocal tokens, at
+        tokens, at = min(rate, tokens + (now - at) * rate), now
+        if tokens < 1:
+            return False
+        tokens -= 1
+        return True
+
+    return takes
+
+
+async def called(
+    pace: Pace, rows: int, takes: Callable[[float], bool], wait: float | None
+) -> tuple[float, list[float]]:
+    """Call for each row until it is accepted; return the seconds, and when calls were refused."""
+    loop = asyncio.get_running_loop()
+    began, left, refusals = loop.time(), iter(range(rows)), list[float]()
+
+    async def work() -> None:
+        for _ in left:
+            while True:
+                sent = await pace.turn()
+                await asyncio.sleep(LATENCY)
+                if takes(loop.time()):
+                    pace.accepted(sent)
+                    break
+                refusals.append(loop.time() - began)
+                pace.refused(sent, wait)
+                assert pace.fruitless <= FRUITLESS
+
+    await asyncio.gather(*(work() for _ in range(64)))
+    return loop.time() - began, refusals
+
+
+@pytest.mark.parametrize("wait", [1.0, None], ids=["Retry-After", "silent"])
+@pytest.mark.parametrize("kind", [window, sliding, bucket])
+@pytest.mark.parametrize(("rows", "goal"), [(1_000, 12.5), (10_000, 107.0)])
+def test_a_limit_of_100_a_second_is_found_and_nearly_used_up(
+    kind: Callable[[int], Callable[[float], bool]], wait: float | None, rows: int, goal: float
+) -> None:
+    seconds, refusals = in_virtual_time(called(Pace(), rows, kind(100), wait))
+    assert seconds <= goal
+    assert sum(when > 2 for when in refusals) <= 0.02 * rows
+
+
+@pytest.mark.parametrize("limit", [2, 20, 700])
+def test_other_limits_are_found_too(limit: int) -> None:
+    seconds, refusals = in_virtual_time(called(Pace(), 30 * limit, window(limit), 1.0))
+    assert seconds <= 45
+    assert len(refusals) <= 30 + 2 * limit
+
+
+def test_a_limit_of_a_minute_costs_few_refusals() -> None:
+    def takes(now: float, taken: deque[float] = deque(maxlen=100)) -> bool:  # noqa: B006
+        if len(taken) == 100 and now - taken[0] < 60:
+            return False
+        taken.append(now)
+        return True
+
+    seconds, refusals = in_virtual_time(called(Pace(), 400, takes, None))
+    assert seconds <= 300
+    assert len(refusals) <= 60
+
+
+def test_a_server_that_was_busy_for_a_moment_is_soon_called_as_fast_as_before() -> None:
+    def takes(now: float) -> bool:
+        return not 1002 < now < 1002.1
+
+    seconds, _ = in_virtual_time(called(Pace(), 20_000, takes, None))
+    without, _ = in_virtual_time(called(Pace(), 20_000, lambda _: True, None))
+    assert seconds <= without + 8
+
+
+def test_a_rate_is_kept_in_any_second() -> None:
+    async def run() -> list[float]:
+        pace = Pace(10.0, adaptive=False)
+        turns = []
+        for number in range(60):
+            turns.append(await pace.turn())
+            if number % 20 == 10:
+                await asyncio.sleep(0.7)
+        return turns
+
+    turns = in_virtual_time(run())
+    assert all(later - earlier >= 0.999 for earlier, later in zip(turns, turns[10:], strict=False))
+
+
+def test_a_server_that_takes_nothing_is_given_up_after_minutes() -> None:
+    async def run() -> float:
+        pace = Pace()
+        while pace.fruitless <= FRUITLESS:
+            pace.refused(await pace.turn())
+        return asyncio.get_running_loop().time() - 1000
+
+    assert 120 < in_virtual_time(run()) < 240
