@@ -37,6 +37,8 @@ class Caller(NamedTuple):
     run: str | None  # the run of the agent
     on_progress: ProgressFnT  # shows the progress of the call
     handle: str  # names the result if it is large
+    # keeps an answer so far, for a run that is interrupted
+    keep: Callable[[Content, dict[str, Any]], None] = lambda content, artifact: None
 
 
 @dataclass(frozen=True)

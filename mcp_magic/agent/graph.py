@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.tools import Offer
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
+    from mcp_magic.langchain.content import Content
 
 
 MAX_TURNS = 25  # the most turns of the model for one request, by default
@@ -367,7 +368,11 @@ class _Nodes:
             if planned.program is not None:
                 message = await self._run_program(planned, approval, run, messages)
             elif planned.builtin is not None and not approval.get("problem"):
-                caller = Caller(run.asker, run.run, _reporting(planned, write), handle)
+
+                def keep(content: Content, artifact: dict[str, Any]) -> None:
+                    run.done[planned.id] = _message(planned, content, artifact)
+
+                caller = Caller(run.asker, run.run, _reporting(planned, write), handle, keep)
                 message = await _answer_builtin(planned, planned.builtin, messages, caller, write)
             else:
                 message = await self.answer(planned, approval, run, write, handle)

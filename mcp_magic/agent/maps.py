@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -87,10 +88,13 @@ def map_tool(
             approver=refuse if interrupts else None,
             on_progress=caller.on_progress,
         )
-        await run.run()
         large = None if spill is None else Spill.above(spill, caller.handle)
-        content, artifact = to_content(_result(run), limit=limit, spill=large)
-        return f"{run.summary}\n{content}", artifact
+        try:
+            await run.run()
+        except asyncio.CancelledError:
+            caller.keep(*_content(run, limit, large))
+            raise
+        return _content(run, limit, large)
 
     return BuiltinTool(_function(known), answer, when=lambda _: bool(registry.offers))
 
@@ -152,6 +156,12 @@ def _filled(value: Any, columns: Sequence[str]) -> Any:
     if any(name in columns for name in _COLUMN.findall(value)):
         return PerRow(value, lambda row, _: _COLUMN.sub(lambda found: str(row.get(found[1], found[0])), value))
     return value
+
+
+def _content(run: MapRun, limit: int, large: Spill | None) -> tuple[Content, dict[str, Any]]:
+    content, artifact = to_content(_result(run), limit=limit, spill=large)
+    stopped = f"It stopped: {run.problem}\n" if run.problem else ""
+    return f"{run.summary}\n{stopped}{content}", artifact
 
 
 def _result(run: MapRun) -> ToolResult:

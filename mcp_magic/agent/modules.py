@@ -168,15 +168,20 @@ def ranked(modules: Mapping[str, Module], text: str) -> list[tuple[str, str]]:
 MAX_CODE = 20_000  # characters of a program: as much as a person reads before approving it
 
 
+TOO_DEEP = "it is nested too deeply"
+
+
 def parse(code: str) -> ast.Module:
     """Return a program's syntax tree; ArgumentsError if it is none."""
     check_length(code)
+    if "\r" in code or "\f" in code:  # at which Python, and nobody else, ends or begins a line
+        raise ArgumentsError("SyntaxError: the program has a carriage return or a form feed")
     try:
         return ast.parse(code)
     except SyntaxError as error:
         problem = f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
-        problem = str(error) or "it is nested too deeply"
+        problem = TOO_DEEP if isinstance(error, RecursionError | MemoryError) else str(error)
     raise ArgumentsError(f"SyntaxError: {problem}")
 
 
@@ -195,8 +200,11 @@ class Names(ast.NodeVisitor):
         self.annotated: set[str] = set()
         self.imports: dict[str, str] = {}  # name -> the statement that imports it
         self.starred: set[str] = set()  # modules from which everything is imported
-        for node in tree.body:
-            self.visit(node)
+        try:
+            for node in tree.body:
+                self.visit(node)
+        except RecursionError:
+            raise ArgumentsError(f"SyntaxError: {TOO_DEEP}") from None
         inside = (node for node in ast.walk(tree) if isinstance(node, ast.Global))
         self.shared = {name for node in inside for name in node.names}  # by functions that assign them
 

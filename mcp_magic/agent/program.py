@@ -381,11 +381,14 @@ async def run_program(code: str, modules: Mapping[str, Module], state: State, pr
     """Run a program; its failure is a result."""
     program, calls, started = Program(code), Calls(call, programs), time.perf_counter()
     try:
+        names = Names(parse(code))
         if programs.namespace is None:
             async with state.lock:
-                await _in_monty(program, modules, state, programs, calls)
+                await _in_monty(program, names, modules, state, programs, calls)
         else:
-            await _in_kernel(program, modules, programs.namespace, calls)
+            await _in_kernel(program, names, modules, programs.namespace, calls)
+    except ArgumentsError as error:
+        program.problem = str(error)
     finally:
         await calls.close()
         program.seconds = time.perf_counter() - started
@@ -395,12 +398,11 @@ async def run_program(code: str, modules: Mapping[str, Module], state: State, pr
 
 
 async def _in_monty(
-    program: Program, modules: Mapping[str, Module], state: State, programs: Programs, calls: Calls
+    program: Program, names: Names, modules: Mapping[str, Module], state: State, programs: Programs, calls: Calls
 ) -> None:
     from pydantic_monty import MontyCrashedError, MontyError, MontyRuntimeError
 
     printed = Printed()
-    names = Names(parse(program.code))
     limits: Any = {
         "max_feed_duration_secs": programs.seconds,
         "max_memory": programs.memory,
@@ -530,21 +532,20 @@ def _traceback(error: Any) -> str:
 
 
 async def _in_kernel(
-    program: Program, modules: Mapping[str, Module], namespace: MutableMapping[str, Any], calls: Calls
+    program: Program, names: Names, modules: Mapping[str, Module], namespace: MutableMapping[str, Any], calls: Calls
 ) -> None:
     """Run a program in the variables of the kernel, like a cell."""
-    names = Names(parse(program.code))
-    tree = ast.parse(without_imports(program.code, modules, "__mcp_modules__[{!r}]"))
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        last = tree.body[-1]
-        target = ast.Name("__mcp_value__", ast.Store())
-        tree.body[-1] = ast.fix_missing_locations(ast.copy_location(ast.Assign([target], last.value), last))
     namespace["__mcp_modules__"] = {
         module.name: SimpleNamespace(**{name: calls.function(f) for name, f in module.functions.items()})
         for module in modules.values()
     }
     output = io.StringIO()
     try:
+        tree = ast.parse(without_imports(program.code, modules, "__mcp_modules__[{!r}]"))
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = tree.body[-1]
+            target = ast.Name("__mcp_value__", ast.Store())
+            tree.body[-1] = ast.fix_missing_locations(ast.copy_location(ast.Assign([target], last.value), last))
         compiled = compile(tree, "<program>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         with redirect_stdout(output):
             running = eval(compiled, namespace)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from mcp.server import MCPServer
 
 from mcp_magic import ArgumentsError, Decision, Rule, build_graph
+from mcp_magic.agent.graph import RunContext
 from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.langchain.content import result_of
@@ -116,6 +119,30 @@ async def test_an_interrupted_graph_does_not_ask_about_a_map(host: Host, shop: S
     answers = [message.text for message in state["messages"] if message.type == "tool"]
     assert "the calls of a map are not asked about by interrupt; a rule can allow them" in answers[0]
     assert shop.called == [("buy", {"item": "pear", "count": 1})]
+
+
+async def test_an_interrupted_map_keeps_its_answers_for_the_thread(host: Host) -> None:
+    server, waits = MCPServer("slow"), asyncio.Event()
+
+    @server.tool()
+    async def work(n: int) -> int:
+        if n == 2:
+            waits.set()
+            await asyncio.Event().wait()
+        return n
+
+    await host.connect(server, name="slow")
+    model = ScriptedModel([[("map", {"tool": "slow:work", "rows": [{"n": n} for n in range(3)]})], "Done."])
+    run: Any = RunContext()
+    working = build_graph(model, host, tables={}).ainvoke({"messages": [("user", "go")]}, context=run)
+    task = asyncio.ensure_future(working)
+    await waits.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    [message] = run.done.values()
+    assert message.text.startswith("2 of 3 rows done, 1 unknown")
+    assert "It stopped: interrupted" in message.text
+    assert result_of(message).df["result"].tolist()[:2] == [0, 1]
 
 
 async def test_the_model_is_given_map_only_if_it_is_asked_for_and_providers_take_it(host: Host, shop: Shop) -> None:

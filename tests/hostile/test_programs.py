@@ -504,6 +504,21 @@ async def test_odd_arguments_are_refused_in_words(host: Host, notes: list[str]) 
     assert "base64" in made.value[1]
 
 
+async def test_a_program_that_is_nested_deeply_is_refused_or_runs(host: Host, notes: list[str]) -> None:
+    codes = [code * count + end for count in (300, 600, 2500) for code, end in (("-", "1"), ("1+", "1"), ("not ", "1"))]
+
+    made = await run(host, *codes)
+    assert made.answer == "done"
+    assert all("SyntaxError" in program.problem for program in made.programs[-3:])
+
+    async def approve(request: Request) -> Decision:
+        return Decision.approve()
+
+    host.consent.approver = approve
+    made = await run(host, *codes, programs=Programs(namespace={}))
+    assert made.answer == "done"
+
+
 def test_reading_a_program_runs_nothing_and_ends() -> None:
     for code in (
         "(" * 10_000,
