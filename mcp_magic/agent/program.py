@@ -487,16 +487,23 @@ def size_of(value: Any, known: dict[int, tuple[float, Any]] | None = None) -> fl
     return known[id(value)][0]
 
 
-def plain(value: Any) -> Any:
-    """Return a value of the sandbox as plain Python: of an object of a program's own class its attributes."""
-    if isinstance(value, dict):
-        return {plain(key) if isinstance(key, str) else key: plain(inner) for key, inner in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(plain, value))
+def plain(value: Any, known: dict[int, Any] | None = None) -> Any:
+    """Return a value of the sandbox as plain Python: of an object of a program's own class its attributes.
+
+    Parts that are shared stay shared, as copies of them could fill the kernel's memory.
+    """
+    known = {} if known is None else known
     attributes = getattr(value, "attributes", None) if type(value).__module__.startswith("pydantic_monty") else None
-    if isinstance(attributes, dict):
-        return {str(name): plain(inner) for name, inner in attributes.items()}
-    return value
+    value = attributes if isinstance(attributes, dict) else value
+    if type(value) not in (dict, list, tuple):
+        return value
+    if id(value) not in known:
+        if isinstance(value, dict):
+            made: Any = {key: plain(inner, known) for key, inner in value.items()}
+        else:
+            made = type(value)(plain(inner, known) for inner in value)
+        known[id(value)] = (made, value)  # the value, too, so that no other one gets its id
+    return known[id(value)][0]
 
 
 def _memory(programs: Programs) -> str:
