@@ -47,7 +47,7 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         data = options.data or downloaded(Path(folder))
         tools = pooled(data)
-        questions = asked(data, tools)
+        questions = questions_of(data, tools)
 
     started = time.perf_counter()
     index = Index([words_of_tool(tool) for tool in tools])
@@ -98,7 +98,7 @@ def pooled(data: Path) -> list[Tool]:
     return list(found.values())
 
 
-def asked(data: Path, tools: list[Tool]) -> list[Question]:
+def questions_of(data: Path, tools: list[Tool]) -> list[Question]:
     """Return the questions of `live_multiple`."""
     numbers = {(tool.name, tool.description): number for number, tool in enumerate(tools)}
     equal: dict[Any, set[int]] = {}

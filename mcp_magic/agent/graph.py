@@ -187,7 +187,7 @@ class _Nodes:
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
-        conversation = self._conversation(state["messages"], await self.skills.told(), last=last)
+        conversation = self._conversation(state["messages"], await self.skills.prompt(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))

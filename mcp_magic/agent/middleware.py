@@ -83,7 +83,7 @@ class _WithBuiltinTool(AgentMiddleware[Any, Any, Any]):
 
 
 def _answered_by_middleware(**_: Any) -> str:
-    raise NotImplementedError("this tool is answered by its middleware: `await agent.ainvoke(...)`")
+    raise MCPMagicError("this tool is answered by its middleware, in `await agent.ainvoke(...)`")
 
 
 async def _no_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -137,7 +137,7 @@ class _LangChainTool:
     person_name: str
     tool: Tool
     bound: dict[str, Any]
-    given: Any
+    original: Any
 
 
 class ToolSearchMiddleware(_WithBuiltinTool):
@@ -150,17 +150,17 @@ class ToolSearchMiddleware(_WithBuiltinTool):
 
     def __init__(self, above: int = 50, *, pinned: Iterable[str] = ()) -> None:
         self._offers: Mapping[str, _LangChainTool] = {}
-        self._given: list[Any] = []
+        self._tools: list[Any] = []
         self._search = ToolSearch(lambda: self._offers, above=above, pinned=pinned)
         super().__init__(self._search.tool())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
         """Run a turn of the model."""
         others = [tool for tool in request.tools if _name(tool) != self._builtin.name]
-        if [*map(id, others)] != [*map(id, self._given)]:
-            self._given = others
+        if [*map(id, others)] != [*map(id, self._tools)]:
+            self._tools = others
             self._offers = {_name(tool): _searchable(tool) for tool in others}
-        chosen = [offer.given for offer in self._search.chosen(request.messages)]
+        chosen = [offer.original for offer in self._search.chosen(request.messages)]
         own = [tool for tool in request.tools if _name(tool) == self._builtin.name]
         return await handler(self._bound(request.override(tools=[*chosen, *own])))
 
@@ -192,9 +192,9 @@ class SkillsMiddleware(_WithBuiltinTool):
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
         """Run a turn of the model."""
-        told = await self._skills.told()
+        about = await self._skills.prompt()
         before = request.system_message.text if request.system_message is not None else ""
-        text = "\n\n".join(filter(None, (before, told)))
+        text = "\n\n".join(filter(None, (before, about)))
         if text:
             request = request.override(system_message=SystemMessage(text))
         return await handler(self._bound(request))

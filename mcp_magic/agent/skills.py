@@ -30,7 +30,7 @@ DESCRIPTION = 300  # characters of a skill's description that the model gets at 
 MOST_SKILLS, MOST_FILES = 50, 50
 """Most skills that a model is told of, and most files of one."""
 
-GIVEN = (
+INTRODUCTION = (
     "Skills are instructions for certain tasks, written by the authors of servers. If one is for the task at hand, "
     f"read it with {LOAD_SKILL} before you begin:"
 )
@@ -82,11 +82,11 @@ class AgentSkills:
         self._skills = found
         return found
 
-    async def told(self) -> str:
+    async def prompt(self) -> str:
         """Return what the model is told of the skills at each turn; "" without any."""
         skills = list((await self.list()).items())[:MOST_SKILLS]
         lines = [f"- {one_line(name, 200)}: {one_line(skill.description, DESCRIPTION)}" for name, skill in skills]
-        return "\n".join([GIVEN, *lines]) if lines else ""
+        return "\n".join([INTRODUCTION, *lines]) if lines else ""
 
     def tool(self) -> BuiltinTool:
         """Return `load_skill`."""

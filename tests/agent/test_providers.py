@@ -88,7 +88,7 @@ async def test_every_tool_of_the_servers_is_offered_under_a_name_that_says_whose
 ) -> None:
     fake = FakeOpenAI(Turn("Hello."))
     async with fake.running():
-        await build_graph(chat(fake, client), servers).ainvoke(asked())
+        await build_graph(chat(fake, client), servers, search_above=None).ainvoke(asked())
 
     listed = [(name, tool.name) for name in servers for tool in await servers[name].listing("tools")]
     assert len(listed) > 30

@@ -68,7 +68,7 @@ def play(path: Path) -> None:
     """Read all that a cassette has."""
     cassette = Cassette(path, "replay")
     turns = turns_of(cassette)
-    asked = turns.asked("m", [HumanMessage("x")], {})
+    asked = turns.request_of("m", [HumanMessage("x")], {})
     turns.find(asked)
     turns.explain(asked)
     for name in cassette.servers:
@@ -331,7 +331,7 @@ def test_the_turns_of_a_model_that_fill_a_cassette_end_the_recording_and_not_the
     with deck.holding(tape, "record", largest=BOUND, tell=told.append) as cassette:
         turns = turns_of(cassette)
         for number in range(40):
-            asked = turns.asked("m", [HumanMessage(f"{number}")], {})
+            asked = turns.request_of("m", [HumanMessage(f"{number}")], {})
             turns.write(asked, [{"answer": {"content": os.urandom(10_000).hex()}}])
     assert len(told) == 1
     play(tape)
@@ -348,6 +348,6 @@ def test_a_conversation_too_long_to_be_read_again_ends_the_recording(
         conversation: list[Any] = []
         for number in range(30):
             conversation.append(HumanMessage(f"{number}"))
-            turns.write(turns.asked("m", conversation, {}), [{"answer": {"content": "x"}}])
+            turns.write(turns.request_of("m", conversation, {}), [{"answer": {"content": "x"}}])
         assert cassette.full
     play(tape)
