@@ -144,10 +144,12 @@ def interface(modules: Mapping[str, Module], request: str) -> str:
     return "\n\n".join(parts)
 
 
-def find(modules: Mapping[str, Module], text: str, most: int = 8) -> str:
-    """Return the functions that fit a text best, as code."""
+def find(modules: Mapping[str, Module], text: object, most: int = 8) -> str:
+    """Return the functions that fit a text best, as code; a program may give anything as the text."""
+    if not isinstance(text, str):
+        raise TypeError(f"find() takes words, not {type(text).__name__}")
     found: dict[str, list[str]] = {}
-    for module, name in ranked(modules, str(text)[:500])[:most]:
+    for module, name in ranked(modules, text[:500])[:most]:
         stub = modules[module].functions[name].stub
         found.setdefault(module, []).extend([*stub.classes, stub.code])
     return "\n\n".join("\n".join([f"# module {module}", *lines]) for module, lines in found.items())

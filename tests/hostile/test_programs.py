@@ -183,6 +183,7 @@ EXPANSIONS = (
     LAUGHS + "c",
     LAUGHS + "from notes import keep\nd: Any = c\nawait keep(d)",
     LAUGHS + "from notes import keep\nd: Any = 10**5000\nawait keep(d)",
+    LAUGHS + "import tools\nd: Any = c\ntools.find(d)",
     LAUGHS + "{'n': {'c': c}}",
     LAUGHS + "class A: pass\nx = A()\nx.c = c\n[x] * 10",
     "x = []\nfor n in range(100_000): x = [x]\nx",
