@@ -16,7 +16,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
-from mcp_magic.ui.widgets import FORM_STYLE, Echo, LoopRunner, WidgetScope, on_enter, widget_view
+from mcp_magic.ui.widgets import FORM_STYLE, LoopRunner, WidgetScope, on_enter, widget_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -492,7 +492,7 @@ class Servers:
         self.target = scope.make(
             ipywidgets.Text, "field", description="Connect", placeholder="URL, file or command of a server"
         )
-        self._echo = Echo(scope, doing.loop)
+        self._echo = scope.echo(doing.loop)
         on_enter(self.target, self._submit)
         self.button = scope.button("Connect", "connect this server", self._submit)
         line = scope.make(ipywidgets.HBox, "line", children=(self.target, self.button))

@@ -540,7 +540,7 @@ class Panel:
         self._lines = scope.make(ipywidgets.HTML, "label")
         self._head = scope.make(ipywidgets.HBox, "line", children=[self._heading, self._time])
         self.widget = scope.make(ipywidgets.VBox, "row")
-        self._echo = Echo(scope, self._loop)
+        self._echo = scope.echo(self._loop)
         self._pending: list[Pending] = []
         self._cards: list[Card] = []
         self._later: deque[Pending] = deque()

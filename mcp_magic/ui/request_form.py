@@ -43,7 +43,6 @@ from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (
     FOCUS_SECONDS,
     FORM_STYLE,
-    Echo,
     LoopRunner,
     WidgetScope,
     note_markup,
@@ -529,7 +528,7 @@ class RequestForm:
     def _build(self) -> None:
         make = self._scope.make
         self._was_clicked = False
-        self._echo = Echo(self._scope, self._runner.loop)
+        self._echo = self._scope.echo(self._runner.loop)
         self.form = Form(self._request.schema, scope=self._scope)
         self.form.on_change(self._changed)
         self.form.on_enter(lambda: self._echo.then(partial(self._clicked, self._run)))

@@ -101,7 +101,8 @@ class Shared:
     layouts: dict[str, Any] = field(default_factory=dict)
     styles: dict[type[Any], Any] = field(default_factory=dict)
     count: int = 0
-    focus: asyncio.TimerHandle | None = None
+    echo: Echo | None = None
+    focused: int = 0  # how often the focus was to change, or to stay
 
     def layout(self, name: str) -> Any:
         """Return a layout of `_LAYOUTS`, made on first use."""
@@ -175,26 +176,37 @@ class WidgetScope:
         button.on_click(lambda _: do())
         return button
 
+    def echo(self, loop: asyncio.AbstractEventLoop | None) -> Echo:
+        """Return a new echo of the frontend, which `focus` waits for, too."""
+        self._shared.echo = Echo(self, loop)
+        return self._shared.echo
+
     def focus(self, widget: Any) -> None:
         """Let a control or a `Label` have the focus once the frontend has drawn it; ipywidgets gives it to no box."""
+        self.keep_focus()
+        loop, number = running_loop(), self._shared.focused
+        if loop is None:
+            return
 
         def focus() -> None:
-            if widget.comm is None:  # it is closed
+            if number != self._shared.focused or widget.comm is None:  # the user types, or it is closed
                 return
             if isinstance(widget, ipywidgets.Label):  # no stop of Tab; a page reads this only when it changes
                 widget.tabbable = None
                 widget.tabbable = False
             widget.focus()
 
-        self.keep_focus()
-        loop = running_loop()
-        if loop is not None:
-            self._shared.focus = loop.call_later(DRAWN_SECONDS, focus)
+        def draw() -> None:
+            loop.call_soon_threadsafe(loop.call_later, DRAWN_SECONDS, focus)
+
+        if self._shared.echo is None:
+            draw()
+        else:
+            self._shared.echo.then(draw, lambda: None)  # a busy frontend takes a while
 
     def keep_focus(self) -> None:
         """Leave the focus where it is: the user types there, and the letters would go into another control."""
-        if self._shared.focus is not None:
-            self._shared.focus.cancel()
+        self._shared.focused += 1
 
     def close(self) -> None:
         """Close all widgets of the scope and of its parts. Idempotent."""
