@@ -75,6 +75,9 @@ class Metrics(Mapping[tuple[str, str], Series]):
     def __init__(self) -> None:
         self._series: dict[tuple[str, str], Series] = {}
 
+    def __repr__(self) -> str:
+        return f"<Metrics: {self.calls:,} calls of {len(self):,} tools, {sum(self.errors.values()):,} failed>"
+
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended; `error` is the kind of its failure, or ""."""
         series = self._series.get((server, tool))
