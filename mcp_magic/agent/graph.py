@@ -508,12 +508,17 @@ class _InnerCalls:
     """The calls of one program."""
 
     def __init__(self, nodes: _Nodes, program: PlannedCall, run: RunContext, turn: int) -> None:
-        self.done: list[dict[str, Any]] = []  # as the program's artifact stores them
+        self._done: dict[int, dict[str, Any]] = {}
         self._nodes, self._program, self._run, self._turn = nodes, program, run, turn
         self._write = get_stream_writer()
         self._count = 0
         self._held: list[tuple[PlannedCall, Request, asyncio.Future[None]]] = []
         self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def done(self) -> list[dict[str, Any]]:
+        """The answered calls in the order in which they were made, as the program's artifact stores them."""
+        return [call for _, call in sorted(self._done.items())]
 
     async def close(self) -> None:
         """Ask no more: the program has ended."""
@@ -550,13 +555,13 @@ class _InnerCalls:
     async def call(self, function: Function, arguments: dict[str, Any]) -> Any:
         """Return the data of a call; CallFailedError if it fails or is denied."""
         nodes, run = self._nodes, self._run
-        self._count += 1
+        self._count = number = self._count + 1
         offers = {offer.person_name: offer for offer in nodes.registry.offers.values()}
         try:
             arguments = json_arguments(arguments)
         except ArgumentsError as error:
             raise CallFailedError(str(error)) from None
-        call = {"id": f"{self._program.id}.{self._count}", "name": function.name, "args": arguments}
+        call = {"id": f"{self._program.id}.{number}", "name": function.name, "args": arguments}
         planned = plan_call(offers, {}, call, self._program.of["turn"], run.asker, run.run)
         self._write(nodes.announced(planned, self._turn) | {"parent": self._program.id})
         if run.before_asking is not None and nodes.is_asked(planned):
@@ -570,7 +575,11 @@ class _InnerCalls:
         message = await nodes.answer(planned, planned.approval, run, self._write, "")
         self._write({"kind": "result", "id": planned.id, "message": message})
         stored = {"id": planned.id, "name": function.name, "arguments": storable(planned.arguments)}
-        self.done.append(stored | {"content": message.content, "artifact": message.artifact, "status": message.status})
+        self._done[number] = stored | {
+            "content": message.content,
+            "artifact": message.artifact,
+            "status": message.status,
+        }
         if message.status == "error":
             raise CallFailedError(message.text)
         result = result_of(message)

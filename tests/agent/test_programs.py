@@ -98,6 +98,31 @@ async def test_the_model_gets_one_tool_and_the_functions_of_the_servers(host: Ho
     assert "async def buy(item: str, *, count: int = 1) -> str: 'Buys items.'" in seen.messages[0].text
 
 
+async def test_calls_of_a_program_keep_their_order_also_where_a_later_one_is_answered_first() -> None:
+    server, answered = MCPServer("pair", log_level="ERROR"), asyncio.Event()
+
+    @server.tool()
+    async def late() -> str:
+        """Answers after the other."""
+        await answered.wait()
+        return "late"
+
+    @server.tool()
+    async def early() -> str:
+        """Answers at once."""
+        answered.set()
+        return "early"
+
+    code = "import asyncio, pair\nawait asyncio.gather(pair.late(), pair.early())"
+    async with Host() as host:
+        host.consent.policy = "auto"
+        await host.connect(server, name="pair")
+        run = await Coder(host, code).run()
+
+    for transcript in (run.transcript, Transcript.from_messages(run.messages)):
+        assert [result and result.data for result in transcript.results][1:] == ["late", "early"]
+
+
 async def test_calls_of_a_program_have_their_cards_below_it_also_after_a_restart(host: Host) -> None:
     run = await Coder(host, SUM).run()
 
