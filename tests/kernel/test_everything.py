@@ -181,13 +181,21 @@ def test_prompts(everything: Everything) -> None:
 
 
 def test_the_server_completes_arguments_of_prompts_and_templates(everything: Everything) -> None:
-    found = everything.kernel.complete("%mcp prompt e:completable-prompt department=")
-    assert "department=Engineering" in found
-    found = everything.kernel.complete("%mcp prompt e:completable-prompt department=Sales name=")
-    assert "name=David" in found
-    assert "name=Alice" not in found  # she is an engineer
-    found = everything.kernel.complete("%mcp read demo://resource/dynamic/text/7")
-    assert "demo://resource/dynamic/text/7" in found
+    def completed(line: str, value: str) -> list[str]:
+        """What Tab offers once the server has answered in time: Tab waits for it a moment only."""
+        offered: list[str] = []
+
+        def is_offered() -> bool:
+            offered[:] = everything.kernel.complete(line)
+            return value in offered
+
+        until(is_offered, what=value)
+        return offered
+
+    completed("%mcp prompt e:completable-prompt department=", "department=Engineering")
+    names = completed("%mcp prompt e:completable-prompt department=Sales name=", "name=David")
+    assert "name=Alice" not in names  # she is an engineer
+    completed("%mcp read demo://resource/dynamic/text/7", "demo://resource/dynamic/text/7")
 
 
 def test_updates_of_a_resource_are_watched(everything: Everything) -> None:
