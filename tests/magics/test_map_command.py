@@ -158,7 +158,7 @@ async def test_a_bench_has_a_row_for_each_concurrency(magic: Any) -> None:
     assert [axes.get_xlabel() for axes in bench.plot().axes] == ["calls in flight"] * 2
 
 
-async def test_a_bench_is_asked_about_once(magic: Any) -> None:
+async def test_a_bench_is_asked_about_once(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Request] = []
 
     async def approver(request: Request) -> Decision:
@@ -166,7 +166,7 @@ async def test_a_bench_is_asked_about_once(magic: Any) -> None:
         return Decision.approve()
 
     host.consent.add(Rule("ask", "math:add"))
-    host.approver = approver
+    monkeypatch.setattr(host, "approver", approver)
     bench = await magic("bench math:add a=1 b=2 --concurrency 1,2 --seconds 0.1")
     assert len(bench.df) == 2
     assert len(asked) == len(host.consent.audit.records) == 1
