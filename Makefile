@@ -11,11 +11,11 @@ LEAN := -p no:nbval -p no:langsmith_plugin
 SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
-  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb
+  notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb notebooks/views.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite binder images clean
+.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite views binder images clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -27,6 +27,7 @@ help:
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make images   the pictures of the documentation, from a real JupyterLab"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
+	@echo "make views   the example servers of MCP Apps from npm, in a real JupyterLab"
 	@echo "make lite   the magics in JupyterLite's kernel, under Pyodide in Node"
 	@echo "make binder   builds what Binder would, and runs the first tutorial there"
 	@echo "make lint   ruff, formatting, types"
@@ -127,6 +128,10 @@ soak: setup
 # Pyodide and packages for it are installed when it is needed.
 lite: setup
 	MCP_MAGIC_PYODIDE=1 $(BIN)/python -m pytest tests/pyodide
+
+# The example servers are installed when it is needed; some of their views would load from elsewhere.
+views: setup
+	MCP_MAGIC_EXAMPLES=1 $(BIN)/python -m pytest $(LEAN) tests/browser/test_example_views.py
 
 lock:
 	$(PYTHON) binder/lock.py

@@ -35,6 +35,7 @@ SUBJECTS = {
     "forms": "a form of 100 fields in three levels",
     "controls": "from a click or Enter in the explorer, a form and an approval to something seen",
     "approval": "from a click on Approve to the start of the tool",
+    "views": "from the answer of a call to its view, and what a view adds to the notebook",
     "map": "a tool over a table: against gather with the best fixed semaphore, and at a server's limit",
     "programs": "a model's program: its input tokens against those of plain calls; what a step takes",
     "agent": "a turn of %%mcp_agent: against model and tool alone, LangChain's agent, on disk and live",

@@ -30,7 +30,24 @@ def run(*, quick: bool = False) -> list[Result]:
     with servers.http() as spec:
         results.append(measured(spec, quick))
         results.append(asyncio.run(_lost(spec, *((20, 0.5) if quick else (300, 20.0)))))
+    results.append(asyncio.run(_kept(5 if quick else 1000)))
     return results
+
+
+async def _kept(count: int) -> Result:
+    """Measure a read that needs no request, against one that the SDK's own cache answers."""
+    from mcp import Client
+    from mcp.server.caching import CacheHint
+    from mcp.server.mcpserver import MCPServer
+
+    server = MCPServer("notes", cache_hints={"resources/read": CacheHint(3_600_000)})
+    server.resource("notes://long", name="long")(lambda: "x" * 2000)
+    async with Host() as host, Client(server) as client:
+        connection = await host.connect(server, name="notes")
+        taken = await async_pairs(
+            lambda: connection.read("notes://long"), lambda: client.read_resource("notes://long"), count
+        )
+    return compared("kept read, in-process", taken, group=CALLS_IN_A_BATCH)
 
 
 async def _lost(spec: Spec, count: int, seconds: float) -> Result:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from tests.browser.lab import JupyterLab, chromium, missing
 from tests.browser.living import button, expect, field, finished, press, run, start
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.environments import view_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -137,6 +139,31 @@ def explorer_dark(lab: Lab) -> int:
     return first
 
 
+def views(lab: Lab) -> int:
+    """The view of a tool, which asks to call another one."""
+    run(lab, "from servers.orchard_server import server\n%mcp connect server --name orchard")
+    first = lab.cells.count()
+    shown = run(lab, "%mcp call orchard:harvest year=2024")
+    view = shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+    view.get_by_title("count the trees of pears").click()
+    expect(shown.locator(".mcp-app-question")).to_contain_text("app orchard wants to call orchard:count_trees")
+    expect(button(shown, "Approve")).to_be_enabled()
+    return first
+
+
+def view_example(lab: Lab) -> int:
+    """The view of an example server of MCP Apps, from npm."""
+    run(lab, f"%mcp connect --name budget --timeout 60 -- {shlex.join(view_command('budget-allocator'))}")
+    first = lab.cells.count()
+    shown = run(lab, "%mcp call budget:get-budget-data")
+    view = shown.frame_locator(".mcp-app-frame > iframe").frame_locator("iframe")
+    shown.locator(".mcp-app").scroll_into_view_if_needed()
+    view.locator("#budget-selector").select_option("250000")
+    expect(view.locator("#status-bar")).to_contain_text("$250,000")
+    lab.page.wait_for_timeout(2000)  # the ring is drawn little by little
+    return first
+
+
 PICTURES: dict[str, tuple[Picture, int]] = {
     "quickstart": (quickstart, WIDTH),
     "quickstart-dark": (quickstart_dark, WIDTH),
@@ -145,6 +172,8 @@ PICTURES: dict[str, tuple[Picture, int]] = {
     "agent": (agent, WIDTH),
     "explorer": (explorer, WIDE),
     "explorer-dark": (explorer_dark, WIDE),
+    "views": (views, WIDTH),
+    "view-example": (view_example, WIDTH),
 }
 """Name of a picture -> what makes it, and the window's width."""
 

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from mcp_magic.consent.consent import Request as Request
     from mcp_magic.consent.rules import Rule as Rule
     from mcp_magic.errors import *  # noqa: F403
+    from mcp_magic.jobs import Job as Job
+    from mcp_magic.jobs import Jobs as Jobs
     from mcp_magic.langchain.serve import serve_langchain as serve_langchain
     from mcp_magic.map.cluster import map_partition as map_partition
     from mcp_magic.map.rows import col as col
@@ -79,6 +81,7 @@ _MODULES = {
     "mcp_magic.config.specs": ("HttpSpec", "InProcessSpec", "Spec", "SseSpec", "StdioSpec", "WebSocketSpec"),
     "mcp_magic.consent.consent": ("Approver", "Decision", "Request"),
     "mcp_magic.consent.rules": ("Rule",),
+    "mcp_magic.jobs": ("Job", "Jobs"),
     "mcp_magic.langchain.serve": ("serve_langchain",),
     "mcp_magic.map.cluster": ("map_partition",),
     "mcp_magic.map.rows": ("col",),

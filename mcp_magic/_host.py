@@ -9,6 +9,7 @@ import math
 import re
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp_magic._text import did_you_mean, listed
@@ -36,6 +37,7 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import Reports
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
+from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.services import Services
 from mcp_magic.session.supervisor import State
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from mcp_magic.jobs import Job, Jobs
     from mcp_magic.map.run import MapItem, MapRun
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
     from mcp_magic.session.transports import Transport
@@ -297,6 +300,7 @@ class Host:
         logins: How the user logs in to servers, and where tokens are kept.
         sampling: Answers the servers' sampling requests.
         trace: The messages between the host and its servers.
+        events: What happens in the sessions; `connection.events()` follows those of one.
         reports: How the progress and the log messages of calls are shown.
         protocols: The specs of servers that support only the handshake.
         reconnection: How lost sessions reconnect.
@@ -316,10 +320,18 @@ class Host:
         self.sampling = SamplingSettings()
         self.protocols: list[Spec] = []
         self.trace = Trace()
+        self.events = Events()
         self.metrics = Metrics()
         self.reports = Reports()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The calls that go on in the background: `host.jobs[1]`, iteration, `len(host.jobs)`."""
+        from mcp_magic.jobs import Jobs
+
+        return Jobs(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -443,7 +455,7 @@ class Host:
         connections = [self[name] for name in names]
         for connection in connections:
             del self._connections[connection.name]
-            connection.notices.subscriptions.end()
+            connection.end_streams()
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections))
 
@@ -466,12 +478,14 @@ class Host:
         return connection
 
     async def close(self) -> None:
-        """Close all sessions, end all servers that the host started, and clear `failed`."""
+        """Close all sessions, end all servers that the host started, and clear `failed`. Tasks of servers go on."""
+        if "jobs" in vars(self):
+            self.jobs.leave()
         connections = [*self._connections.values(), *self._arrivals.refuse()]
         self._connections.clear()
         self.failed.clear()
         for connection in connections:
-            connection.notices.subscriptions.end()
+            connection.end_streams()
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
         if self._closing:
@@ -480,7 +494,7 @@ class Host:
     def _add(self, connection: Connection) -> None:
         self.consent.definitions.meet(connection.name, connection.spec)
         if (old := self._connections.get(connection.name)) is not None:
-            old.notices.subscriptions.end()
+            old.end_streams()
         self._connections[connection.name] = connection
         connection.watch(lambda: self._watchers.tell(connection.name))
         self._watchers.tell(connection.name)
@@ -534,6 +548,7 @@ class Host:
             reconnection=self.reconnection,
             reports=self.reports,
             trace=self.trace,
+            events=self.events,
             metrics=self.metrics,
             taps=span_taps,
             open_transport=open_transport,
@@ -594,6 +609,19 @@ class Host:
         """Call a tool by `"server:tool"`; see `Connection.call`."""
         connection, definition = await self.resolve(tool)
         return await connection.call(definition.name, arguments, **named)
+
+    async def start(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Job:
+        """Start a call of `"server:tool"` in the background: `job = await host.start("ci:build", ref="main")`.
+
+        It returns once the server has the call. Where the server makes a task of it, the job outlives the session.
+
+        Raises:
+            ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
+            DeniedError: Consent refused the call; nothing was sent.
+            SessionError: The session failed.
+        """
+        connection, definition = await self.resolve(tool)
+        return await self.jobs.start(connection, definition.name, {**(arguments or {}), **named})
 
     async def map(
         self,
@@ -688,10 +716,11 @@ class Host:
         server: str | None = None,
         timeout: float | None = None,
         max_total_timeout: float | None = None,
+        refresh: bool = False,
     ) -> ResourceResult:
         """Read a resource from the server that lists it, or whose template matches it; see `Connection.read`."""
         owner = owner_of(str(uri), self.find(server))
-        return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout)
+        return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout, refresh=refresh)
 
     async def prompt(
         self,

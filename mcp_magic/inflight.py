@@ -12,15 +12,16 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CallCancelledError, RequestTimeoutError, on_one_line
+from mcp_magic.errors import ArgumentsError, CallCancelledError, RequestTimeoutError, on_one_line
 from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+
+
+def check_seconds(where: str, **seconds: Any) -> None:
+    """Raise ArgumentsError for a time-out that is not a number above 0; None is no limit.
+
+    >>> check_seconds("math:add", timeout=2.5, max_total_timeout=None)
+    >>> check_seconds("math:add", timeout="x")
+    Traceback (most recent call last):
+    mcp_magic.errors.ArgumentsError: math:add: timeout='x': expected seconds above 0 (timeout=2.5), or None for no limit
+    """
+    for name, value in seconds.items():
+        if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and float(value) > 0)):
+            got = f"{name}={one_line(repr(value), 60)}"
+            raise ArgumentsError(f"{where}: {got}: expected seconds above 0 ({name}=2.5), or None for no limit")
 
 
 # The deadline of a call: it stops while the user is asked, and restarts when the server reports progress.
@@ -279,6 +294,11 @@ class Report:
         return (time.perf_counter() if self._stopped is None else self._stopped) - self._started
 
     @property
+    def asks(self) -> bool:
+        """Whether the user is asked, so that its clock stands still."""
+        return self._questions > 0
+
+    @property
     def waits(self) -> bool:
         """Whether it is running, reports no progress, and has taken so long that it is shown all the same."""
         silent = self.state == "running" and not self.meter.count and not self._questions
@@ -336,9 +356,29 @@ class Report:
         return " · ".join(filter(None, parts))
 
 
-shown_report: ContextVar[Report | None] = ContextVar("mcp_magic_report", default=None)
-"""What is shown of a form's request, or of the connecting, in whose context this runs; its clock stops while the user
-is asked."""
+shown_reports: ContextVar[tuple[Report, ...]] = ContextVar("mcp_magic_reports", default=())
+"""The reports on the screen that are about the work of this context: a form's request, the connecting, a program and
+its call. Their clocks stop while the user is asked."""
+
+
+@contextmanager
+def shown_as(report: Report) -> Iterator[None]:
+    """Show the work of this context by one more report."""
+    token = shown_reports.set((*shown_reports.get(), report))
+    try:
+        yield
+    finally:
+        shown_reports.reset(token)
+
+
+@contextmanager
+def shown_paused(context: Context | None = None) -> Iterator[None]:
+    """Stop the clocks of the reports that are about the work of a context, by default of this one."""
+    with ExitStack() as clocks:
+        for report in shown_reports.get() if context is None else context.get(shown_reports, ()):
+            clocks.enter_context(report.paused())
+        yield
+
 
 Reporter = Callable[[Report], Callable[[], None] | None]
 """Displays a report: called once, in the context of the call, when there is something to show. Returns a callback for
@@ -481,7 +521,7 @@ class InFlightRequest:
         """Stop the clock, also on the screen. Can be nested: it goes on when the last context exits."""
         deadline = nullcontext() if self._deadline is None else self._deadline.paused()
         try:
-            with deadline, self.report.paused():
+            with deadline, self.report.paused(), shown_paused(self._context):
                 self._redraw()
                 yield
         finally:
@@ -585,8 +625,8 @@ class InFlightRequest:
 @contextmanager
 def person_asked() -> Iterator[None]:
     """Stop the clocks of the current call and of what is shown, if any, during a question to the user."""
-    call, report = current_call(), shown_report.get()
-    with call.paused() if call is not None else nullcontext(), report.paused() if report is not None else nullcontext():
+    call = current_call()
+    with call.paused() if call is not None else nullcontext(), shown_paused():
         yield
 
 
@@ -687,12 +727,13 @@ class PendingReply:
 class Attempt:
     """One attempt of a request, as far as the transport knows it: how HTTP answered, and what was sent.
 
-    `awaited` is the last JSON-RPC request, and `begun` the end of the server's stderr when it was sent.
+    `awaited` is the last JSON-RPC request, and `begun` the end of the server's stderr when it was sent. `task` is the
+    task that a server has made of a call, or None.
     """
 
     __slots__ = (
         *("_cancelled", "_task", "awaited", "begun", "content_type", "error", "over", "refused", "retry_after"),
-        *("status", "written"),
+        *("status", "task", "written"),
     )
 
     def __init__(self, begun: Position | None = None) -> None:
@@ -702,6 +743,7 @@ class Attempt:
         self.error: Exception | None = None
         self.awaited: PendingReply | None = None
         self.retry_after: float | None = None
+        self.task: Any = None
         self.refused = self.written = self.over = False
         self._task = asyncio.current_task()
         self._cancelled = self._task.cancelling() if self._task is not None else 0

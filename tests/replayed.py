@@ -23,7 +23,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 GUARD = ROOT / "tests" / "unreachable"
 CASSETTES = "cassettes"
-HELPERS = ("start.py", "needs.py", "story.py")
+HELPERS = ("start.py", "needs.py", "story.py", "orchard_server.py")
 """What notebooks import of `servers/`; the rest are programs, and what those are made of."""
 
 GONE = "raise SystemExit('there is no server here: this is a replay')\n"

@@ -45,10 +45,16 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "store:insert": "no such server; tests/kernel/test_scope.py has all kinds of arguments",
         "127.0.0.1:8000": AWAY,
     },
+    "docs/jobs.md": {
+        "ci:build": "no such server; tests/jobs have one",
+        "%mcp connect ci": AWAY,
+        "%mcp jobs": "the same",
+    },
     "docs/map.md": {"--journal": "writes into the folder; tests/map/test_journal.py"},
     "docs/programs.md": {"openai:gpt-5": "needs a key", "Which of London": "needs a key"},
     "docs/sessions.md": {"127.0.0.1:8000": AWAY},
     "docs/telemetry.md": {"telemetry = 'otlp'": AWAY},
+    "docs/views.md": {"npx -y": "needs npm", "budget_allocator": "the same"},
     "docs/watching.md": {
         "%mcp watch log://": "until Interrupt; tests/kernel/test_watch.py",
         "%mcp watch status": AWAY,

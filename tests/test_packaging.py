@@ -20,7 +20,7 @@ import mcp_magic
 from tests.environments import everything_command, needs_node
 
 ROOT = Path(__file__).parent.parent
-EXTRAS = ("dask", "keyring", "models", "postgres", "otel", "plot", "ws")
+EXTRAS = ("apps", "dask", "keyring", "models", "postgres", "otel", "plot", "ws")
 """Those that a person installs for more than developing."""
 
 

@@ -28,6 +28,7 @@ PAGES = {
             "mcp_magic.skills.LoadedSkill",
             "mcp_magic.session.subscriptions.Subscription",
             "mcp_magic.session.subscriptions.Update",
+            "mcp_magic.session.events.SessionEvent",
             "mcp_magic.Reconnection",
             "mcp_magic.session.services.Services",
             "mcp_magic.trace.trace.Tap",
@@ -52,6 +53,10 @@ PAGES = {
             "mcp_magic.display.listing.Listing",
             "mcp_magic.results.content.Media",
         ],
+    ),
+    "Jobs": (
+        "Calls in the background: `host.start` and `host.jobs`; see [Jobs](../jobs.md).",
+        ["mcp_magic.Job", "mcp_magic.Jobs", "mcp_magic.jobs.JobEvent"],
     ),
     "Maps": (
         "What `host.map` and `host.map_iter` take and return; see [A tool over a table](../map.md).",

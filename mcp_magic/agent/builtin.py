@@ -15,7 +15,8 @@ from mcp_magic.agent.search import Index, words_of_tool
 from mcp_magic.agent.tools import as_patterns
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.langchain.content import result_of
+from mcp_magic.langchain.calls import JOB, started_text
+from mcp_magic.langchain.content import result_of, to_content
 from mcp_magic.langchain.large_results import READ_RESULT, read_result, spilled
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
+    from mcp_magic._host import Host
     from mcp_magic.langchain.content import Content
 
 
@@ -82,6 +84,57 @@ def result_reader(limit: int) -> BuiltinTool:
         return read_result(result_of(known[handle]), table, **rest, limit=limit), {}
 
     return BuiltinTool(READ_RESULT, answer, when=lambda messages: bool(spilled(messages)))
+
+
+# Jobs: calls that a server has made tasks of, and that go on while the model does something else.
+
+WAIT_FOR_JOB = "wait_for_job"
+
+WAIT_SECONDS, MOST_SECONDS = 60, 600
+"""Seconds that the model waits for a job if it names none, and at most; you can interrupt the wait."""
+
+
+def job_waiter(host: Host, limit: int, *, images: bool = False) -> BuiltinTool:
+    """Return `wait_for_job`, which is given to the model once a call has become a job."""
+
+    async def answer(
+        given: Mapping[str, Any], messages: Sequence[BaseMessage], caller: Caller
+    ) -> tuple[Content, dict[str, Any]]:
+        number, known = int(given["job"]), _jobs_of(messages)
+        if number not in known:
+            raise ArgumentsError(f"no call of this thread is job {number}. There are: {listed(map(str, known))}")
+        job = next((job for job in host.jobs if job.began == known[number]), None)  # numbers are of one kernel
+        if job is None:
+            raise ArgumentsError(f"job {number} is of an earlier kernel; the user can type `%mcp jobs --resume`")
+        await job.wait(min(float(given.get("seconds", WAIT_SECONDS)), MOST_SECONDS))
+        if not job.ended:
+            return started_text(job), {}
+        if job.result is None:
+            raise job.error or ArgumentsError(f"job {number} has no result")
+        return to_content(job.result, images=images, limit=limit)
+
+    parameters = {
+        "type": "object",
+        "properties": {
+            "job": {"type": "integer", "description": "the number of the job"},
+            "seconds": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": MOST_SECONDS,
+                "description": f"how long to wait, {WAIT_SECONDS} by default",
+            },
+        },
+        "required": ["job"],
+    }
+    says = "Waits for a call that goes on as a job, and returns its result, or how far it is."
+    function = {"name": WAIT_FOR_JOB, "description": says, "parameters": parameters}
+    return BuiltinTool(function, answer, when=lambda messages: bool(_jobs_of(messages)))
+
+
+def _jobs_of(messages: Sequence[BaseMessage]) -> dict[int, float]:
+    """Return the numbers of the jobs that the calls of a thread have become, and when they began."""
+    artifacts = [getattr(message, "artifact", None) for message in messages]
+    return dict([artifact[JOB] for artifact in artifacts if isinstance(artifact, dict) and JOB in artifact])
 
 
 # The search of tools: a model is given the tools that fit its request, and finds others.

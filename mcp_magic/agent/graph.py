@@ -11,8 +11,9 @@ import json
 import shlex
 import time
 import uuid
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -23,7 +24,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import interrupt
 
 from mcp_magic._text import counted, sentence
-from mcp_magic.agent.builtin import Caller, ToolSearch, result_reader
+from mcp_magic.agent.builtin import Caller, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.maps import map_tool
@@ -44,7 +45,7 @@ from mcp_magic.agent.program import (
 )
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.skills import AgentSkills
-from mcp_magic.agent.tools import Registry, instructions_of
+from mcp_magic.agent.tools import Registry, context_of, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
 from mcp_magic.consent.consent import PERSON, Decision
@@ -52,7 +53,7 @@ from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
-from mcp_magic.inflight import InFlightRequest
+from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
 from mcp_magic.langchain.large_results import Spill
@@ -61,7 +62,7 @@ from mcp_magic.schema import json_arguments
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.language_models import BaseChatModel
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.modules import Function, Module
     from mcp_magic.agent.program import Programs, State
     from mcp_magic.agent.tools import Offer
+    from mcp_magic.apps.app import App
     from mcp_magic.consent.consent import Approver, Request
     from mcp_magic.consent.definitions import Definitions
     from mcp_magic.langchain.content import Content
@@ -187,13 +189,21 @@ class _Nodes:
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
         last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
-        conversation = self._conversation(state["messages"], await self.skills.prompt(), last=last)
+        servers = self.registry.host.connections.values()
+        used = [(app, each) for server in servers for app in server.apps for each in app.messages if each.is_used]
+        said = [HumanMessage(each.text) for _, each in used]
+        for asked in said:
+            get_stream_writer()({"kind": "asked", "text": asked.text})
+        messages = [*state["messages"], *said]
+        conversation = self._conversation(messages, await self.skills.prompt(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
-        return {"messages": [message]}
+        for app, sent in used:
+            app.forget(sent)
+        return {"messages": [*said, message]}
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
@@ -216,6 +226,7 @@ class _Nodes:
             system += [SANDBOX_NOTE if self.programs.namespace is None else KERNEL_NOTE, known]
         connections = {offer.connection.name: offer.connection for offer in self.registry.offers.values()}
         system += filter(None, [*map(instructions_of, connections.values()), skills])
+        system += filter(None, map(context_of, connections.values()))
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
         system += [message.text for message in messages if message.type == "system"]
@@ -406,26 +417,29 @@ class _Nodes:
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
             return _message(planned, _denied(offer, decision), artifact)
 
-        write({"kind": "started", "id": planned.id})
         profile = getattr(self.model, "profile", None) or {}
         failed = False
         try:
-            content, artifact = await call(
-                offer.connection,
-                offer.tool.name,
-                planned.arguments,
-                asker=run.asker,
-                run=run.run,
-                decision=decision,
-                checked=offer.tool,
-                on_progress=_reporting(planned, write),
-                images=bool(profile.get("image_tool_message")),
-                limit=self.limit,
-                spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
-                timeout=self.timeout,
-            )
+            with _timed(planned, write) as clock:
+                content, artifact = await call(
+                    offer.connection,
+                    offer.tool.name,
+                    planned.arguments,
+                    asker=run.asker,
+                    run=run.run,
+                    decision=decision,
+                    checked=offer.tool,
+                    on_progress=_reporting(planned, write),
+                    images=bool(profile.get("image_tool_message")),
+                    limit=self.limit,
+                    spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
+                    timeout=self.timeout,
+                    jobs=self.registry.host.jobs if handle else None,
+                    on_app=lambda app: write({"kind": "view", "app": app}),
+                )
         except MCPToolException as error:
             content, artifact, failed = error.content, error.artifact, True
+        artifact = artifact | {"seconds": round(clock.seconds, 4)}
         if planned.edited:
             note = f"[the user changed the arguments to {call_line(approval['arguments'], offer.tool)}]"
             content = f"{note}\n{content}" if isinstance(content, str) else [note, *content]
@@ -467,7 +481,8 @@ class _Nodes:
         if planned.edited and (problem := await check(code, modules, state, programs)):
             program = Program(code, problem=problem)
         else:
-            with InFlightRequest("program running", reports=self.registry.host.reports, button="Stop"):
+            running = InFlightRequest("program running", reports=self.registry.host.reports, button="Stop")
+            with running, shown_as(running.report):
                 try:
                     program = await run_program(code, modules, state, programs, inner.call)
                 finally:
@@ -502,6 +517,18 @@ def _reporting(planned: PlannedCall, write: Callable[[Any], None]) -> ProgressFn
         write({"kind": "progress", "id": planned.id, "progress": progress, "total": total, "message": message})
 
     return on_progress
+
+
+@contextmanager
+def _timed(planned: PlannedCall, write: Callable[[Any], None]) -> Iterator[Report]:
+    """Show that a call runs, with its clock."""
+    clock = Report("", planned.name)
+    write({"kind": "started", "id": planned.id, "clock": clock})
+    try:
+        with shown_as(clock):
+            yield clock
+    finally:
+        clock.end("done")
 
 
 class _InnerCalls:
@@ -619,9 +646,9 @@ async def _answer_builtin(
     planned: PlannedCall, tool: BuiltinTool, messages: list[Any], caller: Caller, write: Callable[[Any], None]
 ) -> ToolMessage:
     """Return the answer of one of the agent's own tools."""
-    write({"kind": "started", "id": planned.id})
     try:
-        content, artifact = await tool.answer(planned.arguments, messages, caller)
+        with _timed(planned, write):
+            content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
         return _message(planned, str(error), None)
     return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
@@ -772,6 +799,7 @@ def build_graph(
         MissingDependencyError: `max_cost` needs the package genai-prices.
         ModelError: `max_cost` is given and the prices of the model are not known.
     """
+    check_seconds("build_graph", timeout=timeout)
     bounds = Bounds(max_tokens, max_cost, model_name(model))
     bounds.check()
     if programs is not None and programs.namespace is None:
@@ -783,6 +811,8 @@ def build_graph(
     search = ToolSearch(lambda: registry.offers, model, above=search_above, pinned=pinned, owner=host)
     given = AgentSkills(host, skills, servers=servers, limit=result_limit)
     builtin = [given.tool(), *([search.tool()] if programs is None else [])]
+    if programs is None:
+        builtin.append(job_waiter(host, result_limit))
     if spill is not None and programs is None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     if tables is not None:
@@ -805,10 +835,9 @@ def build_graph(
         builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
-    graph.add_node("think", nodes.think)
-    graph.add_node("approve", nodes.approve)
-    graph.add_node("act", nodes.act)
-    graph.add_node("stop", nodes.stop)
+    for name in ("think", "approve", "act", "stop"):
+        # LangGraph disassembles functions and methods each time it compiles, for graphs inside of graphs
+        graph.add_node(name, partial(getattr(nodes, name)))
     graph.add_edge(START, "think")
     graph.add_conditional_edges("think", nodes.after_thinking, ["approve", "act", "stop", END])
     graph.add_edge("approve", "act")
@@ -833,6 +862,9 @@ class Screen(Protocol):
 
     def flush(self, transcript: Transcript) -> None:
         """Show it now."""
+
+    def view(self, transcript: Transcript, app: App) -> None:
+        """Show the view of a call below its card."""
 
 
 async def run_agent(
@@ -930,7 +962,9 @@ class _Live:
         if event["kind"] == "call":
             self._announced.add(event["id"])
             self._told.set()
-        if self._screen is not None:
+        if self._screen is not None and event["kind"] == "view":
+            self._screen.view(self.transcript, event["app"])
+        elif self._screen is not None:
             self._screen.changed(self.transcript)
 
     async def seen(self, calls: set[str]) -> None:

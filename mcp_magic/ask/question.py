@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic._text import duration
 from mcp_magic.consent.consent import PERSON
@@ -165,6 +166,20 @@ class Question:
         rows = [Part.stack(row.head, row.facts(value, ())) for row, value in zip(self.form.rows, values, strict=True)]
         shown = Part.stack(head, *rows)
         return Part(shown.plain, Markup(page([shown.html])))
+
+
+class NearAsker(Protocol):
+    """Asks beside what the question is about, such as the view of an app, and not below a cell."""
+
+    def can_ask(self, question: Question) -> bool:
+        """Whether it can ask this question now."""
+
+    async def ask(self, question: Question) -> Reply:
+        """Ask, until it is answered or cancelled."""
+
+
+near_asker: ContextVar[NearAsker | None] = ContextVar("near_asker", default=None)
+"""Who asks in the present context, if not the notebook."""
 
 
 def choice_of(choices: Iterable[Choice], word: str) -> Choice | None:

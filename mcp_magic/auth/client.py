@@ -109,6 +109,7 @@ class AuthContext:
     learn: Callable[[Iterable[str]], None]  # gets all tokens and secrets, so that they are masked everywhere
     hide: Callable[[str], str]  # masks all known secrets in a text
     is_open: Callable[[], bool]  # a failed log-in ends a session only while the session opens
+    logged_in: Callable[[], None] = lambda: None  # called after each log-in, but not when a token was refreshed
 
 
 @dataclass
@@ -233,6 +234,7 @@ class SessionAuth(httpx2.Auth):
             self._logging_in = False
         if again:
             self._failure = None
+            self._context.logged_in()
         return again
 
     def _survive(self, error: AuthorizationError) -> bool:
@@ -594,7 +596,7 @@ class OAuthClient:
         if answer is None:
             raise self._unattended()
         if not answer:
-            raise parties.error(f"the log-in at {parties.authority} was not begun: you said no.")
+            raise parties.error(f"the log-in at {parties.authority} was not begun: you declined.")
 
     def _unattended(self) -> AuthorizationError:
         parties = self.parties

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A cassette in use. Requests and turns of models are masked, and written as they happen.
 
 MODES: dict[str, str] = {
-    "once": "replays if the file is there, else records",
+    "once": "replays if the file exists, else records",
     "replay": "only replays: a request that is not in the file is an error",
     "record": "records everything again",
     "auto": "replays recorded requests, and adds the others",

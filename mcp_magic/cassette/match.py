@@ -340,7 +340,7 @@ def difference(here: Any, there: Any) -> str:
     """Return the values in which two requests differ, at most three."""
     found = list(_differences(here, there, ""))
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    return "; ".join(found[:3]) + more or "they differ in nothing"
+    return "; ".join(found[:3]) + more or "they do not differ"
 
 
 def _differences(here: Any, there: Any, path: str) -> Iterator[str]:

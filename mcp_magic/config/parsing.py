@@ -171,9 +171,9 @@ def slug(text: str, default: str = "server") -> str:
 
 def check_name(name: str) -> str:
     """Return `name` if it is a valid server name. Raises TargetError if the name is invalid."""
-    if _NAME.fullmatch(name):
+    if isinstance(name, str) and _NAME.fullmatch(name):
         return name
-    raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(name)!r}?")
+    raise TargetError(f"{name!r} is not a server name: letters, digits, _ and -. Did you mean {slug(str(name))!r}?")
 
 
 def unique_name(name: str, taken: Container[str]) -> str:

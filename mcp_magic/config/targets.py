@@ -22,10 +22,13 @@ from mcp_magic.config.parsing import (
     FieldError,
     Variables,
     choice,
+    flag,
+    kind_of,
     name_of_command,
     name_of_url,
     seconds,
     slug,
+    texts,
 )
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
@@ -87,12 +90,7 @@ class Overrides:
         return {name: value for name, (value, default) in values.items() if value != default and value not in ("", {})}
 
     def _changes(self, spec: Spec, directory: Path | None) -> dict[str, Any]:
-        changes = self._given()
-        for name, valid in (("sampling", SAMPLING_MODES), ("protocol", PROTOCOLS)):
-            if name in changes:
-                changes[name] = choice(name, changes[name], valid)
-        if "timeout" in changes:
-            changes["timeout"] = seconds(changes["timeout"])
+        changes = self._checked()
         if "env" in changes and isinstance(spec, StdioSpec):
             changes["env"] = {**spec.env, **changes["env"]}
         if "cwd" in changes:
@@ -104,6 +102,26 @@ class Overrides:
         if "auth" in changes and isinstance(spec, HttpSpec | SseSpec):
             changes["auth"] = make_auth(changes["auth"], directory, spec.auth)
         return changes
+
+    def _checked(self) -> dict[str, Any]:
+        """Return the options that change something; raise FieldError if a value has the wrong type."""
+        changes = self._given()
+        for name, valid in (("sampling", SAMPLING_MODES), ("protocol", PROTOCOLS)):
+            if name in changes:
+                changes[name] = choice(name, changes[name], valid)
+        if "timeout" in changes:
+            changes["timeout"] = seconds(changes["timeout"])
+        for name in changes.keys() & {"env", "headers"}:
+            changes[name] = texts({name: _as_dict(changes[name])}, name)
+        for name in changes.keys() & {"trust", "reconnect"}:
+            flag(changes, name)
+        if not isinstance(changes.get("cwd", ""), str | os.PathLike):
+            raise FieldError(f"expected a folder, got {kind_of(changes['cwd'])}.", "cwd")
+        return changes
+
+
+def _as_dict(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 _OWNERS = {

@@ -70,6 +70,12 @@ _RULES = (
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),
+    # Rows of one line: the last column takes the room that is left, is cut there, and opens on a click.
+    (".mcp-lines table", "width:100%"),
+    (".mcp-lines table td", "white-space:nowrap;min-width:0;max-width:15em"),
+    (".mcp-lines table td:last-child", "width:100%;min-width:16em;max-width:0"),
+    (".mcp-lines :is(td,summary)", "overflow:hidden;text-overflow:ellipsis"),
+    (".mcp-lines details[open]", "white-space:normal"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
     # Bootstrap in nbconvert's classic template would hide the triangle.
@@ -297,10 +303,12 @@ class Part:
         return cls(plain, facts(rows) if rows else Markup())
 
     @classmethod
-    def table(cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int) -> tuple[Part, int]:
+    def table(
+        cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int, wrap: bool = True
+    ) -> tuple[Part, int]:
         """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes."""
         html, shown = table(headers, ([_html_cell(cell) for cell in row] for row in rows), limit=limit)
-        plain = aligned(headers, rows[:shown], total=terminal_width(), cell=display.cell, names=True)
+        plain = aligned(headers, rows[:shown], total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
         return cls(plain, html), shown
 
     @classmethod
@@ -462,9 +470,18 @@ def _html_cell(value: Any) -> Any:
 
 
 def aligned(
-    headers: Sequence[str], rows: Sequence[Sequence[object]], *, total: int, cell: int = 100, names: bool = False
+    headers: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    total: int,
+    cell: int = 100,
+    names: bool = False,
+    wrap: bool = True,
 ) -> str:
-    """Return rows as aligned text. With `names` to type in the first column, a long one gets a line alone."""
+    """Return rows as aligned text; the last column wraps, or is cut like the others.
+
+    With `names` to type in the first column, a long one gets a line alone.
+    """
     problems = [row[-1] for row in rows if row and row[-1] is not None]
     below: list[object] = [None] * len(rows)
     if problems and len(headers) > 1 and all(isinstance(problem, Problem) for problem in problems):
@@ -484,7 +501,7 @@ def aligned(
         if names and len(cells) > 1 and width(cells[0]) > widths[0]:
             lines.append(cells[0])
             cells = ["", *cells[1:]]
-        lines += _lines(cells, widths, right)
+        lines += _lines(cells, widths, right) if wrap else [_line(cells, widths, right)]
         if problem is not None:
             text = cell_text(problem, _LOG_LINE)
             lines += textwrap.wrap(text, total, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)

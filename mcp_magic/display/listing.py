@@ -47,6 +47,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         empty: The text shown when there are no rows.
         note: A line below the table, or "".
         kind: The plural noun for the rows ("tools"), or "".
+        wrap: Whether the last column takes several lines in the text; otherwise it is cut.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         empty: str = "nothing to list",
         note: str = "",
         kind: str = "",
+        wrap: bool = True,
     ) -> None:
         self._rows = rows if isinstance(rows, LazyRows) else list(rows)
         self.title = title
@@ -66,6 +68,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         self.empty = empty
         self.note = note
         self.kind = kind
+        self.wrap = wrap
 
     @property
     def rows(self) -> list[Mapping[str, Any]]:
@@ -95,7 +98,7 @@ class Listing(Sequence[Mapping[str, Any]]):
         if not isinstance(index, slice):
             return self._rows[index]
         texts = {"title": self.title, "empty": self.empty, "note": self.note, "kind": self.kind}
-        return type(self)(self._rows[index], columns=self.columns, **texts)
+        return type(self)(self._rows[index], columns=self.columns, wrap=self.wrap, **texts)
 
     def __contains__(self, item: object) -> bool:
         """Whether the listing has a row; a string is compared with the first column (`"weather" in servers`)."""
@@ -126,7 +129,8 @@ class Listing(Sequence[Mapping[str, Any]]):
         limit = document.display
         first = self._rows[: limit.listing_rows]
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in first)] or self.columns
-        table, shown = Part.table(columns, [[row.get(name) for name in columns] for row in first], limit=limit.bytes)
+        cells = [[row.get(name) for name in columns] for row in first]
+        table, shown = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap)
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]

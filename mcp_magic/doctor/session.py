@@ -137,9 +137,7 @@ async def judge_call(
     given: dict[str, Any] = schema.example_arguments(tool.input_schema) if required else {}
     if required and not (tool.annotations and tool.annotations.read_only_hint):
         line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
-        step.warn(
-            f"{tool.name} needs {listed(required)}, and does not say that it is read-only: it is not called", line
-        )
+        step.warn(f"{tool.name} needs {listed(required)}, and is not marked read-only, so it was not called", line)
         return
     await _call(connection, tool, given, step, seconds)
 
@@ -155,7 +153,7 @@ def _chosen(tools: Sequence[Tool], tool_name: str, step: Step) -> Tool | None:
     harmless = [tool for tool in tools if tool.annotations and tool.annotations.read_only_hint]
     found = next((tool for tool in harmless if not tool.input_schema.get("required")), None)
     if found is None:
-        step.skip("no tool is read-only and without required arguments: --call TOOL names one")
+        step.skip("no read-only tool works without arguments: choose one with --call TOOL")
     return found
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -21,7 +21,16 @@ from mcp_magic import schema
 from mcp_magic._text import clean, did_you_mean, listed
 from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.ask.elicitation import Answer
-from mcp_magic.ask.question import EDIT, INTERRUPTED, Choice, Reply, choice_of, confirmation_question, numbers_in
+from mcp_magic.ask.question import (
+    EDIT,
+    INTERRUPTED,
+    Choice,
+    Reply,
+    choice_of,
+    confirmation_question,
+    near_asker,
+    numbers_in,
+)
 from mcp_magic.ask.sampling import Review
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
@@ -30,7 +39,7 @@ from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
-from mcp_magic.inflight import shown_report
+from mcp_magic.inflight import shown_paused
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -384,10 +393,12 @@ class TerminalAsker:
             try:
                 while not settled.done():
                     line = asyncio.ensure_future(lines.get())
-                    await asyncio.wait({settled, line}, return_when=asyncio.FIRST_COMPLETED)
+                    try:
+                        await asyncio.wait({settled, line}, return_when=asyncio.FIRST_COMPLETED)
+                    finally:
+                        line.cancel()
                     if line.done() and (problem := _take(question, line.result())):
                         print(problem, flush=True)
-                    line.cancel()
             finally:
                 settled.cancel()
         return Reply("settled")
@@ -533,11 +544,14 @@ class Asking:
         Raises TimeoutError if the time is up.
         """
         until = asyncio.get_running_loop().time() + seconds - EARLIER
+        near = near_asker.get()
+        if near is not None and near.can_ask(question):
+            async with asyncio.timeout_at(until):
+                return await near.ask(question)
         way = await self.way()
         if way == "nobody":
             return Reply(reason=question.refused, by="default")
-        report = shown_report.get()
-        with report.paused() if report is not None else nullcontext():
+        with shown_paused():
             return await self._ask(question, until, way)
 
     async def _ask(self, question: Question, until: float, way: Way) -> Reply:
@@ -843,13 +857,13 @@ async def ask_for_trust(
     if not loose and not taken:
         return []
     if dry:
-        return [f"takes your yes: {'; '.join([*loose, *taken])}"]
+        return [f"needs your approval: {'; '.join([*loose, *taken])}"]
     await _ask(invocation, declaration, loose, taken)
     try:
         if loose:
             trust(declaration)
     except OSError as error:
-        return [f"your yes cannot be kept: {error.strerror}"]
+        return [f"your approval cannot be saved: {error.strerror}"]
     return []
 
 
@@ -868,7 +882,7 @@ async def _ask(invocation: Invocation, declaration: Declaration, loose: Sequence
         raise DeniedError(f"{refused}\nYou cannot be asked here. `%mcp disconnect NAME` makes room for it first.")
     if answer is None:
         raise DeniedError(
-            f"{refused}\nYou cannot be asked here. This line in a terminal says yes to the file as it is now: "
+            f"{refused}\nYou cannot be asked here. This line, typed in a terminal, approves the file as it is now: "
             f"`{trust_line(declaration)}`"
         )
     if not answer:
@@ -912,7 +926,7 @@ def _wants(declaration: Declaration, directory: Path | None) -> list[str]:
         if is_trusted(load_declaration(Path(declaration.source))):
             return []
     hides = shadowed(declaration, directory) if directory is not None else []
-    return [*loosened(declaration, {}), *(f"be taken for another: {line}" for line in hides)]
+    return [*loosened(declaration, {}), *(f"use the name of another server: {line}" for line in hides)]
 
 
 def shadowed(declaration: Declaration, directory: Path) -> list[str]:
@@ -923,7 +937,7 @@ def shadowed(declaration: Declaration, directory: Path) -> list[str]:
         if entry.name and is_personal(entry.source):
             mine.setdefault(slug(entry.name), entry)
     return [
-        f"{slug(entry.name)} is the one of {project}, not your own in {mine[slug(entry.name)].source}"
+        f"{slug(entry.name)} would be the server of {project}, not your own in {mine[slug(entry.name)].source}"
         for entry in declaration.started
         if slug(entry.name) in mine and mine[slug(entry.name)].spec != entry.spec
     ]
@@ -933,7 +947,7 @@ def displaced(invocation: Invocation, declared: dict[str, Spec], source: str) ->
     """Describe the open sessions that other servers would replace, except sessions that the same file opened."""
     identity = invocation.host.consent.definitions.identity
     return [
-        f"replace your open session {session.name} ({session.spec.where}); your rules for that one do not hold for it"
+        f"replace your open session {session.name} ({session.spec.where}); your rules for it do not apply then"
         for session in invocation.host.find()
         if session.name in declared
         and identity(session.name) != declared[session.name].identity

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import Tool
 
+    from mcp_magic.apps.page import AppPage
     from mcp_magic.ipython.cells import Cells
     from mcp_magic.ipython.settings import Settings
     from mcp_magic.notebook import NotebookHost
@@ -64,6 +65,7 @@ class State:
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     opened: dict[str, tuple[str, str]] = field(default_factory=dict)
     served: dict[str, Serving] = field(default_factory=dict)
+    pages: list[AppPage] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse the line."""
+        for kind, expected in (("int", "a whole number"), ("float", "a number")):
+            message = message.replace(f"invalid {kind} value: ", f"expected {expected}, got ")
         raise CommandError(f"{self.prog}: {message}. {_see_help(self.prog)}")
 
 

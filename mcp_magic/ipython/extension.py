@@ -23,6 +23,7 @@ from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
 from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible, run_nested
 from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
+from mcp_magic.ipython.views import Views
 from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @magics_class
 class MCPMagics(Magics, Settings):
-    """`%mcp`: this kernel as an MCP host. `%mcp --help` lists the subcommands."""
+    """`%mcp`: this kernel as an MCP host. `%mcp --help` shows what there is."""
 
     shell: InteractiveShell
 
@@ -50,6 +51,7 @@ class MCPMagics(Magics, Settings):
         self.cells = Cells(shell)
         self.state = State()
         self.comm_status = CommStatus(self.cells)
+        self.views = Views(shell, self.cells)
         self.awaiting = AwaitMagics(shell)
         self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
@@ -256,6 +258,7 @@ def load(shell: InteractiveShell) -> None:
     magics.awaiting.install()
     magics.cells.install()
     magics.comm_status.install()
+    magics.views.install()
     shell.Completer.custom_matchers.append(completer(shell, magics))
     magics.follow_colours()
     shell.observe(magics.follow_colours, "colors")
@@ -316,6 +319,8 @@ def unload(shell: InteractiveShell) -> None:
         magics.telemetry = ""
         for serving in magics.state.served.values():
             run_nested(serving.stop())
+        for page in magics.state.pages:
+            run_nested(page.stop())
         if len(host):
             run_nested(host.close())
     finally:
@@ -338,6 +343,7 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True
     magics.preload_modules.stop()
+    magics.views.uninstall()
     magics.comm_status.uninstall()
     magics.cells.uninstall()
     magics.awaiting.uninstall()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.agent.transcript import Transcript
+    from mcp_magic.apps.app import App
     from mcp_magic.display.document import Markup
     from mcp_magic.display.listing import Listing
     from mcp_magic.inflight import Report
@@ -243,6 +244,9 @@ class _AtTheEnd:
 
     flush = end = changed
 
+    def view(self, transcript: Transcript, app: App) -> None:
+        pass
+
     def broken_off(self, transcript: Transcript) -> None:
         shown = mimebundle(transcript)
         if shown["text/plain"] and transcript.is_answered:  # the request and the error appear anyway
@@ -252,8 +256,9 @@ class _AtTheEnd:
 class _InDisplays:
     live = True
 
-    def __init__(self) -> None:
+    def __init__(self, show_app: Callable[[App], object]) -> None:
         self._view: LiveView | None = None
+        self._show_app = show_app
 
     def _view_of(self, transcript: Transcript) -> LiveView:
         if self._view is None:
@@ -267,6 +272,10 @@ class _InDisplays:
 
     def changed(self, transcript: Transcript) -> None:
         self._view_of(transcript).changed()
+
+    def view(self, transcript: Transcript, app: App) -> None:
+        self.flush(transcript)  # the card of its call stands above
+        self._show_app(app)
 
     def flush(self, transcript: Transcript) -> None:
         self._view_of(transcript).update()
@@ -291,6 +300,9 @@ class _InTerminal:
 
     flush = changed
 
+    def view(self, transcript: Transcript, app: App) -> None:
+        pass
+
     def end(self, transcript: Transcript) -> None:
         self.changed(transcript)
         if transcript.summary and transcript.show != "none":
@@ -302,16 +314,17 @@ class _InTerminal:
 Screen = _AtTheEnd | _InDisplays | _InTerminal
 """Shows a transcript.
 
-Its `live` says whether it has shown everything when the run ends. `changed` shows the changes soon, `flush` now. `end`
-finishes after a run, `broken_off` after one that broke off, so that the cell has no value to show.
+Its `live` says whether it has shown everything when the run ends. `changed` shows the changes soon, `flush` now, and
+`view` the view of a call below its card. `end` finishes after a run, `broken_off` after one that broke off, so that the
+cell has no value to show.
 """
 
 
-def screen_for(where: Circumstances) -> Screen:
-    """Return the screen for these circumstances."""
+def screen_for(where: Circumstances, show_app: Callable[[App], object]) -> Screen:
+    """Return the screen for these circumstances; `show_app` shows the view of a call below the cell."""
     if where.kernel is None:
         return _InTerminal()
-    return _InDisplays() if where.widgets and where.allow_stdin else _AtTheEnd()
+    return _InDisplays(show_app) if where.widgets and where.allow_stdin else _AtTheEnd()
 
 
 def shown_once(shell: InteractiveShell, run: Any) -> None:
@@ -634,7 +647,7 @@ class Running:
 
     def _rows(self) -> dict[Hashable, Row]:
         watch = self.watch
-        tooltip = f"watch {watch.uri[:80]} no more"
+        tooltip = f"stop watching {watch.uri[:80]}"
         stop = Button("Stop", "stop", tooltip, lambda: watch.stop("stopped by you"))
         go_on = Button("Go on in the background", "arrow-down", "let this cell end and go on watching", self.detach)
         buttons = (stop, go_on) if self._waits else (stop,)

@@ -55,13 +55,13 @@ class Settings(Configurable):
         min=0.001,
         help="Seconds that a call with a time-out can take in total, even with progress; None: ten time-outs.",
     ).tag(config=True)
-    show_progress = Bool(
-        True, help="Whether progress, and what takes longer than a second, is shown below the cell."
-    ).tag(config=True)
+    show_progress = Bool(True, help="Whether progress and waits of more than a second are shown below the cell.").tag(
+        config=True
+    )
     show_logs = Enum(
         (*LEVELS, "off"),
         "warning",
-        help=f"The lowest level of log messages shown below the cell that called: {', '.join(LEVELS)}, off.",
+        help=f"The lowest level of log messages shown below the calling cell: {', '.join(LEVELS)}, off.",
     ).tag(config=True)
     display_rows = Int(20, min=1, help="Rows shown of a table.").tag(config=True)
     display_characters = Int(10_000, min=100, help="Characters shown of a text.").tag(config=True)
@@ -94,20 +94,20 @@ class Settings(Configurable):
         "empty: a file in Jupyter's data directory.",
     ).tag(config=True)
     max_turns = Int(25, min=1, help="Turns of the model for one request to an agent.").tag(config=True)
-    result_characters = Int(20_000, min=100, help="Characters of one result that a model is given.").tag(config=True)
+    result_characters = Int(20_000, min=100, help="Characters of one result that a model gets.").tag(config=True)
     search_above = Float(
         50,
         allow_none=True,
         min=0,
-        help="Tools above which a model is given search_tools and those that fit, instead of all; below 1, a share of "
-        "the model's context; None: it is always given all.",
+        help="Number of tools above which a model gets only search_tools and the tools that fit; below 1, a share "
+        "of the model's context; None: it always gets all tools.",
     ).tag(config=True)
     spill = Int(
         4000,
         allow_none=True,
         min=1,
-        help="Tokens of a result above which a model is given its shape, its head and a handle to read on; "
-        "None: it is only cut at `result_characters`.",
+        help="Tokens of a result above which a model gets its size, its beginning and a handle to read on; None: it"
+        " is only cut at `result_characters`.",
     ).tag(config=True)
 
     program_seconds = Float(
@@ -117,19 +117,19 @@ class Settings(Configurable):
     ).tag(config=True)
     program_memory = Int(256, min=1, help="Megabytes that the values of an agent's program may take.").tag(config=True)
     program_calls = Int(100, min=0, help="Calls of tools that one program of an agent may make.").tag(config=True)
-    program_characters = Int(
-        2_000, min=100, help="Characters of a program's output and value that a model is given."
-    ).tag(config=True)
+    program_characters = Int(2_000, min=100, help="Characters of a program's output and value that a model gets.").tag(
+        config=True
+    )
 
     reconnect = Enum(
         ("remote", "all", "off"),
         "remote",
-        help="Which lost sessions are opened again by themselves: remote (HTTP, SSE, WebSocket), all (stdio servers "
-        "are started again, too), off.",
+        help="Which lost sessions are opened again automatically: remote (HTTP, SSE, WebSocket), all (stdio servers"
+        " are started again, too), off.",
     ).tag(config=True)
 
     preload = Bool(
-        True, help="Whether an idle kernel imports what the first `%mcp connect` and `%%mcp_agent` need."
+        True, help="Whether an idle kernel imports the packages of the first `%mcp connect` and `%%mcp_agent` ahead."
     ).tag(config=True)
 
     trace_messages = Int(10_000, min=0, help="Messages that the trace keeps; 0: none.").tag(config=True)

@@ -14,7 +14,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from mcp_magic import schema
-from mcp_magic._text import duration
+from mcp_magic._text import clause, duration
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import (
     CassetteError,
@@ -30,6 +30,7 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import is_repeatable
 from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, storable, to_content
 from mcp_magic.protocol import AWAY
+from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.reconnect import Backoff
 
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
     from mcp_types import Tool
 
+    from mcp_magic.apps.app import App
+    from mcp_magic.jobs import Job, Jobs
     from mcp_magic.langchain.large_results import Spill
-    from mcp_magic.results.results import ToolResult
 
 
 # Retries over a session that ends: the session is reopened, and a call is repeated if that is safe.
@@ -224,6 +226,11 @@ def breaker_of(connection: Connection) -> Breaker:
 decided: ContextVar[Decision | None] = ContextVar("decided", default=None)
 """The decision about the call that LangChain makes in this context; None if it needs one."""
 
+JOB = "job"
+"""The key in an artifact of the job that the call has become: its number in that kernel, and when it began."""
+
+JOB_SECONDS = 3.0  # seconds that a model's turn waits for a task before it goes on without the result
+
 MIN_SECONDS = 0.01  # the least seconds for an attempt; a call with less left is not retried
 
 
@@ -256,9 +263,15 @@ async def call(
     limit: int = LIMIT,
     spill: Spill | None = None,
     breaker: Breaker | None = None,
+    on_app: Callable[[App], None] | None = None,
+    jobs: Jobs | None = None,
 ) -> tuple[Content, dict[str, Any]]:
-    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException."""
-    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout)
+    """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException.
+
+    With `jobs`, a call that the server makes a task and that takes longer goes on there, as a job that `JOB` names in
+    the artifact.
+    """
+    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout, on_app, jobs)
     failure = result = None
     try:
         result = await retrying(
@@ -271,10 +284,21 @@ async def call(
     if result is None:
         artifact = artifact_of(connection.name, tool_name, seconds=made.seconds)
         raise MCPToolException(failure or "", artifact | made.facts)
+    if not isinstance(result, ToolResult):
+        artifact = artifact_of(connection.name, tool_name, seconds=made.seconds, is_error=False)
+        return started_text(result), artifact | made.facts | {JOB: [result.number, result.began]}
     content, artifact = to_content(result, images=images, limit=limit, spill=spill)
     if result.is_error:
         raise MCPToolException(content, artifact | made.facts)
     return content, artifact | made.facts
+
+
+def started_text(job: Job) -> str:
+    """Return what a model reads of a job that goes on."""
+    status, message = job.status.replace("_", " "), clause(job.message)
+    says = f" The server says: {message}." if message else ""
+    begun = f"Started as job {job.number}, which goes on in the background: {status}."
+    return f"{begun}{says} `wait_for_job` gives its result."
 
 
 @dataclass
@@ -289,10 +313,12 @@ class _Call:
     checked: Tool | None
     on_progress: ProgressFnT | None
     timeout: float | None
+    on_app: Callable[[App], None] | None = None
+    jobs: Jobs | None = None
     seconds: float = 0.0
     declared_safe: bool = False
 
-    async def send(self, connection: Connection) -> ToolResult:
+    async def send(self, connection: Connection) -> ToolResult | Job:
         definition = await self._definition(connection)
         decision, input_schema = self.decision, definition.input_schema
         if decision is None:
@@ -308,18 +334,20 @@ class _Call:
             self.decision = await connection.consent.review(request)
         self.declared_safe = is_repeatable(connection.spec, definition)
         started = time.perf_counter()
+        options: Any = {
+            "timeout": None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS),
+            "on_progress": self.on_progress,
+            "validate": False,
+            "asker": self.asker,
+            "run": self.run,
+            "decision": self.decision,
+            "repeat": False,
+            "on_app": self.on_app,
+        }
         try:
-            return await connection.call_tool(
-                self.tool,
-                self.arguments,
-                timeout=None if self.timeout is None else max(self.timeout - self.seconds, MIN_SECONDS),
-                on_progress=self.on_progress,
-                validate=False,
-                asker=self.asker,
-                run=self.run,
-                decision=self.decision,
-                repeat=False,
-            )
+            if self.jobs is None or not connection.makes_tasks:
+                return await connection.call_tool(self.tool, self.arguments, **options)
+            return await self.jobs.call(connection, self.tool, self.arguments, JOB_SECONDS, **options)
         finally:
             self.seconds += time.perf_counter() - started
 

@@ -18,6 +18,7 @@ from mcp_magic._host import Host
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
 from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError
+from mcp_magic.inflight import check_seconds
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, decided, reaching
 from mcp_magic.langchain.content import LIMIT, Content, artifact_of
 from mcp_magic.langchain.names import Names
@@ -248,6 +249,9 @@ class Options:
     images: bool = False  # whether the model takes images in tool messages
     limit: int = LIMIT  # characters of a result that the model reads
     asker: str = "agent"  # the caller, for consent
+
+    def __post_init__(self) -> None:
+        check_seconds("langchain_tools", timeout=self.timeout)
 
 
 def langchain_tools(*connections: Connection, options: Options | None = None, **settings: Any) -> list[StructuredTool]:

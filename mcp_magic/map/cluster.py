@@ -183,12 +183,12 @@ class Cluster:
         from distributed import WorkerPlugin
 
         if options.sessions > 1:
-            raise ArgumentsError("--sessions: with --on each worker has one session; more workers have more")
+            raise ArgumentsError("--sessions does not work with --on: each worker has one session")
         spec = step.connection.spec
         if isinstance(spec, InProcessSpec):
             name = step.connection.name
             raise ArgumentsError(
-                f"--on: {name} is a server of this kernel, which workers cannot reach; a command or URL is"
+                f"--on: workers cannot reach {name}, a server in this kernel; use a server with a command or a URL"
             )
 
         class CloseSessions(WorkerPlugin):

@@ -14,7 +14,7 @@ from mcp_magic.errors import ArgumentsError
 if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
 
-START = 100.0  # calls a second at the beginning
+START = 200.0  # calls a second at the beginning
 
 STEP_SECONDS = 0.25  # seconds between two changes of the rate
 
@@ -32,7 +32,7 @@ CATCH_UP = 0.1  # seconds that a call left too late are made up for; more would 
 
 PAUSE, MOST_PAUSE = 0.5, 30.0  # seconds of rest where the server asks for none; doubled while it takes nothing
 
-FRUITLESS = 10  # cuts without an accepted call after which the server is given up
+PATIENT_SECONDS = 150.0  # seconds without an accepted call after which the server is given up
 
 _UNITS = {"s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0}
 
@@ -68,13 +68,15 @@ class Pace:
     Attributes:
         rate: The present rate, in calls a second; infinite for no limit.
         limit: What the server accepts, in calls a second; infinite while unknown.
-        fruitless: How many cuts came one after the other, without an accepted call between them.
+        is_stuck: Whether the server has refused every call for minutes.
     """
 
     def __init__(self, most: float = math.inf, *, adaptive: bool = True) -> None:
         self.rate = min(START, most) if adaptive else most
         self.limit = math.inf
-        self.fruitless = 0
+        self.is_stuck = False
+        self._fruitless = 0  # cuts since the last accepted call
+        self._stuck_since = 0.0
         self._most = most
         self._adaptive = adaptive
         self._growth = GROWTH
@@ -86,12 +88,17 @@ class Pace:
         self._accepted: deque[float] = deque()  # when those of the last second went out that the server took
         self._since = math.inf  # when the first call after the last cut went out that the server took
         self._measured = (0.0, 0.0)  # the second over which the limit is counted
-        self._trust = 0.0  # 1 if the limit was counted over a whole second, and twice
+        self._trust = 0.0  # 1 if the limit was counted over most of a second, and twice
 
     @classmethod
     def of(cls, spec: Spec, most: float) -> Pace:
         """Return the pace for a server: only over HTTP it can refuse calls."""
         return cls(most, adaptive=isinstance(spec, HttpSpec))
+
+    @property
+    def rest(self) -> float:
+        """How many seconds no call goes out, because the server refused one."""
+        return max(self._opens - asyncio.get_running_loop().time(), 0.0)
 
     async def turn(self) -> float:
         """Wait until the next call may go out, and return the time of the loop, to tell by it how the call ended."""
@@ -101,7 +108,8 @@ class Pace:
         async with self._turn:  # one call sleeps, the others wait for it
             while (when := self._when()) > (now := clock()):
                 await asyncio.sleep(when - now)
-            self._next = max(self._next, now - CATCH_UP) + 1 / self.rate
+            gap = 1 / self.rate if self._fruitless < 2 else 1.0  # one call tries whether it takes calls again
+            self._next = max(self._next, now - CATCH_UP) + gap
             self._sent.append(now)
             while self._sent[0] < now - 1:
                 self._sent.popleft()
@@ -120,7 +128,7 @@ class Pace:
             self.limit += first < sent <= last  # its answer took longer than the refusal of a later call
             return
         self._since = min(self._since, sent)
-        self.fruitless = 0
+        self._fruitless = 0
         self._accepted.append(sent)
         while self._accepted[0] < sent - 1:
             self._accepted.popleft()
@@ -146,27 +154,34 @@ class Pace:
         if sent < self._cut_at:  # the calls of a burst are refused together
             self._next = max(self._next, now + (wait or 0.0))
             return
+        if not self._fruitless:
+            self._stuck_since = now
+            self._cut(sent)
+        self._fruitless += 1
+        self.is_stuck = self._fruitless > 3 and now - self._stuck_since > PATIENT_SECONDS
+        self._growth = SEARCH
+        self._pause = wait or min(PAUSE * 2 ** (self._fruitless - 1), MOST_PAUSE)
+        self._cut_at = self._stepped = now
+        self._next = self._opens = now + self._pause
+        self._since = math.inf
+        self._accepted.clear()
+
+    def _cut(self, sent: float) -> None:
+        """Cut the rate. Where the server takes nothing at all, further refusals say nothing about its limit."""
         if sent - self._since < STEP_SECONDS:  # too short for an estimate
             self.rate /= 2
             self._measured = (0.0, 0.0)
         else:
             self._estimate(sent)
             self.rate = min(self.rate, self.limit * CUT)
-        self.fruitless += 1
-        self._growth = SEARCH
-        self._pause = max(wait or 0.0, min(PAUSE * 2 ** (self.fruitless - 1), MOST_PAUSE))
-        self._cut_at = self._stepped = now
-        self._next = self._opens = now + self._pause
-        self._since = math.inf
-        self._accepted.clear()
 
     def _estimate(self, sent: float) -> None:
         self._measured = sent - 1, sent
         limit = float(sum(sent - 1 < earlier <= sent for earlier in self._accepted))
-        trust = min(sent - self._since, 1.0) ** 3
+        trust = min(1.5 * (sent - self._since), 1.0) ** 3
         if self._trust < 0.5:
             if not self.limit * CUT < limit < self.limit / CUT:  # it may have been busy for a moment only
-                trust = min(trust, 0.15)
+                trust = min(trust, 0.2)
         elif sent - self._opens >= SOON:  # calls that came in a bunch: the limit held for so long
             limit, trust = max(limit, self.limit * 0.98), 1.0
         elif limit < self.limit / CUT:  # the limit was too high: the server had saved up what was not used

@@ -121,10 +121,10 @@ def read_table(source: Any) -> Table:
     if callable(getattr(type(source), "raise_for_error", None)):  # the result of a call
         return _of_frame(source.df)
     if isinstance(source, Mapping):
-        raise ArgumentsError("a dict is not rows: pd.DataFrame(columns), or a list of dicts, is")
+        raise ArgumentsError("a dict has no rows; give pd.DataFrame(columns) or a list of dicts")
     if isinstance(source, Iterable):
         return _of_items(source)
-    raise ArgumentsError(f"{type(source).__name__} is not rows: a DataFrame, a list of dicts or a file is")
+    raise ArgumentsError(f"{type(source).__name__} has no rows; give a DataFrame, a list of dicts or a file")
 
 
 def _of_frame(frame: pd.DataFrame) -> Table:
@@ -148,7 +148,7 @@ def _of_polars(frame: Any) -> Table:
     if hasattr(frame, "collect"):
         frame = frame.collect()
     if not hasattr(frame, "iter_rows") or not hasattr(frame, "columns"):
-        raise ArgumentsError(f"a Polars {type(frame).__name__} is not rows; `.to_frame()` makes a table of it")
+        raise ArgumentsError(f"a Polars {type(frame).__name__} has no rows; `.to_frame()` makes a table of it")
     return Table(map(Row, frame.iter_rows(named=True)), tuple(frame.columns), len(frame))
 
 

@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle, islice
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,9 +35,9 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import InFlightRequest, is_repeatable
+from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
-from mcp_magic.map.pace import FRUITLESS, Pace, read_rate
+from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
 from mcp_magic.protocol import BUSY
 from mcp_magic.results.results import ToolResult, reason
@@ -255,6 +256,7 @@ class MapRun:
         self._calls = self._resumed = self._in_flight = self._most_in_flight = 0
         self._seconds = self._started = 0.0
         self._progress: InFlightRequest | None = None
+        self._paces: list[Pace] = []
         self._workers: list[asyncio.Task[None]] = []
         self._stopped: MCPMagicError | None = None
         self._journal: Journal | None = None
@@ -459,6 +461,7 @@ class MapRun:
                 stage.journal, note = self._journal.tool(known or first.spec.where, step.tool.name, digest(step.tool))
                 self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note))))
             stages.append(stage)
+        self._paces = [stage.pace for stage in stages]
         return stages
 
     async def _work_off(self, items: Sequence[MapItem], stages: Sequence[_Stage]) -> None:
@@ -703,7 +706,7 @@ class MapRun:
         if isinstance(error, ProtocolError) and error.status in BUSY:
             self.refusals.append(self._running())
             stage.pace.refused(sent, error.retry_after)
-            if stage.pace.fruitless > FRUITLESS:
+            if stage.pace.is_stuck:
                 self._stop(error)
             return is_left, False
         if isinstance(error, RequestTimeoutError):
@@ -821,7 +824,9 @@ class MapRun:
     def _under_way(self) -> str:
         """Return failures, calls in flight and the most common errors, for the line of progress."""
         errors = [f"{one_line(text, 60)} ({counted(count, 'rows')})" for text, count in self._errors.most_common(2)]
-        return " · ".join(filter(None, [self._failures(), f"{self._in_flight} in flight", *errors]))
+        rest = max((pace.rest for pace in self._paces), default=0.0)
+        refused = f"refused, goes on in {duration(rest)}" if rest > 1 else ""
+        return " · ".join(filter(None, [self._failures(), f"{self._in_flight} in flight", refused, *errors]))
 
     def _failures(self) -> str:
         failed = self._counts.total() - self._counts[DONE]
@@ -1066,8 +1071,11 @@ def map_steps(
         ArgumentsError: These are no rows, or an option makes no sense.
     """
     chosen = MapOptions(rate=read_rate(rate), journal=None if journal is None else Path(journal), **options)
-    if chosen.concurrency < 1 or chosen.sessions < 1:
-        raise ArgumentsError("--concurrency and --sessions are at least 1")
+    counts: Any = (("concurrency", chosen.concurrency, 1), ("sessions", chosen.sessions, 1), ("limit", limit or 0, 0))
+    for name, value, least in counts:
+        if not isinstance(value, Integral) or value < least:
+            raise ArgumentsError(f"{name}={value!r}: expected a whole number, at least {least}")
+    check_seconds("map", timeout=chosen.timeout)
     if not chosen.keep and chosen.journal is None:
         raise ArgumentsError("--no-keep needs --journal FILE, which has the answers")
     table = read_table(rows).first(limit)

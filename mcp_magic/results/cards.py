@@ -218,6 +218,8 @@ class ConnectionInfo:
     found_open: float | None  # the `opened_at` of the session that `connect` found open already
     counts: Mapping[str, int | None]  # how many items it lists, by kind; None for a kind that was not fetched
     unlisted: Mapping[str, str]  # why a listing could not be fetched, by kind
+    kept: Mapping[str, float]  # seconds for which a listing is still kept, by kind, where the server says so
+    kept_reads: int  # how many read resources are kept
     last_seen: float | None  # when the server last answered
     latency: float | None  # seconds that the last request took
     calls: int  # requests sent
@@ -253,6 +255,7 @@ class ConnectionInfo:
             "seen": ago(self.last_seen),
             "failed": f"{self.failures} of {self.calls}" if self.failures else None,
             "reconnects": self.reconnects or None,
+            "kept": self._kept() or None,
             **more,
         }
 
@@ -265,11 +268,18 @@ class ConnectionInfo:
             ("protocol", self.protocol_version or ""),
             ("since", self._since()),
             ("offers", ", ".join(offers)),
+            ("kept", self._kept()),
             *((kind, one_line(f"could not be listed: {why}", 400)) for kind, why in self.unlisted.items()),
             ("why", one_line(self.problem, 400)),
             ("health", self._health() if self.last_seen is not None else ""),
         ]
         return [(label, value) for label, value in known if value]
+
+    def _kept(self) -> str:
+        parts = [f"{kind} for {duration(round(seconds))}" for kind, seconds in self.kept.items()]
+        if self.kept_reads:
+            parts.append(counted(self.kept_reads, "read resources"))
+        return ", ".join(parts)
 
     def _since(self) -> str:
         """Return a line if the session was open before `connect`, or its program has changed since; else ""."""

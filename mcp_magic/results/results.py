@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from mcp_magic._text import listed
+from mcp_magic._text import duration, listed
 from mcp_magic.display import document
 from mcp_magic.display.document import (
     Budget,
@@ -58,6 +58,7 @@ from mcp_magic.results.content import (
     is_json,
     message_block,
     part_of,
+    read_line,
     resource_media,
     resource_part,
     titled_part,
@@ -80,6 +81,8 @@ if TYPE_CHECKING:
         ResourceLink,
         TextResourceContents,
     )
+
+    from mcp_magic.display.document import Displayed
 
 # Exceptions of tools and server cells that run in this kernel.
 #
@@ -465,6 +468,7 @@ class ToolResult(_Result):
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
         outdated: Which programs of the server have changed since it was started, in words; "" if none.
+        app: The view of this call, where the tool has one: displaying it shows the view again. Else None.
     """
 
     raw: CallToolResult
@@ -477,6 +481,7 @@ class ToolResult(_Result):
     filled: dict[str, Any] = field(default_factory=dict)
     unchecked: str = ""
     outdated: str = field(default="", compare=False)
+    app: Displayed | None = field(default=None, compare=False)
 
     _kind = "result"
     _forms = "its value is .data, its table .df, its text .text"
@@ -613,6 +618,8 @@ class ToolResult(_Result):
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
         parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
+        if self.app is not None:
+            parts += self.app.parts()
         return parts
 
 
@@ -626,13 +633,17 @@ def last_failed() -> ToolResult | None:
 
 @dataclass(repr=False)
 class ResourceResult(_Result):
-    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration."""
+    """The contents of a resource, which may be several; `raw` is the SDK's complete result, `seconds` its duration.
+
+    `age` is None if the server was asked, else how many seconds ago it gave this answer, which it lets be kept.
+    """
 
     raw: ReadResourceResult
     _: KW_ONLY
     server: str = ""
     uri: str = ""
     seconds: float = field(default=0.0, compare=False)
+    age: float | None = field(default=None, compare=False)
 
     _kind = "resource"
     _forms = "its contents are .text, .data, .df or .bytes"
@@ -702,7 +713,11 @@ class ResourceResult(_Result):
         """Return the parts to display, within `budget` if the display holds more than this result."""
         show = titled_part if len(self.contents) > 1 else resource_part
         parts = fitting(self.contents, show, budget or Budget.full(), ".contents")
-        return parts or [Part.note("The resource is empty.")]
+        parts = parts or [Part.note("The resource is empty.")]
+        if self.age is None:
+            return parts
+        line = cut(read_line(self.uri, self.server), 500)
+        return [Part.note(f"kept for {duration(round(self.age))}; `{line} --refresh` asks the server"), *parts]
 
 
 def _bytes(content: Any) -> bytes:

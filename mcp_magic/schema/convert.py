@@ -292,7 +292,7 @@ def _is_plain(value: Any) -> bool:
 def _is_json(value: Any) -> bool:
     """Return whether a value can be sent unchanged; unlike conversion, this needs neither schema nor paths."""
     try:
-        return _is_plain(value) or _holds_json(value)
+        return _holds_json(value) or _is_plain(value)
     except RecursionError:
         return False
 

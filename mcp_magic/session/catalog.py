@@ -1,12 +1,15 @@
 """What a server offers: tools, resources, resource templates and prompts, all pages, cached.
 
-A listing is fetched on first use and again after the server announced a change. Concurrent callers share one fetch.
-Only listings that the server's capabilities announce are requested.
+A listing is fetched on first use, and again when it is next used after the server announced a change or the time is
+over for which the server lets it be kept (`cache.py`). Concurrent callers share one fetch. Only listings that the
+server's capabilities announce are requested.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,6 +64,13 @@ KINDS = {
 }
 
 
+class Listed(NamedTuple):
+    """A fetched listing, and until when it may be kept; None if only a notice says that it has changed."""
+
+    items: list[Any]
+    until: float | None = None
+
+
 async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *, limit: int = MAX_PAGES) -> list[Any]:
     """Collect the items of every page of a listing. `fetch` gets the cursor of a page; None for the first.
 
@@ -92,23 +102,32 @@ class Catalog:
     """The cached listings of one session, and why the last fetch of a kind failed.
 
     `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
-    `current_tools` is empty while the listing is known to have changed.
+    `clock` returns seconds. `current_tools` is empty while the listing is known to have changed; it holds until
+    `tools_until`.
     """
 
     def __init__(
         self,
-        fetch: Callable[[str, bool], Awaitable[list[Any]]],
+        fetch: Callable[[str, bool], Awaitable[Listed]],
         loaded: Callable[[str], None] = lambda kind: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._fetch = fetch
         self._loaded = loaded
+        self.clock = clock
         self._items: dict[str, tuple[Any, ...]] = {}
+        self._until: dict[str, float] = {}
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
         self._waiting: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
         self.tools: dict[str, Tool] = {}
         self.current_tools: dict[str, Tool] = {}
+        self.tools_until = math.inf
+
+    def tool(self, name: str) -> Tool | None:
+        """Return a tool of the listing; None while the listing may have changed."""
+        return self.current_tools.get(name) if self.clock() < self.tools_until else None
 
     def cached(self, kind: str) -> tuple[Any, ...]:
         """Return the cached listing; empty before the first fetch."""
@@ -118,10 +137,21 @@ class Catalog:
         """Whether a listing has been fetched at all."""
         return kind in self._items
 
+    def kept(self) -> dict[str, float]:
+        """Return the seconds for which the server lets each listing still be kept, by kind; it need not say so."""
+        now = self.clock()
+        return {kind: until - now for kind, until in self._until.items() if until > now and kind not in self._stale}
+
+    def outdate(self) -> None:
+        """Fetch the listings that are kept for a time anew when they are next used."""
+        self._until = dict.fromkeys(self._until, 0.0)
+        self._note_tools()
+
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
-        """Return one listing, from the cache unless the server announced a change."""
+        """Return one listing, from the cache unless it may have changed."""
         if refresh:
-            self._mark_stale(kind)
+            self._stale.add(kind)
+            self._note_tools()
         if self._changed(kind):
             await self._join(kind)
         return self._items[kind]
@@ -154,7 +184,8 @@ class Catalog:
 
     def changed(self, kind: str) -> None:
         """Fetch a listing again in the background: the server announced a change."""
-        self._mark_stale(kind)
+        self._stale.add(kind)
+        self._note_tools()
         if kind not in self._running and kind in self._items:
             task = self._start(kind, counted=False)
             task.add_done_callback(_retrieve)
@@ -167,15 +198,15 @@ class Catalog:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self, kind: str) -> bool:
-        """Whether the cached listing is stale or being fetched."""
-        return kind in self._stale or kind in self._running
-
-    def _mark_stale(self, kind: str) -> None:
-        self._stale.add(kind)
-        self._note_tools()
+        """Whether the cached listing is stale or being fetched, or its time is over."""
+        if kind in self._stale or kind in self._running:
+            return True
+        until = self._until.get(kind)
+        return until is not None and until <= self.clock()
 
     def _note_tools(self) -> None:
-        self.current_tools = {} if self._changed("tools") else self.tools
+        self.current_tools = {} if "tools" in self._stale or "tools" in self._running else self.tools
+        self.tools_until = self._until.get("tools", math.inf)
 
     def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
         task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted))
@@ -211,7 +242,12 @@ class Catalog:
         try:
             for _ in range(MAX_ROUNDS):
                 self._stale.discard(kind)  # a change announced from here on marks it again
-                items = self._items[kind] = tuple(await self._fetch(kind, counted))
+                found, until = await self._fetch(kind, counted)
+                items = self._items[kind] = tuple(found)
+                if until is None:
+                    self._until.pop(kind, None)
+                else:
+                    self._until[kind] = until
                 if kind == "tools":
                     self.tools = {tool.name: tool for tool in items}
                 self.problems.pop(kind, None)
@@ -220,7 +256,7 @@ class Catalog:
                     break
         except BaseException as error:
             if not good:
-                self._mark_stale(kind)
+                self._stale.add(kind)
                 if isinstance(error, Exception):
                     self.problems[kind] = str(error).partition("\n")[0]
             raise

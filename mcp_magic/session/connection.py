@@ -7,27 +7,38 @@ import time
 from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from mcp_magic import schema
-from mcp_magic._text import clean, did_you_mean, listed
+from mcp_magic._text import clean, counted, did_you_mean, listed
+from mcp_magic.apps.app import App
+from mcp_magic.apps.view import view_uri
 from mcp_magic.ask.elicitation import Elicitor, Questions
 from mcp_magic.ask.sampling import Prepared, SamplingQuestions
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, RequestTimeoutError, UnknownPromptError, UnknownToolError, on_one_line
+from mcp_magic.errors import (
+    ArgumentsError,
+    RequestTimeoutError,
+    UnknownPromptError,
+    UnknownToolError,
+    on_one_line,
+)
 from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
-from mcp_magic.session.catalog import KINDS, Catalog, all_pages
-from mcp_magic.session.failures import clue
+from mcp_magic.session.cache import fresh_until
+from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
+from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
 from mcp_magic.session.subscriptions import Subscription, check_announces
 from mcp_magic.session.supervisor import State, Supervisor
+from mcp_magic.session.tasks import EXTENSION, Tasks, TaskState, TaskWatcher
 from mcp_magic.session.wire import Place
 from mcp_magic.skills import Skills
 from mcp_magic.telemetry.spans import Measured
@@ -44,6 +55,7 @@ if TYPE_CHECKING:
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.definitions import Change
     from mcp_magic.lint import Findings
+    from mcp_magic.session.events import EventStream
     from mcp_magic.stderr import ErrorLog, Position
 
 
@@ -142,6 +154,16 @@ def _together(arguments: Mapping[str, Any], named: dict[str, Any]) -> dict[str, 
     raise ArgumentsError(problem)
 
 
+def _end(app: App | None, outcome: CallToolResult | BaseException) -> None:
+    """Give the view of a call, if there is one, its result, or say why there is none."""
+    if app is None:
+        return
+    if isinstance(outcome, BaseException):
+        app.cancel(str(outcome))
+    else:
+        app.finish(outcome)
+
+
 def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the parameters of a message as JSON. Raises ArgumentsError if it cannot be sent."""
     if not isinstance(method, str):
@@ -160,6 +182,8 @@ AGAIN_SECONDS = 2.0
 
 LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
 
+_OPTIONS = ("timeout", "max_total_timeout", "on_progress")  # options of `call_tool` that `call` might be given
+
 _CALL = "tools/call"
 
 
@@ -173,6 +197,7 @@ class Connection:
         spec: Where the server is.
         tools: The server's tools as awaitable functions: `await connection.tools.add(a=1, b=2)`.
         skills: The skills that the server publishes: `await connection.skills.list()`.
+        apps: The views of its calls that are in use.
         catalog: What the server offers, cached.
         notices: The server's notifications: log messages, changes.
         roots: The directories that the server may ask for.
@@ -187,7 +212,9 @@ class Connection:
         self._services = services = services or Services()
         self.trace = Recorder(name, spec, services.trace, services.taps(name, spec))
         self._watching: list[Callable[[], None]] = []
-        self.catalog = Catalog(self._list, lambda kind: self._tell())
+        self._published = State.CLOSED
+        self.apps: WeakSet[App] = WeakSet()
+        self.catalog = Catalog(self._list, self._listed, services.clock)
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
@@ -199,6 +226,8 @@ class Connection:
             Questions(name, services.elicitation, questions, logs.log, self.trace.conceal),
             SamplingQuestions(name, spec, services.sampling, services.consent, questions, logs.log),
             lambda why: self._supervisor.stream_cut(why),
+            services.clock,
+            self._updated,
         )
         self._supervisor = Supervisor(
             self.place,
@@ -211,6 +240,7 @@ class Connection:
             self._tell,
         )
         self._sender = RequestSender(self.place, self._supervisor, self.notices, questions, services.reports)
+        self._tasks = Tasks(self.place, self._supervisor, self._sender, services.reports, calls)
         self.tools = ToolNamespace(self)
         self.skills = Skills(self)
         self._looked_again: dict[str, float] = {}
@@ -251,8 +281,33 @@ class Connection:
         self._watching.append(callback)
 
     def _tell(self) -> None:
+        if self.state is not self._published:
+            self._published = self.state
+            self.publish("session", "", str(self.state))
         for callback in self._watching:
             callback()
+        for app in self.apps:
+            app.session_changed()
+
+    def _listed(self, kind: str) -> None:
+        self.publish("listing", kind, counted(len(self.catalog.cached(kind)), kind))
+        self._tell()
+
+    def _updated(self, uri: str, missed: bool) -> None:
+        self.publish("resource", uri, "may have changed" if missed else "changed")
+
+    def events(self) -> EventStream:
+        """Return what happens in this session from now on: `async for event in connection.events()`."""
+        return self._services.events.follow(self.name)
+
+    def publish(self, kind: str, name: str, text: str, *, ended: bool = False) -> None:
+        """Tell those who follow the events, and `%mcp watch`, what has happened; see `SessionEvent`."""
+        self._services.events.publish(self.name, kind, name, text, ended=ended)
+
+    def end_streams(self) -> None:
+        """End the subscriptions and the streams of events: the host lets go of this connection."""
+        self.notices.subscriptions.end()
+        self._services.events.end(self.name)
 
     @property
     def host(self) -> HoldsConnections | None:
@@ -383,6 +438,8 @@ class Connection:
             found_open=self._found_open,
             counts={kind: len(catalog.cached(kind)) if catalog.known(kind) else None for kind in KINDS},
             unlisted={kind: why.removeprefix(f"{self.name}: {kind}: ") for kind, why in catalog.problems.items()},
+            kept=catalog.kept(),
+            kept_reads=len(self.notices.reads),
             last_seen=self.last_seen,
             latency=self._sender.latency,
             calls=self.calls,
@@ -428,7 +485,14 @@ class Connection:
             ToolError: The tool reported an error.
             SessionError: The session failed.
         """
-        result = await self.call_tool(tool, _together(arguments, named) if arguments else named)
+        try:
+            result = await self.call_tool(tool, _together(arguments, named) if arguments else named)
+        except ArgumentsError as error:
+            option, known = next(filter(named.__contains__, _OPTIONS), None), self.catalog.tool(tool)
+            if option is None or known is None or option in known.input_schema.get("properties", {}):
+                raise
+            line = f"await host[{self.name!r}].call_tool({tool!r}, arguments, {option}=...)"
+            raise ArgumentsError(f"{error}\n  `{option}` is an option of call_tool: `{line}`") from None
         return result.raise_for_error() if result.is_error else result
 
     async def call_tool(
@@ -448,8 +512,13 @@ class Connection:
         repeat: bool = True,
         wait_if_busy: bool = True,
         quiet: bool = False,
+        on_app: Callable[[App], None] | None = None,
+        watcher: TaskWatcher | None = None,
     ) -> ToolResult:
         """Call a tool and return its result, also one that reports an error.
+
+        Of a call that the server makes a task, the result comes when the task has ended. Interrupting the wait cancels
+        the task, unless a `watcher` follows it.
 
         Args:
             tool: Its name on this server.
@@ -471,22 +540,26 @@ class Connection:
                 the `ProtocolError` is raised at once; its `status` and `retry_after` say how long to leave the server
                 alone.
             quiet: Whether it is not shown while it waits: neither its progress nor log messages.
+            on_app: Called with the tool's view, if it has one, when the call goes out: it shows the arguments, and the
+                result when it comes.
+            watcher: Follows the call in the background.
 
         Raises:
             ArgumentsError: The arguments cannot be sent; nothing was sent.
+            CallCancelledError: The server has cancelled the task.
             DeniedError: Consent refused the call; nothing was sent.
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
-        known = self.catalog.current_tools.get(tool)
+        catalog = self.catalog
+        # as `catalog.tool`, without a call more on the way of each `%mcp call`
+        known = catalog.current_tools.get(tool) if catalog.clock() < catalog.tools_until else None
         filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
             given, filled = schema.prepare_arguments(arguments, known.input_schema)
         else:
-            if known is None:
-                await self.catalog.settle("tools")
-                known = self.catalog.tools.get(tool)
+            known = known or await self._listed_tool(tool)
             given = schema.json_arguments(arguments)
         consent = self._services.consent
         if consent is not None and (decision is not None or asker != PERSON or consent.rules):
@@ -496,33 +569,45 @@ class Connection:
                 given, filled = schema.json_arguments(allowed), {}
         remarks: list[str] = []
         begun: Position | None = None
+        task: TaskState | None = None
 
         def check(raw: CallToolResult, attempt: Attempt) -> None:
-            nonlocal begun
-            begun = attempt.begun
+            nonlocal begun, task
+            begun, task = attempt.begun, attempt.task
             listed = known or self.catalog.tools.get(tool)
-            if listed is not None and listed.output_schema is not None and (remark := check_output(raw, listed)):
-                self.notices.logs.log("warning", one_line(f"{tool}: {remark}", 400), once=True)
-                remarks.append(remark)
+            if listed is not None and listed.output_schema is not None and task is None:
+                self._check_output(raw, listed, remarks)
 
+        app = self._app_of(known, given, on_app) if known is not None and known.meta else None
+        if watcher is not None:
+            watcher.call_sent()
         session = self._supervisor.known
         version = session.protocol_version if session is not None else None
-        with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
-            raw: CallToolResult = await self._sender.send(
-                f"{self.name}:{tool}",
-                methodcaller("call_tool", tool, dict(given)),
-                timeout,
-                is_call=True,
-                check=check,
-                elicitor=elicitor,
-                prepared=prepared,
-                on_progress=on_progress,
-                max_total=max_total_timeout,
-                harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
-                wait_if_busy=wait_if_busy,
-                quiet=quiet,
-            )
-            measured.answered(failed=raw.is_error is True)
+        try:
+            with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
+                raw: CallToolResult = await self._sender.send(
+                    f"{self.name}:{tool}",
+                    methodcaller("call_tool", tool, dict(given)),
+                    timeout,
+                    is_call=True,
+                    check=check,
+                    elicitor=elicitor,
+                    prepared=prepared,
+                    on_progress=on_progress,
+                    max_total=max_total_timeout,
+                    harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
+                    wait_if_busy=wait_if_busy,
+                    quiet=quiet,
+                )
+                if task is not None:
+                    limits: Any = {"elicitor": elicitor, "prepared": prepared, "max_total": max_total_timeout}
+                    ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
+                    raw = self._result_of(tool, known or self.catalog.tools.get(tool), ended, remarks)
+                measured.answered(failed=raw.is_error is True)
+        except BaseException as error:
+            _end(app, error)
+            raise
+        _end(app, raw)
         if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):
             remarks.insert(0, remark)
         return ToolResult(
@@ -535,7 +620,72 @@ class Connection:
             filled=filled,
             unchecked="; ".join(remarks),
             outdated=self._outdated(),
+            app=None if raw.is_error else app,
         )
+
+    async def _listed_tool(self, name: str) -> Tool | None:
+        await self.catalog.settle("tools")
+        return self.catalog.tools.get(name)
+
+    def _app_of(self, tool: Tool, arguments: Mapping[str, Any], on_app: Callable[[App], None] | None) -> App | None:
+        """Return the view of a call that goes out, or None if its tool has none."""
+        if not view_uri(tool):
+            return None
+        app = App(self, tool, arguments)
+        self.apps.add(app)
+        if on_app is not None:
+            on_app(app)
+        return app
+
+    def _check_output(self, raw: CallToolResult, tool: Tool, remarks: list[str]) -> None:
+        """Check a result by the tool's output schema; add what could not be checked to `remarks`."""
+        if remark := check_output(raw, tool):
+            self.notices.logs.log("warning", one_line(f"{tool.name}: {remark}", 400), once=True)
+            remarks.append(remark)
+
+    # Tasks
+
+    @property
+    def makes_tasks(self) -> bool:
+        """Whether the server announces that it makes tasks of calls."""
+        capabilities = self.capabilities
+        return capabilities is not None and EXTENSION in (capabilities.extensions or {})
+
+    async def resume_task(self, tool: str, task: str, watcher: TaskWatcher) -> ToolResult:
+        """Wait for a task that an earlier call of a tool has started, by the task's id; return its result.
+
+        Raises:
+            ProtocolError: The server does not know the task.
+            SessionError: The session failed.
+        """
+        started = time.perf_counter()
+        await self.catalog.settle("tools")
+        known, remarks = self.catalog.tools.get(tool), list[str]()
+        watcher.call_sent()
+        ended = await self._tasks.follow(tool, await self._tasks.state(tool, task), quiet=True, watcher=watcher)
+        raw = self._result_of(tool, known, ended, remarks)
+        return ToolResult(
+            raw,
+            server=self.name,
+            tool=tool,
+            seconds=time.perf_counter() - started,
+            output_schema=known.output_schema if known is not None else None,
+            unchecked="; ".join(remarks),
+        )
+
+    def _result_of(self, tool: str, known: Tool | None, raw: Any, remarks: list[str]) -> CallToolResult:
+        """Read the result of a task. Raises InvalidResponseError if it is none."""
+        from mcp_types import CallToolResult
+
+        try:
+            result = CallToolResult.model_validate(raw, by_name=False)
+            if known is not None and known.output_schema is not None:
+                self._check_output(result, known, remarks)
+        except ValueError as error:
+            failure = request_error(error, self.place, f"{self.name}:{tool}")
+        else:
+            return result
+        raise failure
 
     def _outdated(self) -> str:
         """Say which programs of the server have changed since it was started; looks once a second at most."""
@@ -562,8 +712,11 @@ class Connection:
         timeout: float | None = None,
         max_total_timeout: float | None = None,
         wait_if_busy: bool = True,
+        refresh: bool = False,
     ) -> ResourceResult:
         """Read a resource. The time-outs and `wait_if_busy` are those of `call_tool`.
+
+        As long as its server lets an answer be kept, it is returned again without a request, unless `refresh` is true.
 
         Raises:
             ProtocolError: The server has no such resource, or refused.
@@ -571,9 +724,15 @@ class Connection:
         """
         started = time.perf_counter()
         schema.check_text(str(uri), "the URI")
+        is_open = self._supervisor.client is not None
+        if is_open and not refresh and (kept := self.notices.reads.find(str(uri))) is not None:
+            age = max(0.0, self._services.clock() - kept.since)
+            self.trace.kept("resources/read", {"uri": str(uri)}, age)
+            seconds = time.perf_counter() - started
+            return ResourceResult(kept.result, server=self.name, uri=str(uri), seconds=seconds, age=age)
         raw = await self._sender.send(
             f"{self.name}: {uri}",
-            lambda client: client.read_resource(str(uri)),
+            lambda client: client.read_resource(str(uri), cache_mode="refresh"),
             timeout,
             is_call=True,
             max_total=max_total_timeout,
@@ -779,7 +938,7 @@ class Connection:
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
-        if (tool := self.catalog.current_tools.get(name)) is not None:
+        if (tool := self.catalog.tool(name)) is not None:
             return tool
         await self.catalog.settle("tools")
         if name not in self.catalog.tools:
@@ -844,25 +1003,32 @@ class Connection:
                 text = f"{what}: not listed within {timeout:g} s; --timeout S waits longer."
                 raise RequestTimeoutError(text) from None
 
-    async def _list(self, kind: str, counted: bool) -> list[Any]:
+    async def _list(self, kind: str, counted: bool) -> Listed:
         """Fetch one kind of listing from the server, for the catalog."""
         asked = KINDS[kind]
         client = await self._sender.open_client()
         if getattr(client.server_capabilities, asked.capability) is None:
-            return []
+            return Listed([])
+        times: list[float] = []
 
-        def fetch(cursor: str | None) -> Awaitable[Any]:
+        async def fetch(cursor: str | None) -> Any:
             def page(c: Client) -> Awaitable[Any]:
-                return getattr(c, asked.method)(cursor=cursor, cache_mode="refresh")  # type: ignore[no-any-return]
+                return getattr(c, asked.method)(cursor=cursor, cache_mode="bypass")  # type: ignore[no-any-return]
 
-            return self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
+            found = await self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
+            if client.session.discover_result is not None:  # older versions have no `ttlMs`
+                until = fresh_until(found, self._services.clock())
+                if until is not None:
+                    times.append(until)
+            return found
 
         try:
-            return await all_pages(fetch, asked.field)
+            items = await all_pages(fetch, asked.field)
         except Exception as error:
             if getattr(error, "code", None) != METHOD_NOT_FOUND:
                 raise
-        return []  # the server announced the capability but does not know the method
+            return Listed([])  # the server announced the capability but does not know the method
+        return Listed(items, min(times, default=None))
 
     async def lint(self) -> Findings:
         """Check the definitions of everything that the server offers; see `mcp_magic.lint`.

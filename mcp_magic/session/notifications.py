@@ -8,9 +8,11 @@ from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.apps.view import EXTENSION, MIME_TYPE
 from mcp_magic.config.masking import Cut
 from mcp_magic.inflight import InFlightRequest, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
+from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
 from mcp_magic.session.reconnect import Backoff
@@ -179,7 +181,7 @@ _CHANGES = {
 
 
 class Notices:
-    """The client callbacks of one connection, and what they have collected."""
+    """The client callbacks of one connection, and what they have collected; `reads` are the session's kept reads."""
 
     def __init__(
         self,
@@ -189,6 +191,8 @@ class Notices:
         questions: Questions,
         sampling: SamplingQuestions,
         doubted: Callable[[BaseException], None],
+        clock: Callable[[], float],
+        updated: Callable[[str, bool], None],
     ) -> None:
         self.logs = logs
         self.questions = questions
@@ -196,7 +200,10 @@ class Notices:
         self._changed = changed
         self._roots = roots
         self._doubted = doubted
-        self.subscriptions = Subscriptions(self.log)
+        self._clock = clock
+        self.reads = ReadStore(clock)
+        self._updated = updated
+        self.subscriptions = Subscriptions(self.log, self._resource_changed)
 
     @asynccontextmanager
     async def session(
@@ -206,6 +213,7 @@ class Notices:
 
         `protocol` is `"auto"`, `"handshake"` or a version to request with `server/discover`.
         """
+        self.reads = ReadStore(self._clock)  # the server may be another one, and notices were missed
         client = self._client(server, protocol)
         prepare(client)
         stack = AsyncExitStack()
@@ -233,20 +241,24 @@ class Notices:
 
     def _client(self, server: Any, protocol: str) -> Client:
         from mcp import Client
+        from mcp.client.extension import advertise
         from mcp_types import Implementation
 
         from mcp_magic import __version__
+        from mcp_magic.session.tasks import tasks_extension
 
         mode: dict[str, Any] = {"auto": {}, "handshake": {"mode": "legacy"}}.get(protocol, {"mode": protocol})
         return Client(
             server,
             client_info=Implementation(name="mcp_magic", version=__version__),
+            cache=self.reads.config(),
             message_handler=self._on_message,
             list_roots_callback=self._roots,
             elicitation_callback=self.questions if self.questions.announced else None,
             **mode,
             **self._sampling.options,
             logging_callback=self.logs,
+            extensions=[advertise(EXTENSION, {"mimeTypes": [MIME_TYPE]}), tasks_extension()],
             log_level=USUAL,  # since 2026-07-28 servers log only for requests that name a level
         )
 
@@ -262,6 +274,10 @@ class Notices:
     def warn(self, text: str) -> None:
         """Keep a warning of mcp_magic, and show it below the pending call, if there is exactly one."""
         self.logs.log("warning", text, shown=True)
+
+    def _resource_changed(self, uri: str, missed: bool) -> None:
+        self.reads.drop(uri)
+        self._updated(uri, missed)
 
     async def _on_message(self, message: Any) -> None:
         self._note(message)

@@ -28,6 +28,7 @@ from mcp_magic.inflight import (
     Reports,
     RetryBudget,
     cannot_have_run,
+    check_seconds,
     current_attempt,
     is_forgotten,
     most_at_once,
@@ -107,6 +108,8 @@ class RequestSender:
         ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
         A `quiet` one is not shown while it waits.
         """
+        if timeout is not None or max_total is not None:
+            check_seconds(what, timeout=timeout, max_total_timeout=max_total)
         reports = Reports(max_total_timeout=self._reports.max_total_timeout) if quiet else self._reports
         request = InFlightRequest(
             what,
@@ -245,6 +248,7 @@ class RequestSender:
 
     async def open_client(self, what: str = "", timeout: float | None = None) -> Client:
         """Return the client of the open session, waiting at most `timeout` seconds; raise SessionError without one."""
+        check_seconds(what, timeout=timeout)
         supervisor = self._supervisor
         if supervisor.client is None and supervisor.comes_back:
             longest = supervisor.reconnection.wait

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -10,6 +11,7 @@ from mcp_magic.ask.elicitation import ElicitationSettings
 from mcp_magic.ask.sampling import SamplingSettings
 from mcp_magic.auth.login import LogIns
 from mcp_magic.inflight import Reports
+from mcp_magic.session.events import Events
 from mcp_magic.session.reconnect import Reconnection
 from mcp_magic.session.transports import Opener, open_transport
 from mcp_magic.telemetry.spans import span_taps
@@ -37,7 +39,7 @@ class Services:
     """What a host shares with each of its connections. The defaults suit a connection without a host.
 
     `taps` returns further listeners to the messages of a connection, given its name and its spec; `protocols` are the
-    specs of servers that support only the handshake.
+    specs of servers that support only the handshake. `clock` returns seconds, by which answers are kept.
     """
 
     consent: Consent | None = None
@@ -48,7 +50,9 @@ class Services:
     reconnection: Reconnection = field(default_factory=Reconnection)
     reports: Reports = field(default_factory=Reports)
     trace: Trace = field(default_factory=Trace)
+    events: Events = field(default_factory=Events)
     metrics: Metrics | None = None
     taps: Callable[[str, Spec], Iterable[Tap]] = span_taps
     open_transport: Opener = open_transport
     host: HoldsConnections | None = None
+    clock: Callable[[], float] = time.time

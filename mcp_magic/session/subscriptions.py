@@ -98,8 +98,9 @@ GOODBYE_SECONDS = 5.0  # deadline in seconds for unsubscribing
 class _Shared:
     """One URI and its subscribers. `confirmed` is done when the server has agreed, or failed with its error."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, changed: Callable[[str, bool], None]) -> None:
         self.uri = uri
+        self._changed = changed
         self.watching: dict[int, Subscription] = {}
         self.confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         # Retrieved, so that asyncio does not report an error that has no waiting subscriber.
@@ -107,6 +108,7 @@ class _Shared:
         self._task: asyncio.Task[None] | None = None
 
     def tell(self, *, missed: bool = False) -> None:
+        self._changed(self.uri, missed)
         for subscription in list(self.watching.values()):
             subscription.tell(missed=missed)
 
@@ -147,10 +149,14 @@ class _Shared:
 
 
 class Subscriptions:
-    """The subscriptions of one server, over all its sessions."""
+    """The subscriptions of one server, over all its sessions.
 
-    def __init__(self, log: Callable[[str, str], None]) -> None:
+    `changed` gets the URI of a subscription, and whether a change may have been missed, before its subscribers do.
+    """
+
+    def __init__(self, log: Callable[[str, str], None], changed: Callable[[str, bool], None]) -> None:
         self._log = log
+        self._changed = changed
         self._shared: dict[str, _Shared] = {}
         self._client: Client | None = None
 
@@ -163,7 +169,7 @@ class Subscriptions:
         """Subscribe to a resource; return when the server has agreed, or raise NotOfferedError."""
         shared = self._shared.get(uri)
         if shared is None:
-            shared = self._shared[uri] = _Shared(uri)
+            shared = self._shared[uri] = _Shared(uri, self._changed)
             shared.start(client, self._log)
         subscription = Subscription(uri, self._remove)
         shared.watching[id(subscription)] = subscription

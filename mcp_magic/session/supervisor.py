@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest, current_attempt, shown_report
+from mcp_magic.inflight import InFlightRequest, current_attempt, shown_reports
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
@@ -293,7 +293,10 @@ class Supervisor:
 
     def report(self, event: Event, session: Client | None = None, why: BaseException | None = None, /) -> None:
         """Note what a transport or a request has learned about a session, by default the present one."""
-        if event is Event.FORGOTTEN:
+        if event is Event.LOGGED_IN:
+            self._catalog.outdate()
+            self._notices.reads.forget()
+        elif event is Event.FORGOTTEN:
             if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
                 self._leave_for(_Then.RENEW)
                 self._pause()
@@ -368,7 +371,7 @@ class Supervisor:
         does = "starting" if isinstance(self.spec, StdioSpec) else "connecting to"
         request = InFlightRequest(f"{does} {self.spec.where}", name, reports, detail=self._place.last_line)
         context = copy_context()
-        context.run(shown_report.set, request.report)  # a log-in stops its clock
+        context.run(shown_reports.set, (request.report,))  # a log-in stops its clock
         self.owner = loop.create_task(self._own(), name=f"mcp_magic connection {name}", context=context)
         self.owner.add_done_callback(self._owner_ended)
         try:

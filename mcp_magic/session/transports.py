@@ -7,8 +7,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from pydantic_core import PydanticSerializationError, ValidationError
 
@@ -20,7 +22,7 @@ from mcp_magic.inflight import current_attempt, keep_alive
 from mcp_magic.results.results import remember
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
-from mcp_magic.session.wire import Wire
+from mcp_magic.session.wire import Event, Wire
 from mcp_magic.stderr import ErrorLog, know_processes, started_early
 
 if TYPE_CHECKING:
@@ -412,6 +414,7 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     import httpx2
 
     from mcp_magic.auth.client import AuthContext, log_in_with
+    from mcp_magic.session.http import ConnectionPools
 
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
     headers = dict(spec.headers)
@@ -420,11 +423,18 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     else:
         plain = spec.verify is True and spec.cert is None
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS)
-        verify = True if plain else tls_context(spec)
-        client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
+        if IN_BROWSER or getproxies():  # the client finds out what the browser offers, or which proxy a URL needs
+            verify = True if plain else tls_context(spec)
+            client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
+        else:
+            context = httpx2.create_ssl_context() if plain else tls_context(spec)
+            pools = ConnectionPools(lambda: httpx2.AsyncHTTPTransport(verify=context, limits=limits))
+            client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=pools)
     _observe(client, wire)
     about = wire.recorder
-    log_in_with(client, AuthContext(about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open))
+    logged_in = partial(wire.report, Event.LOGGED_IN)
+    log_in = AuthContext(about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open, logged_in)
+    log_in_with(client, log_in)
     return client
 
 

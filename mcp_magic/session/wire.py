@@ -109,6 +109,8 @@ class Event(Enum):
     """The server no longer knows the session."""
     DOUBTED = auto()
     """A request could not connect, or a stream was cut: the server may be gone."""
+    LOGGED_IN = auto()
+    """The user, or the kernel itself, has logged in: what is kept may be another user's."""
 
 
 Report = Callable[..., None]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # message is only written as JSON at once. Masking, numbering and pairing are done for a batch of messages: before
 # anything reads the trace, at the end of a session, and at the latest when the batch is full or its time is over.
 
-OUT, IN, STDERR = "→", "←", "stderr"
+OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
 
 MAX_MESSAGES = 10_000
 MAX_BYTES = 64_000_000
@@ -46,8 +46,8 @@ class Entry:
     number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
     time: float  # when it was sent or received (`time.time()`)
     server: str
-    direction: str  # `OUT`, `IN` or `STDERR`
-    kind: str  # "request", "answer", "error" (a tool's too), "notification", "line" (of stderr), "garbage" (no message)
+    direction: str  # `OUT`, `IN`, `STDERR`, or `KEPT` for a request that was not sent because its answer is kept
+    kind: str  # "request", "answer", "error" (a tool's too), "notification", "kept", "line" (of stderr), "garbage"
     method: str  # for an answer that of its request, "" without one
     id: int | str | None
     size: int  # bytes as JSON, before masking and cutting
@@ -311,12 +311,12 @@ class Recorder:
             if (masked := self._masker.text(text)) != text:
                 entry.text, entry.whole = masked.encode("utf-8", "replace"), False
             return
-        asked = self._asked[entry.direction]
         if entry.kind == "request":
+            asked = self._asked[entry.direction]
             asked[str(entry.id)] = (entry, moment)
             if len(asked) > WAITING:
                 del asked[next(iter(asked))]
-        elif entry.kind != "notification":
+        elif entry.kind in ("answer", "error"):
             request, sent = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), (None, 0.0))
             if request is not None:
                 entry.method, entry.pair, entry.status = request.method, request.number, request.status
@@ -325,6 +325,12 @@ class Recorder:
         kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
         if kept is not entry.text:
             entry.text, entry.whole = kept, False
+
+    def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
+        """Record a request that was not sent, because its answer of `seconds` ago is kept."""
+        if self.trace.messages:
+            text, size, whole = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
+            self.trace.add(Entry(0, time(), self.server, KEPT, "kept", method, None, size, text, whole), self._settle)
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""

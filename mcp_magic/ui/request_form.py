@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 
 from mcp_magic._text import duration, listed, sentence
+from mcp_magic.apps.app import App
+from mcp_magic.apps.view import can_show
+from mcp_magic.apps.widget import AppWidget
 from mcp_magic.display.arguments import hidden_arguments
 from mcp_magic.display.document import (
     Part,
@@ -33,7 +36,7 @@ from mcp_magic.display.document import (
 )
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, MCPMagicError
-from mcp_magic.inflight import Report, shown_report
+from mcp_magic.inflight import Report, shown_reports
 from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line
 from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment, prompt_line, prompt_schema
@@ -99,6 +102,8 @@ class Runner:
         self.output = scope.make(ipywidgets.Output)
         self.result_line = scope.make(ipywidgets.Label, "label", _dom_classes=("mcp-outcome",))
         self.widget = scope.make(ipywidgets.VBox, "", children=(self._line, self.output))
+        self._scope = scope
+        self._view = scope.part()  # of the last result
 
     @property
     def running(self) -> bool:
@@ -138,8 +143,10 @@ class Runner:
         self.result = self.error = None
         self._report = Report("", "")
         self.output.outputs = ()
+        self._view.close()
+        self.widget.children = (self._line, self.output)
         context = copy_context()
-        context.run(shown_report.set, self._report)
+        context.run(shown_reports.set, (self._report,))
         loop = asyncio.get_running_loop()
         # a task now, because Cancel may be clicked next
         self._work = loop.create_task(_awaited(work, self._on_progress), context=context)
@@ -186,6 +193,12 @@ class Runner:
         if isinstance(self.error, asyncio.CancelledError):
             return
         self.output.outputs = (_error_output(self.error) if self.error else result_output(self.result),)
+        app = getattr(self.result, "app", None)
+        if isinstance(app, App) and can_show():
+            self._view = self._scope.part()
+            view = AppWidget(app)
+            self._view.adopt(view)
+            self.widget.children = (self._line, self.output, view.widget)
 
     @property
     def outcome(self) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import ElicitationResult, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 
 import mcp_magic
 from mcp_magic.agent.graph import build_graph, run_agent, turns_taken, unanswered
 from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
 from tests.agent.telling import html
+from tests.core.test_elicitation import Trip, _trip
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -482,3 +485,38 @@ async def test_progress_of_a_call_is_told(host: Host, shop: Shop) -> None:
     shop.go_on.set()
 
     assert (await running).answer == "ok"
+
+
+@pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
+async def test_no_clock_of_a_call_runs_while_its_server_asks_you(
+    host: Host, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips, usual, clocks = MCPServer("trips"), time.perf_counter, []
+
+    @trips.tool()
+    async def plan(trip: Annotated[ElicitationResult[Trip], Resolve(_trip)]) -> str:
+        return trip.action
+
+    async def elicitor(asked: Elicitation) -> Answer:
+        while (clock := screen.transcript.calls[0].clock) is None:
+            await asyncio.sleep(0)
+        before = clock.seconds
+        monkeypatch.setattr(time, "perf_counter", lambda: usual() + 60)
+        clocks.append((clock.asks, clock.seconds - before))
+        return Answer.accept({"city": "Oslo"})
+
+    class Watching(Screen):
+        transcript: Transcript
+
+        def changed(self, transcript: Transcript) -> None:
+            self.transcript = transcript
+
+    host.elicitation.elicitor = elicitor
+    await host.connect(trips, name="trips", protocol=protocol)
+    agent = Agent(host, [[("trips:plan", {})], "done"])
+    agent.screen = screen = Watching()
+    run = await agent.run("plan a trip")
+
+    assert clocks == [(True, 0.0)]
+    assert [each.text for each in run.results] == ["accept"]
+    assert run.calls["seconds"][0] < 30

@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from mcp_magic.display.markdown import markdown
+from mcp_magic.inflight import Report
 from tests.agent.telling import call, called, decided, definition, html, result, texts, told, turn, usage
 from tests.results.test_escaping import EVIL, Markup
 
@@ -100,10 +101,25 @@ def test_a_running_call_has_a_clock_after_a_second(monkeypatch: pytest.MonkeyPat
     transcript = told(call("1"), {"kind": "started", "id": "1"})
     transcript.render_segment(0)
     assert transcript.dirty == set()
-    now = time.monotonic() + 6.2
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    now = time.perf_counter() + 6.2
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
     assert transcript.dirty == {0}
     assert "» running · 6 s" in html(transcript)
+
+
+def test_the_clock_of_a_call_stands_still_while_its_server_asks_you(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, now = time.perf_counter(), 6.2
+    monkeypatch.setattr(time, "perf_counter", lambda: begin + now)
+    clock = Report("", "", started=begin)
+    transcript = told(call("1"), {"kind": "started", "id": "1", "clock": clock})
+    with clock.paused():
+        now = 60.0
+        assert transcript.dirty == {0}
+        assert "» running · 6 s · waiting for your answer" in html(transcript)
+    now = 62.0
+    assert transcript.dirty == {0}
+    assert "» running · 8 s" in str(transcript)
+    assert "waiting" not in str(transcript)
 
 
 @pytest.mark.parametrize(

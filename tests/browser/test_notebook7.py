@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.apps import dash_server
 from tests.browser.lab import Notebook7
 from tests.browser.living import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
@@ -66,6 +68,17 @@ def test_the_explorer_finds_a_tool(notebook: Lab) -> None:
     explorer.locator("input[type=text]").first.fill("one_text")
 
     expect(explorer.get_by_text("one_text").first).to_be_visible()
+
+
+def test_a_view_is_below_its_call_and_calls_back(notebook: Lab) -> None:
+    run(notebook, f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
+    shown = run(notebook, "%mcp call dash:sales region=US")
+    view = shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+    expect(view.locator("#answer")).to_have_text("US: 42")
+    view.locator("#more").click()
+    press(shown, "Approve")
+
+    expect(view.locator("#answer")).to_have_text("step 2 done")
 
 
 def test_nothing_went_wrong_in_the_page(notebook: Lab) -> None:

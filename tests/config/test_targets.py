@@ -241,6 +241,12 @@ def test_a_relative_cwd_is_relative_to_the_folder(tmp_path):
             id="object http",
         ),
         pytest.param("http://h", {"timeout": 0}, "timeout: expected seconds above 0, got 0.", id="timeout"),
+        pytest.param("http://h", {"timeout": "x"}, "timeout: expected seconds above 0, got 'x'.", id="timeout text"),
+        pytest.param(
+            "http://h", {"headers": "A: b"}, "headers: expected names with values, got text.", id="headers text"
+        ),
+        pytest.param("http://h", {"trust": "no"}, "trust: expected true or false, got text.", id="trust text"),
+        pytest.param(None, {"command": ["x"], "cwd": 5}, "cwd: expected a folder, got a number.", id="cwd number"),
         pytest.param(
             "x",
             {"command": ["y"]},

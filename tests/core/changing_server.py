@@ -1,6 +1,7 @@
 """A server whose resource and tool change when a tool is called, of either protocol era.
 
-Run `python changing_server.py` for 2026-07-28 over stdio, `--handshake` for the eras before.
+Run `python changing_server.py` for 2026-07-28 over stdio, `--handshake` for the eras before, `--ttl MS` for answers
+that may be kept.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from typing import Any
 
 import anyio
+from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
 from mcp_types import (
@@ -37,6 +39,10 @@ class Announcing(Server[Any]):
 class Changing:
     """The server, and what a test may look at.
 
+    Args:
+        handshake: Whether it is one of the eras before 2026-07-28.
+        ttl: For how many milliseconds its listings and its resource may be kept.
+
     Attributes:
         server: It.
         handshake: Whether it is one of the eras before 2026-07-28.
@@ -48,7 +54,7 @@ class Changing:
         lists: How often tools were listed.
     """
 
-    def __init__(self, *, handshake: bool = False) -> None:
+    def __init__(self, *, handshake: bool = False, ttl: int = 0) -> None:
         self.handshake = handshake
         self.text = "one"
         self.description, self.schema = "Works.", dict(ANYTHING)
@@ -65,6 +71,7 @@ class Changing:
             on_call_tool=self._call,
             on_list_resources=self._resources,
             on_read_resource=self._read,
+            cache_hints={method: CacheHint(ttl) for method in ("tools/list", "resources/list", "resources/read")},
             **handlers,
         )
 
@@ -124,7 +131,8 @@ async def main() -> None:
     from mcp.server.runner import serve_loop
     from mcp.server.stdio import stdio_server
 
-    changing = Changing(handshake="--handshake" in sys.argv)
+    ttl = int(sys.argv[sys.argv.index("--ttl") + 1]) if "--ttl" in sys.argv else 0
+    changing = Changing(handshake="--handshake" in sys.argv, ttl=ttl)
     options = changing.server.create_initialization_options()
     async with stdio_server() as (read, write):
         if changing.handshake:

@@ -17,6 +17,7 @@ import uvicorn
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
@@ -82,6 +83,7 @@ def notes(protected: Protected) -> MCPServer:
                 "validate_token_resource": True,
             }
         ),
+        cache_hints={"resources/read": CacheHint(60_000, "public"), "tools/list": CacheHint(60_000, "public")},
     )
 
     @server.tool()
@@ -89,6 +91,11 @@ def notes(protected: Protected) -> MCPServer:
         """Say which client asks."""
         token = get_access_token()
         return f"{token.client_id}: {' '.join(token.scopes)}" if token else "nobody"
+
+    @server.resource("notes://reader")
+    def reader() -> str:
+        """Say which client reads, and what it may do."""
+        return whoami()
 
     @server.tool()
     def erase(name: str) -> str:

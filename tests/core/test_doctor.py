@@ -516,9 +516,7 @@ async def test_a_call_goes_through_consent(host: Host) -> None:
 async def test_what_may_change_something_is_not_called_with_made_up_arguments(host: Host) -> None:
     tool = {"name": "wipe", "inputSchema": {"type": "object", "required": ["disk"], "properties": {"disk": {}}}}
     report = await examine(host, sick(tools__list={"tools": [tool]}), call="wipe")
-    assert "wipe needs disk, and does not say that it is read-only: it is not called -> %mcp call" in told(
-        report, "call"
-    )
+    assert "wipe needs disk, and is not marked read-only, so it was not called -> %mcp call" in told(report, "call")
     report = await examine(host, sick(tools__list={"tools": [tool]}), call="wype")
     assert "there is no tool 'wype'. Did you mean 'wipe'?" in told(report, "call")
     report = await examine(host, sick(tools__list={"tools": [tool]}), call="")

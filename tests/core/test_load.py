@@ -20,7 +20,7 @@ from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.inflight import Reports
-from mcp_magic.session import transports
+from mcp_magic.session import http, transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 from tests.core.asgi import Forgetful, serving
@@ -99,6 +99,35 @@ async def test_slow_calls_are_all_answered_however_many_there_are_at_once(host: 
         holding.release.set()
         assert await answers(tasks) == list(range(count))
         assert (connection.state, connection.failures, connection.reconnects) == ("open", 0, 0)
+        await host.disconnect("load")
+
+
+async def test_the_connections_of_many_calls_at_once_are_closed_again_and_those_of_running_calls_are_not(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding = Holding()
+    async with serving(holding.app()) as url:
+        port = int(url.rpartition(":")[2])
+
+        def opened() -> int:
+            found = psutil.Process().net_connections("tcp")
+            return sum(bool(one.raddr) and one.raddr.port == port and one.status == "ESTABLISHED" for one in found)
+
+        connection = await host.connect(f"{url}/mcp", name="load")
+        tasks = calls(connection, 60)
+        await until(lambda: len(holding.held) == 60)
+        assert opened() >= 60
+        monkeypatch.setattr(http, "IDLE_SECONDS", 0.0)
+        for task in tasks[:40]:
+            task.cancel()
+        await until(lambda: len(holding.held) == 20)
+        await connection.listing("tools", refresh=True)
+        assert len(holding.held) == 20
+        holding.release.set()
+        assert await answers(tasks[40:]) == list(range(40, 60))
+        for _ in range(10):
+            await connection.listing("tools", refresh=True)
+        assert opened() <= http.POOL_SIZE + 1
         await host.disconnect("load")
 
 

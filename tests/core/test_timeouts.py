@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import PromptReference
 
+from mcp_magic import OfflineModel, build_graph
 from mcp_magic.ask.elicitation import Answer, Elicitation
-from mcp_magic.errors import RequestTimeoutError
+from mcp_magic.errors import ArgumentsError, RequestTimeoutError
+from mcp_magic.langchain.tools import langchain_tools
 from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
+from tests.servers.bundled import load as bundled
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -141,3 +145,42 @@ async def test_the_host_passes_the_limits_on(host: Host) -> None:
         await host.read("waiting://never", timeout=SHORT)
     with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.2 s in total"):
         await host.prompt("waiting:never", timeout=LONG, max_total_timeout=SHORT)
+
+
+@pytest.mark.parametrize("limit", ["x", 0, -1, math.nan, True])
+async def test_a_limit_that_is_no_number_above_0_says_so_and_nothing_is_sent(host: Host, limit: Any) -> None:
+    connection = await host.connect(waiting_server(Waiting()), name="waiting")
+    sent = len(connection.trace.entries)
+    ways = {
+        **asking(connection, "never"),
+        "ping": lambda timeout: connection.ping(timeout),
+        "listing": lambda timeout: connection.listing("tools", timeout=timeout),
+        "completion": lambda timeout: connection.complete(
+            PromptReference(type="ref/prompt", name="never"), "a", "b", timeout=timeout
+        ),
+    }
+    for ask in ways.values():
+        with pytest.raises(ArgumentsError) as caught:
+            await ask(timeout=limit)
+        assert str(caught.value).endswith(
+            f": timeout={limit!r}: expected seconds above 0 (timeout=2.5), or None for no limit"
+        )
+    with pytest.raises(ArgumentsError, match=r"waiting:never: max_total_timeout=.*: expected seconds above 0"):
+        await connection.call_tool("never", {}, max_total_timeout=limit)
+    for make in (
+        lambda: langchain_tools(connection, timeout=limit),
+        lambda: build_graph(OfflineModel(), host, timeout=limit),
+    ):
+        with pytest.raises(ArgumentsError, match=r"timeout=.*: expected seconds above 0"):
+            make()
+    assert len(connection.trace.entries) == sent
+
+
+async def test_an_option_that_call_does_not_have_names_the_line_that_takes_it(host: Host) -> None:
+    await host.connect(bundled("math_server").server, name="math")
+    with pytest.raises(ArgumentsError) as caught:
+        await host.call("math:add", a=1, b=2, timeout="x")
+    assert str(caught.value) == (
+        "unknown argument 'timeout'. It takes a, b\n"
+        "  `timeout` is an option of call_tool: `await host['math'].call_tool('add', arguments, timeout=...)`"
+    )

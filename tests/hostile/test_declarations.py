@@ -180,7 +180,7 @@ def test_a_server_of_the_person_that_a_file_puts_another_in_place_of_is_named(ke
 
     shown = " ".join(kernel.ok("%mcp up --dry-run").text.split())
 
-    assert "github is the one of" in shown
+    assert "github would be the server of" in shown
     assert ".claude.json" in shown
 
 
@@ -235,7 +235,7 @@ def test_a_name_of_the_person_that_a_project_took_is_not_connected_unasked(kerne
     cell = kernel.run("%mcp connect github")
 
     assert cell.ename == "DeniedError"
-    assert "github is the one of" in cell.evalue
+    assert "github would be the server of" in cell.evalue
     assert ".claude.json" in cell.evalue
     assert "Do you trust" in say_yes(kernel, "%mcp connect github")
     assert kernel.ok("sorted(host)").text == "['github', 'mine']"

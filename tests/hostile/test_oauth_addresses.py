@@ -302,7 +302,7 @@ async def test_the_person_is_asked_before_this_program_registers_with_all_hosts(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(False, "was not begun: you said no"), (None, "you cannot be asked here")]
+    ("answer", "said"), [(False, "was not begun: you declined"), (None, "you cannot be asked here")]
 )
 async def test_without_a_yes_nothing_is_registered(host: Host, answer: bool | None, said: str) -> None:
     async def confirm(text: str) -> bool | None:

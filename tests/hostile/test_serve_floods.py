@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic import loopback
 from mcp_magic._host import Host
 from mcp_magic.auth import login
 from mcp_magic.auth.login import CallbackServer
 from mcp_magic.config.specs import HttpSpec
-from mcp_magic.server import http
 from mcp_magic.server.http import Serving, serve
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ async def test_connections_without_the_token_take_few_descriptors_and_calls_go_o
         before = descriptors()
         spec = HttpSpec(url=found.url, headers={"Authorization": f"Bearer {found.token}"})
         async with flooding(found.port, count, sent):
-            assert descriptors() - before <= http.MOST_STRANGERS + http.BACKLOG + 20
+            assert descriptors() - before <= loopback.MOST_STRANGERS + loopback.BACKLOG + 20
             await host.connect(spec, name="adder")
             result = await host.call("adder:add", {"a": 1, "b": 2})
             assert result.data == 3
@@ -96,7 +96,7 @@ async def test_connections_without_the_token_take_few_descriptors_and_calls_go_o
 async def test_a_connection_that_sends_no_token_in_time_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(loopback, "HEADER_SECONDS", 0.2)
     async with serving(tmp_path) as found:
         for sent in (b"", STARTED.encode()):
             reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
@@ -111,7 +111,7 @@ async def test_a_connection_that_sends_no_token_in_time_is_closed(
 async def test_a_connection_with_the_token_stays_as_long_as_its_answer_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "HEADER_SECONDS", 2.0)
+    monkeypatch.setattr(loopback, "HEADER_SECONDS", 2.0)
     server: MCPServer = MCPServer("slow")
 
     @server.tool()

@@ -44,8 +44,9 @@ from mcp_magic.stderr import cause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LENGTHS = {50_000: 1.0, 1_000_000: 1.0}
-"""CPU seconds that so many characters may take; the shorter ends the test early where the longer would take hours."""
+LENGTHS = {50_000: 1.0, 1_000_000: 2.0}
+"""CPU seconds that so many characters may take; alone 0.8 at most. The shorter ends the test early where the longer
+would take hours."""
 
 SHORT = 2_000
 """Characters by which the costliest kind of text is found."""
@@ -281,7 +282,7 @@ def spent(path: Callable[[str], object], text: str) -> float:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("name", PATHS)
-def test_a_million_characters_of_the_worst_take_less_than_a_second(name: str) -> None:
+def test_a_million_characters_of_the_worst_take_less_than_two_seconds(name: str) -> None:
     path = PATHS[name]
     path("a")  # imports
     short = {shape: spent(path, make(SHORT)) for shape, make in SHAPES.items()}

@@ -54,6 +54,7 @@ class Frontend:
     def __init__(self, kernel: Kernel, *, subshells: bool = True) -> None:
         self.kernel = kernel
         self.models: dict[str, dict[str, Any]] = {}
+        self.sent: dict[str, list[dict[str, Any]]] = {}  # by model: the messages that its kernel side sent
         info = kernel.client.kernel_info(reply=True, timeout=30)["content"]
         self._subshells = subshells and "kernel subshells" in info.get("supported_features", ())
         self._subshell: str | None = None
@@ -100,9 +101,9 @@ class Frontend:
             heard = time.monotonic()
             self._take(message)
 
-    def panel(self, cell: Shown, count: int = 1) -> None:
+    def panel(self, cell: Shown, count: int = 1, timeout: float = 30.0) -> None:
         """Wait until a cell shows a panel in which a number of calls wait."""
-        self.read_until(lambda: len(self._named("Deny", cell)) == count, what=f"a panel with {count}")
+        self.read_until(lambda: len(self._named("Deny", cell)) == count, timeout, f"a panel with {count}")
 
     def click(self, description: str, number: int = 0, *, cell: Shown | None = None) -> None:
         """Click on a button that is shown, anywhere or below a cell."""
@@ -131,6 +132,21 @@ class Frontend:
     def enter(self, name: str) -> None:
         """Press Enter in the text field of this model id."""
         self._send(name, {"method": "custom", "content": {"event": "submit"}})
+
+    def tell(self, name: str, **content: Any) -> None:
+        """Send a message of a widget's own."""
+        self._send(name, {"method": "custom", "content": content})
+
+    def hears(self, name: str, kind: str) -> dict[str, Any]:
+        """Wait for a message of this kind that a widget's kernel side sends, and return it."""
+
+        def found() -> list[dict[str, Any]]:
+            return [each for each in self.sent.get(name, ()) if each.get("kind") == kind]
+
+        self.read_until(lambda: bool(found()), what=f"a message {kind!r}")
+        message = found()[0]
+        self.sent[name].remove(message)
+        return message
 
     def change(self, name: str, **state: Any) -> None:
         """Change a widget, as the page does it."""
@@ -196,6 +212,8 @@ class Frontend:
             self.models[content["comm_id"]] = dict(content["data"]["state"])
         elif kind == "comm_close":
             self.models.pop(content["comm_id"], None)
+        elif content["data"].get("method") == "custom":
+            self.sent.setdefault(content["comm_id"], []).append(content["data"]["content"])
         elif content["data"].get("method") == "update" and content["comm_id"] in self.models:
             self.models[content["comm_id"]].update(content["data"]["state"])
             self._follow_links(content["comm_id"], content["data"]["state"])

@@ -72,7 +72,7 @@ def test_a_person_who_says_no_is_not_registered_and_shown_no_link(
     frontend.finish(cell)
 
     assert cell.ename == "AuthorizationError"
-    assert cell.evalue.endswith("was not begun: you said no.")
+    assert cell.evalue.endswith("was not begun: you declined.")
     assert len(protected.authority.asked("register")) == before
 
 

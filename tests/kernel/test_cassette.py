@@ -29,7 +29,7 @@ def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path
 
     shown = kernel.ok("%mcp record sums.jsonl").text
     assert "\nsums.jsonl  recording" in shown  # as it was written, without the kernel's folder
-    assert "opened again, to begin at the beginning: math" in shown
+    assert "opened again, so that the cassette has their beginning: math" in shown
     assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
     assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
 

@@ -6,11 +6,13 @@ hands no click to a cell that runs, and its messages name no cell.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kernel.answering import Frontend
+from tests.apps import dash_server
+from tests.kernel.answering import VIEW, Frontend
 from tests.kernel.starting import THIS_KERNEL, started
 from tests.kernel.test_watch import SERVER, shows, write
 
@@ -110,3 +112,12 @@ def test_a_watch_in_the_background_shows_updates(frontend: Any) -> None:
 
     shows(frontend, cell, "1 update", "later")
     frontend.run("%mcp watch --stop;")
+
+
+def test_a_view_is_below_the_call_or_the_text_has_the_line_that_opens_it(frontend: Any) -> None:
+    frontend.run(f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
+    cell = frontend.run("%mcp call dash:sales region=US")
+    shown = [*cell.displays.values()]
+
+    assert "`%mcp view` opens it" in shown[0]["text/plain"]
+    assert any(VIEW in each for each in shown) == frontend.clicks

@@ -206,7 +206,7 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
     assert "tool shop:price breaking: currency is new and required (string)" in text
     assert "tool shop:sell is new" in text
     assert "tool mean breaking: is gone" in text
-    assert "breaking." in text.rpartition("It took the place of the one before: ")[2]
+    assert "breaking." in text.rpartition("It replaced the earlier one: ")[2]
     assert shop.ok("%mcp call shop:sell item=x").text == "x"
     assert len(shop.ok("from mcp_magic import host\nlist(host)").text.split(",")) == 1
 
@@ -339,7 +339,7 @@ def test_a_tool_of_a_server_object_shows_its_own_lines_and_a_long_error_is_shown
 def test_a_server_that_is_no_cell_of_this_notebook_is_not_replaced(shop: Kernel) -> None:
     shop.ok("from mcp.server.mcpserver import MCPServer\nother = MCPServer('other')\n%mcp connect other")
     failed = shop.run("%%mcp_server other\ndef f() -> int:\n    return 1\n")
-    assert "'other' is connected and no server of this notebook" in failed.evalue
+    assert "'other' is connected, and is not a server of this notebook" in failed.evalue
     shop.ok("%mcp disconnect other")
 
 

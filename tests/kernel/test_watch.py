@@ -142,7 +142,7 @@ def test_what_is_watched_is_listed_and_stopped_by_its_uri(frontend: Frontend) ->
     cells = [frontend.run(f"%mcp watch {uri} --background") for uri in ("note://lines", "note://other")]
     write(frontend, "second")
     shows(frontend, cells[0], "1 update")
-    rows = frontend.run("w = %mcp watch\nstr([(row['uri'], row['updates'], row['how']) for row in w])")
+    rows = frontend.run("w = %mcp watch\nstr([(row['name'], row['updates'], row['state']) for row in w])")
     assert rows.lines == [repr(str([("note://lines", 1, "subscribed"), ("note://other", 0, "subscribed")]))]
     unknown = frontend.run("%mcp watch --stop note://line")
     assert unknown.evalue.startswith("note://line is not watched. Did you mean 'note://lines'?")

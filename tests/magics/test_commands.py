@@ -142,6 +142,14 @@ def test_the_whole_list_explains_every_subcommand() -> None:
             "connect --",
             "%mcp connect: after `--` the command is missing, for example: -- python server.py",
         ),
+        (
+            "trace --last x",
+            "%mcp trace: argument --last: expected a whole number, got 'x'. `%mcp trace --help` shows what it takes.",
+        ),
+        (
+            "assert math:add --under x",
+            "%mcp assert: argument --under: expected a number, got 'x'. `%mcp assert --help` shows what it takes.",
+        ),
     ],
 )
 def test_lines_that_cannot_be_read_say_why(line: str, message: str) -> None:

@@ -48,8 +48,8 @@ async def test_a_pattern_that_fits_no_tool_is_marked(magic: Any) -> None:
     await magic("deny math:ad")
     await magic("ask 'math:[mp]*'")
     assert [row["note"] for row in await magic("ask math:sampling")] == [
-        "fits no tool that is known now. Did you mean 'math:*'?",
-        "fits no tool that is known now. Did you mean 'math:add'?",
+        "matches no known tool. Did you mean 'math:*'?",
+        "matches no known tool. Did you mean 'math:add'?",
         None,
         None,
     ]
@@ -86,7 +86,7 @@ async def test_rules_with_a_secret_are_listed_masked_and_not_saved(magic: Any, t
     saved = await magic("approvals --save rules.toml")
     assert "hunter-22" not in f"{saved}{saved._repr_mimebundle_()}{saved.df}"
     assert [row["arguments"] for row in saved] == [None, "api_key='***'"]
-    assert "saved to rules.toml but for rule 2: rules of one run and rules with a secret are not written" in str(saved)
+    assert "saved to rules.toml except rule 2: rules of one run and rules with a secret are not written" in str(saved)
     definition = host.consent.definitions.digest("math:add")
     identities = f'{{ math = "{host["math"].spec.identity}" }}'
     assert (tmp_path / "rules.toml").read_text() == (
@@ -145,6 +145,6 @@ async def test_declared_rules_that_do_nothing_are_named(magic: Any) -> None:
     assert note == (
         "rules: allow 'math:*', deny 'math:add', ask 'mathe:*', deny 'away:*'; "
         "rule 2, `deny math:add`: never reached: rule 1 comes before it; "
-        "rule 3, `ask 'mathe:*'`: fits no tool that is known now. Did you mean 'math:*'?"
+        "rule 3, `ask 'mathe:*'`: matches no known tool. Did you mean 'math:*'?"
     )
     assert "never reached" not in (await magic("up --dry-run", declared)).note

@@ -299,3 +299,17 @@ async def test_a_file_of_the_home_folder_is_typed_with_a_tilde(
 
     assert [row["server"] for row in await magic("config ~/mcp.json")] == ["paging"]
     assert (await magic("call math:add a=1 b=2 --answers ~/answers.json")).data == 3
+
+
+async def test_a_read_that_is_kept_says_so_and_refresh_asks_again(magic: Any) -> None:
+    await magic("connect orchard --name orchard", orchard=load("orchard_server").server)
+    prices = await magic("read orchard://prices")
+    kept = await magic("read orchard://prices")
+    assert (prices.age, kept.data) == (None, prices.data)
+    assert "`%mcp read orchard://prices --server orchard --refresh` asks the server" in str(kept).splitlines()[0]
+    assert (await magic("read orchard://prices --refresh")).age is None
+    rows = await magic("trace orchard --method resources/read")
+    assert [row["way"] for row in rows] == ["→", "←", "kept", "→", "←"]
+    [row] = [row for row in await magic("servers") if row["server"] == "orchard"]
+    assert row["kept"].startswith("tools for ")
+    assert row["kept"].endswith(", 1 read resource")

@@ -102,7 +102,7 @@ LINES = {
     "map math:add a=1": (CommandError, "--rows says which rows: --rows $df"),
     "map --rows $rows": (CommandError, "%mcp map takes SERVER:TOOL on the line"),
     "map math:add --rows $rows --rate fast": (ArgumentsError, "'fast' is not a rate; write 10/s"),
-    "map math:add --rows $rows --concurrency 0": (ArgumentsError, "at least 1"),
+    "map math:add --rows $rows --concurrency 0": (ArgumentsError, "concurrency=0: expected a whole number, at least 1"),
     "map math:add --rows $rows a={row.y} b=1": (ArgumentsError, "the row has no column 'y'"),
     "map math:add --rows $rows --no-keep a={row.x} b=1": (ArgumentsError, "--no-keep needs --journal FILE"),
     "map math:add --rows none.csv": (ArgumentsError, "none.csv: No such file"),
@@ -192,7 +192,7 @@ async def test_a_bench_asks_before_it_loads_a_server_elsewhere(magic: Any, monke
         with pytest.raises(DeniedError) as raised:
             await magic("bench away:add a=1 b=2 --seconds 0.1")
         assert host["away"].calls == 0
-    assert str(raised.value) == ("away:add was not measured: it is not on this machine, and you did not say yes.")
+    assert str(raised.value) == ("away:add was not measured: it is not on this machine, and you did not approve.")
 
 
 def test_tab_offers_tables_files_and_maps(magic: Any, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.project import load_declaration, trust
+from mcp_magic.display.document import Problem
 from mcp_magic.ipython.commands.trace import COLUMNS, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http
@@ -145,6 +146,24 @@ def test_a_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> Non
     assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
+def test_each_message_is_one_line_which_opens_to_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    says = " ".join(["word"] * 24)
+    rows = [{"number": n, "method": "tools/call", "says": says, "message": {"n": n}} for n in range(1, 4)]
+    bundle = TraceListing(rows, title="Trace", columns=COLUMNS)._repr_mimebundle_()
+    lines = bundle["text/plain"].splitlines()
+    assert [line.split()[0] for line in lines] == ["Trace", "number", "1", "2", "3", "long"]
+    assert lines[2].endswith("word…")
+    assert max(map(len, lines)) <= 80
+    assert '<div class="mcp-lines">' in bundle["text/html"]
+    assert bundle["text/html"].count(f"<summary>{says}</summary>") == 3
+
+    errors = [{**row, "says": Problem(says)} for row in rows]
+    text = TraceListing(errors, title="Trace", columns=COLUMNS)._repr_mimebundle_()["text/plain"]
+    assert text.count("word") == 3 * 24, "errors alone have all of their text"
+    assert "cut" not in text
+
+
 async def test_a_slice_of_the_trace_still_opens(magic: Any) -> None:
     await magic("call math:add a=3 b=4")
     listing = await magic("trace")
@@ -221,7 +240,7 @@ async def test_replay_wants_secrets_again(magic: Any) -> None:
     await magic("connect vault", vault=vault())
     await magic("call vault:unlock password=sesame-99 floor=3")
     number = number_of(await magic("trace vault --method tools/call"), "tools/call")
-    with pytest.raises(errors.ArgumentsError, match=r"keeps no secrets; say password=\.\.\. again"):
+    with pytest.raises(errors.ArgumentsError, match=r"keeps no secrets; type password=\.\.\. again"):
         await magic(f"replay {number}")
     assert (await magic(f"replay {number} password=sesame-99")).text == "floor 3 is open"
 

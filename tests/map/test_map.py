@@ -100,8 +100,8 @@ async def test_rows_of_polars_and_parquet(host: Host, calls: Counter[str], tmp_p
 
 
 BAD = {
-    "dict": ({"a": [1]}, "a dict is not rows: pd.DataFrame(columns), or a list of dicts, is"),
-    "number": (3, "int is not rows: a DataFrame, a list of dicts or a file is"),
+    "dict": ({"a": [1]}, "a dict has no rows; give pd.DataFrame(columns) or a list of dicts"),
+    "number": (3, "int has no rows; give a DataFrame, a list of dicts or a file"),
     "items": ([1, 2], "row 0 is int, not a dict: 1"),
     "ending": ("rows.xyz", "'rows.xyz' has no ending of a table; .csv, .tsv"),
     "missing": ("gone.csv", "gone.csv: No such file or directory"),

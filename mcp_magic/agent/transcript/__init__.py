@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from itertools import takewhile
@@ -30,9 +29,10 @@ from mcp_magic.agent.transcript.entries import (
     thinking_of,
     tokens_of,
 )
-from mcp_magic.agent.transcript.render import SEEN_AFTER, STYLE, Segments, folded, totals
+from mcp_magic.agent.transcript.render import STYLE, Segments, folded, totals
 from mcp_magic.display import document
 from mcp_magic.display.document import Part, only, page, tag
+from mcp_magic.inflight import Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -177,7 +177,7 @@ class Transcript:
     def _on_started(self, event: Event) -> Called | None:
         called = self._called.get(str(event["id"]))
         if called is not None and called.status in OPEN:
-            called.status, called.started = CallStatus.RUNNING, time.monotonic()
+            called.status, called.clock = CallStatus.RUNNING, event.get("clock") or Report("", "")
         return called
 
     def _on_progress(self, event: Event) -> Called | None:
@@ -261,7 +261,7 @@ class Transcript:
     def dirty(self) -> set[int]:
         """Indexes of the segments that changed since `render_segment` last rendered them; clocks change them too."""
         for called in self.calls:
-            if called.status == CallStatus.RUNNING and time.monotonic() - called.started >= SEEN_AFTER:
+            if called.is_timed:
                 self._segments.touch(called)
         self._segments.settle()
         return {index for index in self._segments.dirty if index < self.segment_count}

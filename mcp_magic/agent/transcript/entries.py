@@ -11,6 +11,7 @@ from mcp_magic.agent.program import RUN_PROGRAM
 from mcp_magic.config.masking import Masker
 from mcp_magic.display.arguments import hidden_parts
 from mcp_magic.display.text import cut, one_line
+from mcp_magic.inflight import WAIT_SECONDS
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import BaseMessage, ToolMessage
     from mcp_types import Tool
+
+    from mcp_magic.inflight import Report
 
 
 # Readers of LangChain messages: text, thoughts, images, calls, tokens, errors.
@@ -194,6 +197,7 @@ def masked_result(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
         seconds=result.seconds,
         output_schema=result.output_schema,
         unchecked=result.unchecked,
+        app=result.app,
     )
 
 
@@ -338,7 +342,7 @@ class Called(Entry):
     turn: int = 0
     number: int = 0  # among the calls of the transcript, from 0
     status: CallStatus = CallStatus.WAITING
-    started: float = 0.0  # `time.monotonic()`, while it runs
+    clock: Report | None = None  # once it runs
     seconds: float | None = None
     progress: tuple[float, float | None, str] | None = None  # done, total, the server's message
     approved: bool | None = None
@@ -357,6 +361,11 @@ class Called(Entry):
     def is_over(self) -> bool:
         """Whether the call is over, with any outcome."""
         return self.status not in OPEN
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the call runs, and has taken so long that its clock is shown."""
+        return self.status == CallStatus.RUNNING and self.clock is not None and self.clock.seconds >= WAIT_SECONDS
 
     @property
     def name(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +24,7 @@ from mcp_magic.agent.transcript.entries import (
     add_usage,
     shortened,
 )
+from mcp_magic.apps.view import view_uri
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import MAX_LINE, argument_cell, argument_rows, call_line
 from mcp_magic.display.code import code_part
@@ -67,8 +67,6 @@ SIGNS = {
     CallStatus.CUT_OFF: "–",  # noqa: RUF001 - an en dash: nothing is known
 }
 
-SEEN_AFTER = 1.0  # seconds after which a wait is shown
-
 OUTCOME = 90  # characters of a result on the summary line of its call
 
 _CAPTION = re.compile(r"^(?:the first )?[\d,]+ (?:of [\d,]+ )?rows?(?: x|,) [\w, ]+(?=:|$)", re.MULTILINE)
@@ -79,8 +77,10 @@ _HOW = re.compile(r": \.\w+(?=\]|$)")  # the hint at a result's attribute: a tra
 
 def status_text(called: Called) -> str:
     """Return the status as sign and word, so that colour is never the only difference; a running call has a clock."""
-    since = time.monotonic() - called.started if called.status == CallStatus.RUNNING else 0
-    return f"{SIGNS[called.status]} {called.status}{f' · {duration(int(since))}' if since >= SEEN_AFTER else ''}"
+    status, clock = f"{SIGNS[called.status]} {called.status}", called.clock
+    if not called.is_timed or clock is None:
+        return status
+    return f"{status} · {duration(int(clock.seconds))}{' · waiting for your answer' if clock.asks else ''}"
 
 
 def _decision_text(called: Called) -> str:
@@ -504,6 +504,8 @@ class Segments:
 def _weight(entry: Entry) -> int:
     """Return about how many characters a display of an entry takes."""
     if isinstance(entry, Called):
+        if view_uri(entry.definition):
+            return MOST_WEIGHT + 1  # its view stands between this segment and the next
         content = entry.message.content if entry.message is not None else ""
         parts = [content] if isinstance(content, str) else content
         return 800 + min(sum(len(part) if isinstance(part, str) else 2000 for part in parts), RESULT // 5)

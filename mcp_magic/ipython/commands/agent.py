@@ -15,6 +15,7 @@ from mcp_magic.errors import CommandError, MissingDependencyError, UnknownServer
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
 from mcp_magic.ipython.live import screen_for, shown_once
+from mcp_magic.ipython.views import Views
 from mcp_magic.notebook import host
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ async def _run_cell(invocation: Invocation, arguments: argparse.Namespace) -> Ag
     await Registry(invocation.host, servers=plan["servers"], tools=plan["tools"]).check()
     await Registry(invocation.host, servers=plan["servers"], tools=plan["pin"]).check()
     await AgentSkills(invocation.host, plan["skills"], servers=plan["servers"], limit=0).check()
-    screen = screen_for(invocation.cells.circumstances())
+    screen = screen_for(invocation.cells.circumstances(), Views(invocation.shell, invocation.cells).show_below)
     async with open_threads(settings.threads or None) as opened:
         notes = [(_in_memory(opened), "warning")] if opened.problem else []
         notes += [] if invocation.host.find() else [(NO_TOOLS, "warning")]
@@ -260,7 +261,7 @@ MCP_AGENT = Implementation(
             "--pin",
             metavar="PATTERN",
             complete=_complete_tools,
-            help="the model always has these tools, also where it has to search others",
+            help="always give the model these tools, even if it must search for others",
         ),
         Argument(
             "--skills",
@@ -268,7 +269,7 @@ MCP_AGENT = Implementation(
             const="*",
             metavar="PATTERN",
             complete=lambda tab: completion.continuing(tab, [f"{name}:*" for name in host]),
-            help="skills of servers that the model can read, such as 'acme:*'; without PATTERN all",
+            help="let the model read these skills of servers, such as 'acme:*'; without PATTERN all",
         ),
         Argument(
             "--thread",
@@ -276,11 +277,11 @@ MCP_AGENT = Implementation(
             complete=_complete_thread,
             help="continue the thread of this name, or begin it",
         ),
-        Argument("--approve", choices=POLICIES, help="what decides where no consent rule matches"),
+        Argument("--approve", choices=POLICIES, help="the policy where no consent rule matches"),
         Argument("--show", choices=SHOWS, help="how much of the run to show"),
-        Argument("--max-turns", type=int, metavar="N", help="turns of the model for this request"),
-        Argument("--max-tokens", type=int, metavar="N", help="tokens of the model for this request"),
-        Argument("--max-cost", type=float, metavar="DOLLARS", help="what the model may cost for this request"),
+        Argument("--max-turns", type=int, metavar="N", help="most turns of the model for this request"),
+        Argument("--max-tokens", type=int, metavar="N", help="most tokens of the model for this request"),
+        Argument("--max-cost", type=float, metavar="DOLLARS", help="most dollars of the model for this request"),
         Argument(
             "--code",
             action="store_true",
@@ -415,12 +416,12 @@ AGENT = Implementation(
     (
         (
             Argument("--threads", action="store_true", help="list them (the default)"),
-            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the messages of one"),
+            Argument("--show", metavar="THREAD", complete=_complete_thread, help="show the messages of a thread"),
             Argument(
                 "--fork",
                 metavar="THREAD@TURN",
                 complete=_complete_thread,
-                help="copy one up to a turn; without @TURN all of it",
+                help="copy a thread up to a turn; without @TURN all of it",
             ),
             Argument(
                 "--cell",
@@ -428,7 +429,7 @@ AGENT = Implementation(
                 const="",
                 metavar="THREAD",
                 complete=_complete_thread,
-                help="put the program of the last request of one, or of the latest, into the next cell",
+                help="put the program of a thread's last request into the next cell (default: the latest thread)",
             ),
             Argument("--delete", metavar="THREAD", complete=_complete_thread, help="delete one"),
         ),

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
     from mcp_types import Tool
 
+    from mcp_magic.jobs import Job
     from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 
 
 # Calls, resources and prompts.
 
 
-async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame:
+async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult | pd.DataFrame | Job:
+    if arguments.background and arguments.df:
+        raise CommandError("%mcp call: --df is for a result, and --background returns a job: (await job).df")
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     if invocation.body is None:
         values = invocation.arguments(arguments.arguments, tool.input_schema)
@@ -39,19 +42,26 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
         values = {} if in_cell else _read_body(invocation.body, tool)
         cell = invocation.body.removesuffix("\n")  # IPython adds a line end
         values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell)
-    limits = timeouts(invocation, arguments)
+    options, answers = timeouts(invocation, arguments), None
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
 
         answers = Answers.load(invocation.path(arguments.answers))
-        result = await connection.call_tool(
-            tool.name, values, elicitor=answers.elicit, prepared=answers.sample, **limits
-        )
-        answers.raise_for_problem()
+        options |= {"elicitor": answers.elicit, "prepared": answers.sample}
+    if arguments.background:
+        from mcp_magic.ipython.commands.jobs import start
+
+        options["timeout"] = arguments.timeout
+        value: ToolResult | pd.DataFrame | Job = await start(invocation, connection, tool, values, options)
     else:
-        result = await connection.call_tool(tool.name, values, **limits)
-    result.raise_for_error()
-    return result.df if arguments.df else result
+        result = await connection.call_tool(tool.name, values, **options)
+        if answers is not None:
+            answers.raise_for_problem()
+        result.raise_for_error()
+        value = result.df if arguments.df else result
+    if arguments.out:
+        invocation.shell.user_ns[arguments.out] = value
+    return value
 
 
 def _read_body(body: str, tool: Tool) -> dict[str, Any]:
@@ -79,9 +89,12 @@ CALL = Implementation(
         Argument("arguments", nargs="*", metavar="NAME=VALUE", help="see above"),
         Argument("--df", action="store_true", help="return the result's table as a DataFrame"),
         Argument("--answers", metavar="FILE", help="a JSON file with answers to the server's questions"),
+        Argument("--background", action="store_true", help="return a job at once; `%%mcp jobs` lists them"),
+        Argument("-o", "--out", metavar="NAME", help="also keep the result, or the job, in this variable"),
     ),
     examples=(
         "%mcp call math:add a=3 b=4",
+        "job = %mcp call ci:build ref=main --background",
         "%mcp call weather:compare locations=NYC locations=Oslo",
         "result = %mcp call weather:history location=NYC start=2026-01-01 end=2026-01-31",
         "%mcp call trips:plan --answers answers.json",
@@ -106,14 +119,19 @@ The result has .data (its JSON as Python values), .df (its table, or .frames for
 
 The file of --answers has a list of answers in order, or an object with an answer for each message. An answer is an \
 object of values, "decline" or "cancel"; "accept" agrees to open a page. A list "sampling" in the object has the \
-replies of a model.""",
+replies of a model.
+
+With --background the value is a job: `await job` gives the result, `job.cancel()` ends it, `job.status` \
+says how it is. Where the server makes a task of the call, the job outlives the session and the kernel \
+(`%mcp jobs --resume`).""",
     takes_body=True,
 )
 
 
 async def _read(invocation: Invocation, arguments: argparse.Namespace) -> ResourceResult:
     uri = str(invocation.value(arguments.uri))
-    return await invocation.host.read(uri, server=arguments.server, **timeouts(invocation, arguments))
+    server, refresh = arguments.server, arguments.refresh
+    return await invocation.host.read(uri, server=server, refresh=refresh, **timeouts(invocation, arguments))
 
 
 READ = Implementation(
@@ -122,6 +140,7 @@ READ = Implementation(
         *TIMEOUTS,
         Argument("uri", metavar="URI", help="of a resource, or made from a template"),
         Argument("--server", metavar="SERVER", help="the server that has it, if several could"),
+        Argument("--refresh", action="store_true", help="ask the server again, even if its last answer is kept"),
     ),
     examples=("%mcp read math://constants", "%mcp read file:///readme.md --server docs --timeout 10"),
     details=r"$name and {expression} stand for Python objects; a backslash in front ('\{name}') keeps them as text.",

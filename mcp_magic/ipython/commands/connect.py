@@ -65,7 +65,7 @@ def _complete_target(tab: Tab) -> list[str]:
 _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
 
 _SESSION_ARGUMENTS = (
-    Argument("--name", help="what to call it (default: made from the target)"),
+    Argument("--name", help="its name (default: made from the target)"),
     Argument("--config", metavar="FILE", help="open the servers of a config file in parallel: all, or the named ones"),
     Argument("--header", action="append", default=[], metavar="'K: V'", help="an HTTP header; can be repeated"),
     Argument(
@@ -388,8 +388,8 @@ LOGOUT = Implementation(
         ),
     ),
     examples=("%mcp logout notes", "%mcp logout https://mcp.example.com/mcp"),
-    details="Tokens are kept in the system's keyring, or in a file that you alone can read (the setting tokens), so "
-    "that a new kernel need not ask again. This forgets the registration as a client, too.",
+    details="The tokens are in the system's keyring, or in a file that only you can read (setting `tokens`). The "
+    "registration as a client is forgotten, too.",
 )
 
 
@@ -415,9 +415,9 @@ DOCTOR = Implementation(
             nargs="?",
             const="",
             metavar="TOOL",
-            help="call a tool; without a name one that is read-only and needs nothing",
+            help="call a tool; without a name a read-only one without required arguments",
         ),
-        Argument("--login", action="store_true", help="log in where the server wants it, and go on"),
+        Argument("--login", action="store_true", help="log in if the server wants it"),
     ),
     examples=(
         "%mcp doctor weather                       # a session: it is left as it is",

@@ -49,7 +49,7 @@ def fitting_nothing(host: Host) -> dict[int, str]:
         if not any(map(rule.names, known)):
             server, _, rest = rule.tool.partition(":")
             near = known if rule.single else [f"{name}:{rest}" for name in host if name != server]
-            remarks[number] = f"fits no tool that is known now.{did_you_mean(rule.tool, near)}".removesuffix(".")
+            remarks[number] = f"matches no known tool.{did_you_mean(rule.tool, near)}".removesuffix(".")
     return remarks
 
 
@@ -124,7 +124,7 @@ async def _approvals(invocation: Invocation, arguments: argparse.Namespace) -> L
             str(number) for number, rule in enumerate(consent.rules, 1) if rule.run is not None or rule.holds_secret
         ]
         if left:
-            done += f" but for rule {', '.join(left)}: rules of one run and rules with a secret are not written"
+            done += f" except rule {', '.join(left)}: rules of one run and rules with a secret are not written"
         return _rule_listing(invocation.host, done)
     return _rule_listing(invocation.host)
 
@@ -150,10 +150,10 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
 def _rule(action: str, *examples: str) -> Implementation:
     details = (
-        "The first rule that matches decides. Patterns can have * and ?; NAME=PATTERN compares the text of an "
-        "argument, `a.b=PATTERN` of one in an object. A call can often be read in more than one way: as the argument "
-        "`a.b` or as the `b` of `a`, as one text or as a list. Deny and ask apply if any reading fits, allow only if "
-        "all do. `%mcp approvals` lists the rules."
+        "The first rule that matches decides. Patterns can have * and ?. NAME=PATTERN compares the text of an "
+        "argument, `a.b=PATTERN` a value inside an object. Some calls can be read in several ways: `a.b` as a name "
+        "or as the `b` of `a`, a value as text or as a list. Deny and ask apply if one reading matches, allow only "
+        "if all do. `%mcp approvals` lists the rules."
     )
     return Implementation(
         partial(_add_rule, action),

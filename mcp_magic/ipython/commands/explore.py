@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from mcp_types import ResourceTemplate
 
+    from mcp_magic._host import Host
     from mcp_magic.results.results import ResourceResult
     from mcp_magic.session.connection import Connection
     from mcp_magic.skills import Skill, Skills
@@ -308,7 +309,7 @@ FORM = Implementation(
         "form = %mcp form 'weather://city/{name}' --server weather",
     ),
     details="`form.arguments` and `form.result` hold the form's values and the server's last answer; `await "
-    "form.run()` does what the button does. Running the cell again closes the form that it showed before.",
+    "form.run()` does what the button does. If you run the cell again, its earlier form is closed.",
 )
 
 
@@ -347,8 +348,8 @@ UI = Implementation(
     _ui,
     (Argument("server", nargs="?", metavar="SERVER", help="show only this server at first"),),
     examples=("%mcp ui", "%mcp ui weather"),
-    details="It lists the configured servers, too, and connects one when its button is clicked, or the URL, file or "
-    "command that you type. Running the cell again closes the explorer that it showed before.",
+    details="It also lists the configured servers: click one to connect it, or type a URL, file or command. If you "
+    "run the cell again, its earlier explorer is closed.",
 )
 
 
@@ -360,9 +361,9 @@ SHORTEST = 0.1  # least seconds between two reads of `--every`
 async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch | Listing:
     uri = None if arguments.uri is None else str(invocation.value(arguments.uri))
     if arguments.stop:
-        return await _stop_watching(uri, arguments.server)
+        return await _stop_watching(invocation, uri, arguments.server)
     if uri is None:
-        return _watches()
+        return _watches(invocation.host)
     if arguments.every is not None and arguments.every < SHORTEST:
         raise CommandError(f"%mcp watch: --every takes seconds, {SHORTEST:g} at least")
     if arguments.count is not None and arguments.count < 1:
@@ -392,7 +393,7 @@ async def _watch(invocation: Invocation, arguments: argparse.Namespace) -> Watch
     return watch
 
 
-async def _stop_watching(uri: str | None, server: str | None) -> Listing:
+async def _stop_watching(invocation: Invocation, uri: str | None, server: str | None) -> Listing:
     from mcp_magic.ipython.live import running
 
     found = [one for one in running() if uri in (None, one.watch.uri) and server in (None, one.watch.server)]
@@ -401,27 +402,41 @@ async def _stop_watching(uri: str | None, server: str | None) -> Listing:
         raise UnknownResourceError(f"{uri} is not watched.{did_you_mean(uri, watched)} Watched: {listed(watched)}")
     for one in found:
         await one.stop("stopped by %mcp watch --stop")
-    return _watches(f"stopped: {listed(one.watch.uri for one in found)}")
+    return _watches(invocation.host, f"stopped: {listed(one.watch.uri for one in found)}")
 
 
-def _watches(note: str = "") -> Listing:
+def _watches(host: Host, note: str = "") -> Listing:
     from mcp_magic.ipython.live import running
 
     rows = [
         {
-            "uri": one.watch.uri,
+            "what": "resource",
+            "name": one.watch.uri,
             "server": one.watch.server,
+            "state": one.watch.how,
             "updates": one.watch.updates,
             "last": _clock(one.watch.changed_at),
             "since": _clock(one.watch.began),
-            "how": one.watch.how,
             "problem": one.watch.problem or None,
         }
         for one in running()
     ]
-    columns = ("uri", "server", "updates", "last", "since", "how", "problem")
+    rows += [
+        {
+            "what": event.kind,
+            "name": event.name,
+            "server": event.server,
+            "state": event.text,
+            "updates": None,
+            "last": _clock(event.time),
+            "since": _clock(began),
+            "problem": None,
+        }
+        for began, event in host.events.under_way()
+    ]
+    columns = ("what", "name", "server", "state", "updates", "last", "since", "problem")
     empty = "nothing is watched: `%mcp watch URI --background` watches while other cells run"
-    return Listing(rows, title="Watched resources", columns=columns, empty=empty, note=note, kind="resources")
+    return Listing(rows, title="Under way", columns=columns, empty=empty, note=note, kind="rows")
 
 
 def _clock(when: float | None) -> str | None:
@@ -431,7 +446,7 @@ def _clock(when: float | None) -> str | None:
 WATCH = Implementation(
     _watch,
     (
-        Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, list the watches"),
+        Argument("uri", nargs="?", metavar="URI", help="of a resource; without it, list the watches, jobs and apps"),
         Argument("--server", metavar="SERVER", help="the server of the resource, if several have it"),
         Argument("--background", action="store_true", help="end the cell, and keep updating below it"),
         Argument("--for", dest="seconds", type=seconds_typed, metavar="SECONDS", help="end after that time"),
@@ -452,6 +467,7 @@ WATCH = Implementation(
         "%mcp watch status://build --every 5 --for 60",
     ),
     details="The watch goes on until Interrupt or Stop; with --background the cell ends, and its output is updated "
-    "while other cells run. Running the cell again ends the watch. Fast updates are shown together. The value is the "
-    "watch: `.result` is the last reading, `.difference` the last change, `.updates` the number of updates.",
+    "while other cells run. If you run the cell again, the watch ends. Fast updates are shown together. The"
+    " value is the watch: `.result` is the last reading, `.difference` the last change, `.updates` the "
+    "number of updates.",
 )

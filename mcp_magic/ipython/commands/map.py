@@ -216,11 +216,13 @@ MAP = Implementation(
         Argument("--rate", metavar="RATE", help="most calls to each server in a time: 10/s, 100/min"),
         Argument("--sessions", type=int, default=1, metavar="N", help="sessions to the server, for this map only"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that a call may take"),
-        Argument("--journal", metavar="FILE", help="keeps each answer: the same line later calls only what is missing"),
-        Argument("--repeat-unknown", action="store_true", help="call again what may have run when a kernel died"),
+        Argument("--journal", metavar="FILE", help="keep each answer: the same line later calls only the missing rows"),
+        Argument(
+            "--repeat-unknown", action="store_true", help="call again the rows that may have run when a kernel died"
+        ),
         Argument("--skip-invalid", action="store_true", help="leave out rows that do not fit the schema"),
         Argument("--limit", type=int, metavar="N", help="only the first rows"),
-        Argument("--dry-run", action="store_true", help="show what would be called, and send nothing"),
+        Argument("--dry-run", action="store_true", help="show the first calls, and send nothing"),
         Argument("--no-keep", action="store_true", help="keep the answers in the journal only"),
         Argument("--explode", action="store_true", help="an answer of several rows becomes several rows of .df"),
         Argument(
@@ -242,12 +244,12 @@ MAP = Implementation(
         "%mcp map weather:forecast --rows cities.csv --rate 10/s --journal forecasts.sqlite",
         "%mcp map --resume $out",
     ),
-    details="An argument with {...} that uses `row` is computed for each row; without any argument the columns named "
-    "like parameters are passed. All rows are checked before the first call. The rate grows until the server refuses "
-    "calls (HTTP 429 or 503), then stays below that. Interrupt or Cancel keeps what is there. The MapRun has .df, "
-    ".failed, .results, .stats, and `await out.retry()`.\n\n%%mcp map takes a pipeline: one step a line below it, such "
-    "as `place = geo:locate query={row.address}`. A later step uses the result of an earlier one by its name: "
-    "{place.data['lat']}.",
+    details="An argument with {...} that uses `row` is computed for each row; without any argument the columns "
+    "named like parameters are passed. All rows are checked before the first call. The rate grows until the"
+    " server refuses calls (HTTP 429 or 503), then stays below that rate. Interrupt or Cancel ends the map "
+    "and keeps the answers. The MapRun has .df, .failed, .results, .stats, and `await out.retry()`.\n\n"
+    "%%mcp map takes a pipeline: one step a line below it, such as `place = geo:locate "
+    "query={row.address}`. A later step uses the result of an earlier one by its name: {place.data['lat']}.",
     takes_body=True,
 )
 
@@ -269,7 +271,7 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
         text = f"Call {what}? The server is not on this machine."
         if not await Asking(invocation.cells, invocation.settings, invocation.host).confirm(text):
             raise DeniedError(
-                f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not say yes."
+                f"{connection.name}:{tool.name} was not measured: it is not on this machine, and you did not approve."
             )
     reports = invocation.host.reports
     return await run_bench(connection, tool.name, values, levels=levels, seconds=arguments.seconds, reports=reports)

@@ -77,7 +77,7 @@ async def _interface(invocation: Invocation, name: str) -> dict[str, Any] | None
     if old is None or old.state != "open":
         return None
     if not isinstance(getattr(old.spec, "server", None), CellServer):
-        taken = f"%%mcp_server: {name!r} is connected and no server of this notebook"
+        taken = f"%%mcp_server: {name!r} is connected, and is not a server of this notebook"
         raise CommandError(f"{taken}; take another name, or `%mcp disconnect {name}` first.")
     try:
         return await interface_of(old)
@@ -173,7 +173,7 @@ def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change]
     if changes is not None:
         breaking = sum(change.breaking for change in changes)
         counts = f"{counted(len(changes), 'changes')}{f', {breaking} of them breaking' if breaking else ''}"
-        note = f"It took the place of the one before{f': {counts}' if changes else '; its interface is the same'}."
+        note = f"It replaced the earlier one{f': {counts}' if changes else '; its interface is the same'}."
     return Listing(
         rows,
         title=f"{name}: a server in this kernel",
@@ -186,7 +186,7 @@ def _server_listing(name: str, now: Mapping[str, Any], changes: Sequence[Change]
 MCP_SERVER = Implementation(
     _make_server,
     (
-        Argument("name", metavar="NAME", help="what to call the server"),
+        Argument("name", metavar="NAME", help="the name of the server"),
         Argument("--instructions", metavar="TEXT", help="instructions for models, or $variable"),
     ),
     examples=(
@@ -195,10 +195,11 @@ MCP_SERVER = Implementation(
         '    "Tells the price of an item."',
         "    return prices[item]",
     ),
-    details="Type hints and docstrings become the schema; `async def` works as well; a name that begins with `_` is "
-    "a helper. `@tool(title=..., read_only=True)` says more about a tool; `@resource('data://{name}')` and `@prompt` "
-    "make a resource or a prompt of a function. Functions see the notebook's variables. Running the cell again "
-    "replaces its server and shows the changes of its interface.",
+    details="Type hints and docstrings become the schema. `async def` works as well. A function whose name begins "
+    "with `_` is a helper. `@tool(title=..., read_only=True)` adds facts about a tool; "
+    "`@resource('data://{name}')` and `@prompt` make a resource or a prompt of a function. Functions see "
+    "the notebook's variables. If you run the cell again, it replaces its server and shows the changes of "
+    "its interface.",
     takes_body=True,
 )
 
@@ -349,7 +350,7 @@ async def _start_cassette(invocation: Invocation, arguments: argparse.Namespace)
     deck.insert(path, arguments.mode or "once", pauses=arguments.pauses, in_process=arguments.in_process or "live")
     again, failed = await begin_again(invocation.host)
     notes = [f"disconnected: {listed(left)}"] if left else []
-    notes += [f"opened again, to begin at the beginning: {listed(again)}"] if again else []
+    notes += [f"opened again, so that the cassette has their beginning: {listed(again)}"] if again else []
     return notes + [f"{name}: {str(error).partition(chr(10))[0]}" for name, error in failed.items()]
 
 
@@ -442,8 +443,8 @@ DOCS = Implementation(
     _docs,
     _DOCS_ARGUMENTS,
     examples=("%mcp docs weather", "%mcp docs weather -o docs/weather.md"),
-    details="Markdown, with arguments, types, hints and an example call of each tool. What the server says of "
-    "itself is quoted, with its emphasis, lists and code; its HTML, links, images and headings are text.",
+    details="Markdown, with arguments, types, hints and an example call of each tool. The server's texts are quoted"
+    " with their emphasis, lists and code; their HTML, links, images and headings become text.",
 )
 STUBS = Implementation(
     _stubs,
@@ -511,6 +512,6 @@ DIFF = Implementation(
         Argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops"),
     ),
     examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
-    details="A change is breaking if calls that worked can fail now: a tool that is gone, an argument that is "
-    "required now, a choice that is gone, a field of the answer that is missing.",
+    details="A change is breaking if working calls can fail now: a tool or a choice is gone, an argument is "
+    "required now, a field of the answer is missing.",
 )

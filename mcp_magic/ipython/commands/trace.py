@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import listed
+from mcp_magic._text import duration, listed
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
@@ -95,7 +95,8 @@ def summary(entry: Entry) -> str:
         return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
         return _answer(message["result"])
-    return _params(message.get("params"))
+    params = _params(message.get("params"))
+    return f"answered {duration(message['age'])} ago: {params}" if entry.kind == "kept" else params
 
 
 def _params(params: Any) -> str:
@@ -111,6 +112,10 @@ def _params(params: Any) -> str:
 def _answer(result: Any) -> str:
     if not isinstance(result, dict):
         return one_line(brief(result, SAYS), SAYS)
+    if isinstance(result.get("taskId"), str) and isinstance(result.get("status"), str):
+        ended = _answer(result["result"]) if isinstance(result.get("result"), dict) else ""
+        says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), ended]
+        return one_line(": ".join(filter(None, says)), SAYS)
     error = "tool error: " if result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
@@ -126,7 +131,7 @@ def _answer(result: Any) -> str:
 
 
 class TraceListing(Listing):
-    """A listing whose rows open to the whole message; texts from servers are escaped."""
+    """A listing with one line for each message, which opens to all of it; texts from servers are escaped."""
 
     def parts(self) -> list[Part]:
         """Return the parts to display, one: the newest messages, which open to their JSON."""
@@ -139,11 +144,15 @@ class TraceListing(Listing):
         rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
         open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
         heading = Part("", tag("p", tag("b", self.title)))
-        table = Part(self._text(rows, columns).plain, html)
-        return [Part.stack(heading, table, Part.note(rest), Part("", joined([note(open_), note(self.note)])))]
+        text = self._text(rows, columns).plain
+        cut = "long lines are cut: .df has all, --errors shows errors whole" if "…\n" in f"{text}\n" else ""
+        table = Part(text, tag("div", html, class_="mcp-lines"))
+        notes = Part(cut, joined([note(open_), note(self.note)]))
+        return [Part.stack(heading, table, Part.note(rest), notes)]
 
     def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
-        return Listing(rows, title=self.title, columns=columns, empty=self.empty, note=self.note).parts()[0]
+        texts = {"title": self.title, "empty": self.empty, "note": self.note}
+        return Listing(rows, columns=columns, wrap=False, **texts).parts()[0]
 
     @staticmethod
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
@@ -378,7 +387,7 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
     hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
     if hidden:
         raise ArgumentsError(
-            f"%mcp replay: the trace keeps no secrets; say {listed(f'{name}=...' for name in hidden)} again"
+            f"%mcp replay: the trace keeps no secrets; type {listed(f'{name}=...' for name in hidden)} again"
         )
     return {**params, "arguments": given} if inside else given
 
@@ -425,7 +434,7 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     last = LISTED if arguments.last is None else max(arguments.last, 0)
     said = ""
     if arguments.level is not None and not await connection.set_log_level(arguments.level):
-        said = f"{connection.name} does not say that it logs at all"
+        said = f"{connection.name} does not announce log messages"
     least = arguments.level or LEVELS[0]
     failed = _lines(host.failed.get(connection.name, ""), last, FAILED)
     messages = [*_lines(connection.stderr(), last), *failed]

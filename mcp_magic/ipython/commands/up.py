@@ -196,8 +196,9 @@ UP = Implementation(
         Argument("--dry-run", action="store_true", help="only list what it would run, set, allow and send"),
     ),
     examples=("%mcp up", "%mcp up mcp_magic.toml --prune", "%mcp up --dry-run"),
-    details="A file that lets calls go out without asking, sends data elsewhere or hands out secrets asks you first, "
-    "once for its content. The declaration is mcp_magic.toml, [tool.mcp_magic] in pyproject.toml, an mcp.json, or the "
-    "cell below %%mcp up. Running it again changes only the differences.",
+    details="If the file allows calls without asking, sends data elsewhere or hands out secrets, you are asked "
+    "first, once for each content of the file. The declaration is mcp_magic.toml, [tool.mcp_magic] in "
+    "pyproject.toml, an mcp.json, or the cell below %%mcp up. Running it again changes only the "
+    "differences.",
     takes_body=True,
 )

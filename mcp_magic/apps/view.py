@@ -1,0 +1,177 @@
+"""The view of a tool: an HTML document that its server offers as a `ui://` resource, and what it may load and use.
+
+Source: MCP Apps (2026-01-26), the extension `io.modelcontextprotocol/ui`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic._text import listed
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import InvalidResponseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mcp_types import Tool
+
+EXTENSION = "io.modelcontextprotocol/ui"
+
+MIME_TYPE = "text/html;profile=mcp-app"
+
+MAX_BYTES = 16 * 1024 * 1024  # most bytes of a view's HTML
+
+MAX_DOMAINS = 50  # most domains of one kind that a view may name
+
+PERMISSIONS = {
+    "camera": "camera",
+    "microphone": "microphone",
+    "geolocation": "geolocation",
+    "clipboardWrite": "clipboard-write",
+}
+"""What a view may ask for -> the feature of the browser's Permissions Policy."""
+
+
+def can_show() -> bool:
+    """Whether what shows views as widgets is installed."""
+    return find_spec("anywidget") is not None
+
+
+def view_uri(tool: Tool | None) -> str:
+    """Return the `ui://` URI of a tool's view; "" if it has none."""
+    meta = tool.meta if tool is not None else None
+    if not meta:
+        return ""
+    ui = meta.get("ui")
+    uri = ui.get("resourceUri") if isinstance(ui, dict) else None
+    uri = uri or meta.get("ui/resourceUri")  # as servers wrote it before 2026-01-26
+    return uri if isinstance(uri, str) and uri.startswith("ui://") else ""
+
+
+def is_for_apps(tool: Tool) -> bool:
+    """Whether a server offers a tool to its own app, as it does unless it says otherwise."""
+    ui = (tool.meta or {}).get("ui")
+    visibility = ui.get("visibility") if isinstance(ui, dict) else None
+    return not isinstance(visibility, list) or "app" in visibility
+
+
+@dataclass(frozen=True)
+class View:
+    """The HTML of a view, what it may load from where, and what it asks for."""
+
+    uri: str
+    html: str
+    domains: Mapping[str, tuple[str, ...]]  # by kind: `connectDomains`, `resourceDomains`, ...
+    refused: tuple[str, ...] = ()  # domains that are not allowed
+    permissions: tuple[str, ...] = ()  # of `PERMISSIONS`, as it asks for them
+    border: bool | None = None  # whether it wants a border; None if it does not say
+
+    @property
+    def policy(self) -> str:
+        """The Content-Security-Policy: all is refused but what the resource names, and what the document has in it.
+
+        Scripts inside the document may run, so `eval` adds nothing to what they can do.
+        """
+        of = self.domains
+        inside = ("data:", "blob:")
+        rules = {
+            "default-src": (),
+            "script-src": ("'unsafe-inline'", "'unsafe-eval'", "'wasm-unsafe-eval'", *inside, *of["resourceDomains"]),
+            "style-src": ("'unsafe-inline'", *of["resourceDomains"]),
+            "img-src": (*inside, *of["resourceDomains"]),
+            "media-src": (*inside, *of["resourceDomains"]),
+            "font-src": ("data:", *of["resourceDomains"]),
+            "worker-src": ("blob:",),
+            "connect-src": (*inside, *of["connectDomains"]),
+            "frame-src": of["frameDomains"],
+            "object-src": (),
+            "form-action": (),
+            "base-uri": of["baseUriDomains"],
+        }
+        return "; ".join(f"{name} {' '.join(sources) or chr(39) + 'none' + chr(39)}" for name, sources in rules.items())
+
+
+KINDS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
+
+_SOURCE = re.compile(
+    r"(?:https?|wss?)://(?P<host>(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?:\d{1,5}|\*))?(?:/[\w./~%@+-]*)?",
+    re.IGNORECASE,
+)
+
+
+def allowed_source(text: object) -> bool:
+    """Whether a view may name a source in its policy: an address elsewhere, and no more than one site's.
+
+    >>> allowed_source("https://*.example.com"), allowed_source("wss://example.com:8443/live")
+    (True, True)
+    >>> [allowed_source(each) for each in ("https:", "*", "https://*.com", "https://a.b; script-src *", "http://[::1]")]
+    [False, False, False, False, False]
+    """
+    found = _SOURCE.fullmatch(text) if isinstance(text, str) and len(text) <= 500 else None
+    if found is None:
+        return False
+    host = found["host"].lower().strip("[]")
+    if host.startswith("*."):
+        return "." in host[2:]
+    if host == "localhost" or host.endswith((".localhost", ".local")):
+        return False
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return re.fullmatch(r"[\d.]+|0x[0-9a-f.x]+", host) is None and "." in host  # `127.1` is this machine, too
+
+
+def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | None = None) -> View:
+    """Return the view in the contents of its resource; `listed_meta` is the `_meta` of the listing.
+
+    Raises:
+        InvalidResponseError: The contents have no view.
+    """
+    contents = list(contents)
+    found = next((each for each in contents if (each.mime_type or "").replace(" ", "").lower() == MIME_TYPE), None)
+    if found is None:
+        types = listed(one_line(str(content.mime_type), 60) for content in contents) or "nothing"
+        raise InvalidResponseError(f"{one_line(uri, 200)} has no view: expected {MIME_TYPE}, got {types}")
+    meta = (found.meta or {}).get("ui", (listed_meta or {}).get("ui"))
+    meta = meta if isinstance(meta, dict) else {}
+    named, permissions = _mapping(meta.get("csp")), _mapping(meta.get("permissions"))
+    given = {kind: _texts(named.get(kind)) for kind in KINDS}
+    border = meta.get("prefersBorder")
+    return View(
+        uri,
+        _html(uri, found),
+        {kind: tuple(each for each in texts if allowed_source(each)) for kind, texts in given.items()},
+        tuple(one_line(each, 100) for texts in given.values() for each in texts if not allowed_source(each)),
+        tuple(name for name in PERMISSIONS if name in permissions),
+        border if isinstance(border, bool) else None,
+    )
+
+
+def _html(uri: str, content: Any) -> str:
+    blob = getattr(content, "blob", None)
+    problem = ""
+    try:
+        html = content.text if blob is None else base64.b64decode(blob, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        problem = f"{one_line(uri, 200)}: its HTML cannot be read: {error}"
+        html = ""
+    if len(html) > MAX_BYTES:
+        problem = f"{one_line(uri, 200)}: its HTML has {len(html):,} characters; at most {MAX_BYTES:,} are shown"
+    if problem:
+        raise InvalidResponseError(problem)
+    return str(html)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: object) -> list[str]:
+    return [each for each in value if isinstance(each, str)][:MAX_DOMAINS] if isinstance(value, list) else []

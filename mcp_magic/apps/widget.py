@@ -1,0 +1,56 @@
+"""The widget that shows an app in a notebook."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp_magic.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_magic.apps.app import App
+
+FOLDER = Path(__file__).parent
+
+ROUTE = "_reply_subshell_for"
+"""The method of ipykernel's comms that chooses the shell; see `ui/widgets.py`. If it is absent, nothing is changed."""
+
+
+class AppWidget:
+    """Shows an app; a page that draws it asks for the view, so neither the widget's state nor the notebook holds it."""
+
+    def __init__(self, app: App) -> None:
+        app.prefetch()
+        self._app = app
+        self.widget = _widget_class()()
+        if hasattr(self.widget.comm, ROUTE):
+            setattr(self.widget.comm, ROUTE, lambda data, default: None)
+        self.widget.on_msg(lambda widget, message, buffers: app.receive(message, self))
+
+    def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+        """Send a message to all pages that show the widget."""
+        if self.widget.comm is not None:
+            self.widget.send(message, list(buffers))
+
+    def close(self) -> None:
+        """End the view, and close the widget. Idempotent."""
+        self._app.end_in(self)
+        self.widget.layout.close()
+        self.widget.close()
+
+
+@cache
+def _widget_class() -> type[Any]:
+    try:
+        import anywidget
+    except ImportError:
+        raise MissingDependencyError("the view of a tool needs anywidget: pip install 'mcp-magic[apps]'") from None
+
+    class MCPApp(anywidget.AnyWidget):
+        _esm = (FOLDER / "host.js").read_text(encoding="utf-8")
+        _css = (FOLDER / "host.css").read_text(encoding="utf-8")
+
+    return MCPApp

@@ -1,0 +1,532 @@
+"""Jobs: calls that go on in the background, as tasks of a server or in this kernel.
+
+The ids of a server's tasks are kept in a file, so that the jobs can be taken up again after a restart of the kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from mcp_magic._text import counted, duration, listed
+from mcp_magic.display.document import Bold, Part, error_label, joined, parts_text, show_parts, tag
+from mcp_magic.display.text import one_line, shorten
+from mcp_magic.errors import (
+    ArgumentsError,
+    CallCancelledError,
+    ConnectError,
+    MCPMagicError,
+    ProtocolError,
+    SessionClosedError,
+)
+from mcp_magic.inflight import ProgressMeter
+from mcp_magic.protocol import without_context
+from mcp_magic.session.connection import Connection
+from mcp_magic.session.tasks import FINAL, UNKNOWN
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+
+    from mcp_magic.results.results import ToolResult
+    from mcp_magic.session.services import HoldsConnections
+    from mcp_magic.session.tasks import TaskState
+
+JobStatus = Literal["working", "input_required", "completed", "failed", "cancelled", "lost"]
+
+EVENTS = 200  # latest changes of a job that are kept
+
+ENDED = 100  # jobs that are kept after their end, with their results
+
+START_SECONDS = 1.0  # seconds that the start of a job waits until the server has answered
+
+MESSAGE = 200  # characters shown of a status message
+
+HERE = "the server does not make it a task: it ends with the session or the kernel"
+
+SIGNS = {"working": "●", "input_required": "●", "completed": "✓", "failed": "✗", "cancelled": "✗", "lost": "○"}
+
+
+class JobEvent(NamedTuple):
+    """A change of a job."""
+
+    time: float  # of `time.time()`
+    status: JobStatus
+    message: str  # what the server says, secrets masked
+
+
+class Job:
+    """A call that goes on in the background: `await job` gives its result, `job.cancel()` ends it.
+
+    Attributes:
+        number: Its number in this kernel.
+        server: The name of its server.
+        tool: The name of its tool.
+        task: The id of the server's task; "" if the call runs in this kernel.
+        status: `"working"`, `"input_required"`, `"completed"`, `"failed"`, `"cancelled"`, or `"lost"`: it may still run
+            at the server, but nothing follows it (`%mcp jobs --resume`).
+        message: What the server says about it.
+        result: The `ToolResult`, also of a tool that reports an error; None before the end.
+        error: Why there is no result, or None.
+        events: The changes of `status` and `message`, the latest 200.
+        note: A remark, or "".
+    """
+
+    def __init__(
+        self,
+        number: int,
+        connection: Connection,
+        tool: str,
+        journal: Journal,
+        *,
+        task: str = "",
+        began: float | None = None,
+    ) -> None:
+        self.number = number
+        self.server = connection.name
+        self.tool = tool
+        self.task = task
+        self.status: JobStatus = "working"
+        self.message = ""
+        self.result: ToolResult | None = None
+        self.error: BaseException | None = None
+        self.events: deque[JobEvent] = deque(maxlen=EVENTS)
+        self.note = ""
+        self.began = time.time() if began is None else began
+        self.meter = ProgressMeter()
+        self.is_cancelling = False
+        self._kept: float | None = None
+        self._seconds: float | None = None
+        self._over = False  # whether the server has said that the task has ended
+        self._started = time.monotonic()
+        self._connection = connection
+        self._journal = journal
+        self._work: asyncio.Task[ToolResult] | None = None
+        self._sent = asyncio.Event()
+        self._known = asyncio.Event()
+        self._watchers: list[Callable[[], None]] = []
+
+    # What happens to it
+
+    def run(self, call: Coroutine[Any, Any, ToolResult]) -> None:
+        """Run the call, or the wait for its task, in the background."""
+        self.status, self.error, self._seconds, self._over = "working", None, None, False
+        self._work = asyncio.create_task(call, name=f"mcp_magic job {self.number}")
+        self._work.add_done_callback(self._ended)
+        self._happened()
+
+    async def started(self) -> None:
+        """Wait until the call has been sent, and then a moment for the first answer. Interrupting it cancels the job.
+
+        Raises:
+            MCPMagicError: The call failed in that time.
+        """
+        try:
+            await self._until(self._sent)
+            await self.answered()
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        if self.error is not None:
+            with without_context:
+                raise self.error
+
+    async def answered(self) -> None:
+        """Wait a moment for what the server says first."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_SECONDS):
+                await self._until(self._known)
+
+    async def _until(self, event: asyncio.Event) -> None:
+        assert self._work is not None
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            await asyncio.wait({waiting, self._work}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+
+    def call_sent(self) -> None:
+        """Note that the call goes out."""
+        self._sent.set()
+
+    def task_changed(self, state: TaskState) -> None:
+        """Take what the server says about the task."""
+        if not self._known.is_set():
+            self.task = state.id
+            self.note = self._journal.write(self, self._connection)
+        self._known.set()
+        self._kept, self._over = state.ttl, state.status in FINAL
+        message = one_line(self._connection.place.masked(state.message), MESSAGE)
+        if state.status in ("working", "input_required") and (state.status, message) != (self.status, self.message):
+            self.status, self.message = state.status, message
+            self._happened()
+
+    async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
+        """Take the progress of a call that is no task."""
+        self.meter.note(progress, total, message, time.monotonic())
+        if message is not None:
+            self.message = one_line(self._connection.place.masked(message), MESSAGE)
+        self._tell()
+
+    def _ended(self, work: asyncio.Task[ToolResult]) -> None:
+        self._seconds = time.monotonic() - self._started
+        if work.cancelled():
+            is_left = bool(self.task) and not self.is_cancelling
+            self.status = "lost" if is_left else "cancelled"
+            words = "no longer followed; `%mcp jobs --resume` takes it up again" if is_left else "cancelled"
+            self.error = CallCancelledError(f"{self.title}: {words}.")
+        elif (error := work.exception()) is None:
+            self.status, self.result = "completed", work.result()
+        else:
+            self.error = error
+            self.status = "cancelled" if isinstance(error, CallCancelledError) else "failed"
+            if self.task and not self._over and _may_go_on(error):
+                self.status = "lost"
+        if self.task and self.status != "lost":
+            self._journal.forget(self.task, self._connection)
+        self._happened()
+
+    def _happened(self) -> None:
+        self.events.append(JobEvent(time.time(), self.status, self.message))
+        text = " · ".join(filter(None, (self.status.replace("_", " "), self.message)))
+        self._connection.publish("job", f"{self.number}: {self.tool}", text, ended=self.ended)
+        self._tell()
+
+    def _tell(self) -> None:
+        for callback in self._watchers:
+            callback()
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call `callback` with each change."""
+        self._watchers.append(callback)
+
+    # What you do with it
+
+    @property
+    def title(self) -> str:
+        """`"server:tool"`."""
+        return f"{self.server}:{self.tool}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows it any more."""
+        return self._work is None or self._work.done()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far, or in all."""
+        return time.monotonic() - self._started if self._seconds is None else self._seconds
+
+    def cancel(self) -> None:
+        """Cancel it, and tell the server. Idempotent. A server may still finish what it has begun."""
+        if not self.ended and not self.is_cancelling:
+            assert self._work is not None
+            self.is_cancelling = True
+            self._work.cancel()
+
+    def leave(self) -> None:
+        """Follow it no longer. A task goes on at the server; any other call is cancelled."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait for its end, at most some seconds; return whether it has ended."""
+        assert self._work is not None
+        await asyncio.wait({self._work}, timeout=seconds)
+        return self.ended
+
+    def __await__(self) -> Generator[Any, None, ToolResult]:
+        """Wait for the result. Interrupting the wait leaves the job going.
+
+        Raises:
+            ToolError: The tool reported an error.
+            CallCancelledError: It was cancelled.
+            SessionError: It failed, or the session has ended.
+        """
+        yield from self.wait().__await__()
+        if self.error is not None:
+            with without_context:
+                raise self.error
+        assert self.result is not None
+        return self.result.raise_for_error()
+
+    def __repr__(self) -> str:
+        return f"<Job {self.number} {self.title}: {self._words()}>"
+
+    def _words(self) -> str:
+        status = self.status.replace("_", " ")
+        if self.result is not None and self.result.is_error:
+            status = "completed with an error"
+        figures = self.meter.figures(running=not self.ended)
+        message = "" if self.ended else self.message
+        return " · ".join(filter(None, (status, duration(self.seconds), *figures, message)))
+
+    _repr_mimebundle_ = bundle = show_parts
+    __str__ = parts_text
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display: a line, a bar while it runs, and the result."""
+        sign = "✗" if self.result is not None and self.result.is_error else SIGNS[self.status]
+        line = Part.line(f"{sign} ", Bold(one_line(self.title, 120)), f" · job {self.number} · {self._words()}")
+        lines = [line]
+        if not self.ended:
+            share = self.meter.share
+            done = {} if share is None else {"value": f"{share:.3f}"}
+            label = {"aria-label": one_line(self.title, 120)}
+            lines.append(Part("", tag("progress", "", max="1", style="width:16em", **done, **label)))
+            lines.append(Part.note(self._where()))
+        lines.append(Part.note(self.note))
+        if self.error is not None and self.status != "cancelled":
+            text = shorten(str(self.error), 500)
+            lines.append(Part(text, tag("p", joined([error_label(self.status), " ", text]))))
+        parts = [Part.stack(*lines)]
+        return parts if self.result is None else parts + self.result.parts()
+
+    def _where(self) -> str:
+        if not self.task:
+            return HERE
+        return "a task of the server" + (f", which keeps it for {duration(self._kept)}" if self._kept else "")
+
+
+def _may_go_on(error: BaseException) -> bool:
+    """Whether a task may go on at its server although following it has failed."""
+    if isinstance(error, ProtocolError):
+        return error.code != UNKNOWN
+    return isinstance(error, SessionClosedError | ConnectError)
+
+
+class Jobs:
+    """The jobs of a host: `host.jobs[1]`, iteration, `len(host.jobs)`.
+
+    Args:
+        held: The host.
+        file: The file that keeps the ids of tasks; by default one in Jupyter's data directory.
+    """
+
+    def __init__(self, held: HoldsConnections, file: Path | None = None) -> None:
+        self._held = held
+        self._journal = Journal(file)
+        self._jobs: dict[int, Job] = {}
+        self._latest = 0
+
+    def __getitem__(self, number: int) -> Job:
+        if number in self._jobs:
+            return self._jobs[number]
+        known = f"There are: {listed(map(str, self._jobs), 20)}" if self._jobs else "None was started."
+        raise ArgumentsError(f"no job {number}. {known}")
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __repr__(self) -> str:
+        return f"<Jobs: {listed(f'{job.number} {job.title} ({job.status})' for job in self)}>"
+
+    async def start(self, connection: Connection, tool: str, arguments: Mapping[str, Any], **options: Any) -> Job:
+        """Start a call in the background, and return once the server has it; options are those of `call_tool`.
+
+        Raises:
+            ArgumentsError: The arguments do not fit the tool's schema; nothing was sent.
+            DeniedError: Consent refused the call; nothing was sent.
+            SessionError: The session failed.
+        """
+        job = self._add(connection, tool)
+        options = {"on_progress": job.progressed} | options
+        job.run(connection.call_tool(tool, arguments, watcher=job, quiet=True, **options))
+        try:
+            await job.started()
+        except MCPMagicError:
+            self._drop(job)
+            raise
+        return job
+
+    async def call(
+        self, connection: Connection, tool: str, arguments: Mapping[str, Any], seconds: float, **options: Any
+    ) -> ToolResult | Job:
+        """Call a tool and return its result, or the job, once the server has made a task of it and `seconds` are over.
+
+        Interrupting it cancels the call. Raises like `start`.
+        """
+        job = await self.start(connection, tool, arguments, **options)
+        try:
+            while not await job.wait(seconds):
+                if job.task:
+                    return job
+        except asyncio.CancelledError:
+            job.cancel()
+            raise
+        self._drop(job)  # it has ended like any other call
+        if job.error is not None:
+            with without_context:
+                raise job.error
+        assert job.result is not None
+        return job.result
+
+    async def resume(self) -> list[str]:
+        """Take up the tasks that the file has and nothing follows; return remarks about those that cannot be."""
+        notes: list[str] = []
+        followed = {(job.server, job.task): job for job in self if job.task}
+        resumed: list[Job] = []
+        elsewhere = 0
+        for entry in self._journal.entries():
+            job = followed.get((entry.server, entry.task))
+            if job is not None and not job.ended:
+                continue
+            if _is_elsewhere(entry):
+                elsewhere += 1
+                continue
+            connection = self._held.connections.get(entry.server)
+            title = f"{entry.server}:{entry.tool}"
+            if not isinstance(connection, Connection):
+                notes.append(f"{title}: connect {entry.server} first, then `%mcp jobs --resume`")
+                continue
+            if entry.place != connection.spec.identity:
+                notes.append(f"{title}: {entry.server} is another server now; its job belongs to the one before")
+                continue
+            job = job or self._add(connection, entry.tool, task=entry.task, began=entry.began)
+            job.run(connection.resume_task(entry.tool, entry.task, job))
+            resumed.append(job)
+        await asyncio.gather(*(job.answered() for job in resumed))
+        if elsewhere:
+            notes.append(f"{counted(elsewhere, 'jobs')} of another kernel that is running")
+        return notes
+
+    @property
+    def unfollowed(self) -> int:
+        """How many tasks the file has that no job of this kernel follows, nor another running kernel."""
+        followed = {job.task for job in self if not job.ended}
+        return sum(entry.task not in followed and not _is_elsewhere(entry) for entry in self._journal.entries())
+
+    def leave(self) -> None:
+        """Follow no job any longer."""
+        for job in self:
+            job.leave()
+        self._journal.close()
+
+    def _drop(self, job: Job) -> None:
+        """Forget a job that was none; its number is free again if it is the last."""
+        del self._jobs[job.number]
+        self._latest -= job.number == self._latest
+
+    def _add(self, connection: Connection, tool: str, **options: Any) -> Job:
+        ended = [job.number for job in self if job.ended]
+        for number in ended[: max(0, len(ended) - ENDED + 1)]:
+            del self._jobs[number]
+        self._latest += 1
+        self._jobs[self._latest] = job = Job(self._latest, connection, tool, self._journal, **options)
+        return job
+
+
+# The file with the ids of tasks: no arguments, no results, no addresses.
+
+_OLD_DAYS = 30  # days after which an entry is dropped
+
+
+class Entry(NamedTuple):
+    """A task in the file; `place` is the identity of its server, a digest, and `process` the kernel that follows it."""
+
+    task: str
+    server: str
+    place: str
+    tool: str
+    began: float
+    process: int
+
+
+def _is_elsewhere(entry: Entry) -> bool:
+    """Whether another running kernel follows a task; False where that cannot be found out safely."""
+    if os.name != "posix" or entry.process == os.getpid():
+        return False
+    try:
+        os.kill(entry.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def default_file() -> Path:
+    """Return the default file, in Jupyter's data directory. Raises OSError where Jupyter has none, as in a browser."""
+    try:
+        from jupyter_core.paths import jupyter_data_dir
+    except ImportError:
+        raise OSError("there is no data directory of Jupyter") from None
+
+    return Path(jupyter_data_dir()) / "mcp_magic" / "jobs.sqlite"
+
+
+class Journal:
+    """The tasks of all kernels of this user that have not ended, in a SQLite file that only the user can read.
+
+    Where the file cannot be written, jobs run all the same, and cannot be taken up later.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._path = file
+        self._opened: sqlite3.Connection | None = None
+
+    def write(self, job: Job, connection: Connection) -> str:
+        """Add the task of a job; return why that failed, or ""."""
+        entry = Entry(job.task, job.server, connection.spec.identity, job.tool, job.began, os.getpid())
+        try:
+            self._run("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", entry)
+        except OSError as error:
+            return f"it cannot be taken up after a restart of the kernel: {error}"
+        return ""
+
+    def forget(self, task: str, connection: Connection) -> None:
+        """Drop a task of a server that has ended."""
+        with suppress(OSError):
+            self._run("DELETE FROM jobs WHERE task = ? AND place = ?", (task, connection.spec.identity))
+
+    def entries(self) -> list[Entry]:
+        """Return the tasks, the oldest first."""
+        try:
+            if self._opened is None and not (self._path or default_file()).exists():
+                return []
+            return [Entry(*row) for row in self._run("SELECT * FROM jobs ORDER BY began")]
+        except OSError:
+            return []
+
+    def close(self) -> None:
+        """Close the file, until it is used again."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _run(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Run a statement. Raises OSError if that fails for whatever reason."""
+        try:
+            import sqlite3
+        except ImportError:  # in a browser it is a package of its own
+            raise OSError("this Python has no SQLite") from None
+        try:
+            if self._opened is None:
+                self._opened = self._open(sqlite3.connect)
+            return self._opened.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise OSError(f"{type(error).__name__}: {error}") from None
+
+    def _open(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
+        path = self._path or default_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        with ExitStack() as opening:
+            opened = connect(path, isolation_level=None, timeout=0.5)
+            opening.callback(opened.close)
+            opened.execute("PRAGMA journal_mode=WAL")
+            opened.execute(
+                "CREATE TABLE IF NOT EXISTS jobs (task TEXT, server TEXT, place TEXT, tool TEXT, began REAL, "
+                "process INTEGER, PRIMARY KEY (task, place))"
+            )
+            opened.execute("DELETE FROM jobs WHERE began < ?", (time.time() - _OLD_DAYS * 86_400,))
+            opening.pop_all()
+        return opened

@@ -1,0 +1,152 @@
+"""Serves an ASGI application of this kernel on 127.0.0.1, to programs and pages that have its token."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Application = Callable[..., Any]
+    Refusal = Callable[[Any], Application | None]
+
+HOST = "127.0.0.1"
+STOP_SECONDS = 5.0  # seconds that `stop` gives pending requests
+
+HEADER_SECONDS = 10.0  # seconds within which a new connection must send the headers of a request with the token
+
+MOST_STRANGERS = 64  # most connections that have not sent the token; one more closes the oldest
+
+BACKLOG = 128  # connections that asyncio accepts at once; more wait in the system's queue without a file descriptor
+
+IDLE_SECONDS = 5  # seconds that a connection may be idle between two requests
+
+
+class LoopbackServer:
+    """An ASGI application on 127.0.0.1, served on this kernel's event loop.
+
+    Args:
+        app: The application.
+        refusal: Returns what answers a request without the token, an ASGI application that reads no body; None lets the
+            request in.
+        name: Of the task, for debuggers.
+    """
+
+    def __init__(self, app: Application, refusal: Refusal, name: str) -> None:
+        self._entrance = _Entrance()
+        self._uvicorn = _uvicorn(_guarded(app, refusal, self._entrance), self._entrance)
+        self._name = name
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the server can be reached."""
+        return self._task is not None and not self._task.done()
+
+    async def start(
+        self, listening: socket.socket, within: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """Serve on a socket until `stop`; all requests are answered within the context manager."""
+
+        async def serving() -> None:
+            with within():
+                await self._uvicorn.serve(sockets=[listening])
+
+        self._task = asyncio.get_running_loop().create_task(serving(), name=self._name)
+        while not self._uvicorn.started and not self._task.done():
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        """Stop serving. Idempotent."""
+        if self._task is None or self._task.done():
+            return
+        self._uvicorn.should_exit = True
+        await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+        if not self._task.done():
+            self._uvicorn.force_exit = True
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=STOP_SECONDS)
+
+
+def bound(port: int = 0) -> socket.socket:
+    """Return a socket that listens on 127.0.0.1; port 0 is any free one.
+
+    Raises:
+        OSError: The port cannot be had.
+        OverflowError: There is no such port.
+    """
+    return socket.create_server((HOST, port))
+
+
+class _Entrance:
+    """Limits connections without the token: any program or page can open them, and use up file descriptors."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Any, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
+
+    def comes(self, client: Any, transport: asyncio.Transport) -> None:
+        """Register a new connection; abort the oldest if there are too many."""
+        if len(self._waiting) >= MOST_STRANGERS:
+            oldest, _ = self._waiting[next(iter(self._waiting))]
+            self.leaves(next(iter(self._waiting)))
+            oldest.abort()
+        ends = asyncio.get_running_loop().call_later(HEADER_SECONDS, transport.abort)
+        self._waiting[client] = transport, ends
+
+    def leaves(self, client: Any) -> None:
+        """Forget a connection that has closed or has sent the token."""
+        if (found := self._waiting.pop(client, None)) is not None:
+            found[1].cancel()
+
+
+def _uvicorn(app: Application, entrance: _Entrance) -> Any:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Entered(H11Protocol):
+        """Tells the entrance of opened and closed connections."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            entrance.comes(self.client, transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            entrance.leaves(self.client)
+            super().connection_lost(exc)
+
+    class Quiet(uvicorn.Server):
+        """Leaves signals (Interrupt) to the kernel."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        lifespan="on",
+        http=Entered,
+        ws="none",
+        proxy_headers=False,  # no proxy is in between, so headers must not change the client's address
+        backlog=BACKLOG,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=1,
+    )
+    return Quiet(config)
+
+
+def _guarded(app: Application, refusal: Refusal, entrance: _Entrance) -> Application:
+    """Return an application that lets only requests with the token in."""
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        refused = None if scope["type"] == "lifespan" else refusal(scope)
+        if refused is None:
+            entrance.leaves(scope.get("client"))
+        await (refused or app)(scope, receive, send)
+
+    return guarded

@@ -1,0 +1,427 @@
+"""Tasks: calls that a server goes on with by itself, and is asked about until they end (extension of 2026-07-28).
+
+Specification: https://github.com/modelcontextprotocol/ext-tasks (SEP-2663). Each request of a session declares the
+extension, so a server may answer any `tools/call` with a task instead of a result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+
+from mcp_magic._text import duration
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import (
+    CallCancelledError,
+    InvalidResponseError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionError,
+)
+from mcp_magic.inflight import METHOD_NOT_FOUND, InFlightRequest, Reports, current_attempt
+from mcp_magic.session.failures import request_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp import Client
+    from mcp.client.extension import ClientExtension
+
+    from mcp_magic.inflight import Answerer
+    from mcp_magic.session.requests import RequestSender
+    from mcp_magic.session.supervisor import Supervisor
+    from mcp_magic.session.wire import Place
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+STATUSES: tuple[str, ...] = get_args(Status)
+
+FINAL = ("completed", "failed", "cancelled")  # statuses after which a task no longer changes
+
+GET, UPDATE, CANCEL = "tasks/get", "tasks/update", "tasks/cancel"
+
+FIRST_SECONDS = 0.05
+"""Seconds before the first question after a task; each pause is twice as long, up to the server's interval. So a quick
+task is noticed at once, although servers name intervals of seconds."""
+
+USUAL_SECONDS = 1.0  # interval where the server names none
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 0.2, 60.0  # bounds of the server's interval
+
+REQUEST_SECONDS = 30.0  # seconds that the server has for one answer about a task
+
+CANCEL_SECONDS = 0.3  # seconds that an interrupted cell waits for the answer to `tasks/cancel`
+
+MAX_ID = 2_000  # characters of a task's id
+
+MAX_QUESTIONS = 100  # questions that a task may have open
+
+MAX_MESSAGE = 2_000  # characters kept of a status message: more than are shown, so that a secret is masked before
+
+FAILURES = 3  # errors in a row after which the server is no longer asked
+
+_INTERNAL = -32603  # JSON-RPC error code of a failed task that names none
+
+UNKNOWN = -32602  # JSON-RPC error code: the server has no such task (any more)
+
+_LASTING = (UNKNOWN, METHOD_NOT_FOUND, -32021)  # codes of errors that another question would not end
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """What a server said last about a task.
+
+    Attributes:
+        id: Its id.
+        status: `"working"`, `"input_required"`, `"completed"`, `"failed"` or `"cancelled"`.
+        message: What the server says about it, unmasked; "" for nothing.
+        ttl: Seconds from its creation for which the server keeps it, or None if it names no limit.
+        interval: Seconds between two questions, as the server wants it, or None.
+        result: The result of a completed task, as it came.
+        error: The JSON-RPC error of a failed task.
+        questions: The server's open questions, by a key.
+    """
+
+    id: str
+    status: Status = "working"
+    message: str = ""
+    ttl: float | None = None
+    interval: float | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] = field(default_factory=dict)
+    questions: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], of: str = "") -> TaskState:
+        """Read a server's answer; `of` is the id of the task that it was asked about. Raises ValueError if it is wrong.
+
+        >>> TaskState.read({"taskId": "a", "status": "working", "ttlMs": 60000, "pollIntervalMs": 5000}).ttl
+        60.0
+        """
+        id_, status = raw.get("taskId"), raw.get("status")
+        if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID:
+            raise ValueError(f"its taskId is not a text of 1 to {MAX_ID:,} characters")
+        if of and id_ != of:
+            raise ValueError(f"it is about the task {one_line(id_, 60)!r}, not about {one_line(of, 60)!r}")
+        if status not in STATUSES:
+            raise ValueError(f"the task's status is {one_line(str(status), 40)!r}, not one of {', '.join(STATUSES)}")
+        message = raw.get("statusMessage")
+        if status == "completed" and of and not isinstance(raw.get("result"), dict):
+            raise ValueError("the task is completed, but the answer has no result")
+        if len(_object(raw.get("inputRequests"))) > MAX_QUESTIONS:
+            raise ValueError(f"the task has more than {MAX_QUESTIONS} open questions")
+        return cls(
+            id_,
+            cast("Status", status),
+            message[:MAX_MESSAGE] if isinstance(message, str) else "",
+            _seconds(raw.get("ttlMs")),
+            _seconds(raw.get("pollIntervalMs")),
+            *(_object(raw.get(name)) for name in ("result", "error", "inputRequests")),
+        )
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two questions about it: the server's interval, within bounds."""
+        if self.interval is None:
+            return USUAL_SECONDS
+        return min(max(self.interval, SHORTEST_SECONDS), LONGEST_SECONDS)
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    if not isinstance(milliseconds, int | float) or isinstance(milliseconds, bool):
+        return None
+    return milliseconds / 1000 if math.isfinite(milliseconds) and 0 <= milliseconds < 1e15 else None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+class TaskWatcher(Protocol):
+    """Follows a call that may become a task. The task goes on at the server when the watcher no longer waits for it."""
+
+    @property
+    def is_cancelling(self) -> bool:
+        """Whether the user has cancelled the call, so that the server is to be told."""
+
+    def call_sent(self) -> None:
+        """Note that the call goes out: consent has been given."""
+
+    def task_changed(self, state: TaskState) -> None:
+        """Take the first state of a task, and each that differs."""
+
+
+class Tasks:
+    """The tasks of one connection: follows each to its end."""
+
+    def __init__(
+        self,
+        place: Place,
+        supervisor: Supervisor,
+        sender: RequestSender,
+        reports: Reports,
+        calls: list[InFlightRequest],
+    ) -> None:
+        self.place = place
+        self._supervisor = supervisor
+        self._sender = sender
+        self._reports = reports
+        self._calls = calls
+        self._telling: set[asyncio.Task[None]] = set()
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether the session is open or will be, so that it is worth to ask again after an error."""
+        return self._supervisor.client is not None or self._supervisor.comes_back
+
+    async def follow(
+        self,
+        tool: str,
+        state: TaskState,
+        *,
+        quiet: bool,
+        watcher: TaskWatcher | None,
+        elicitor: Answerer | None = None,
+        prepared: Answerer | None = None,
+        max_total: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Wait for the end of a task, also over reconnects, and return its result as it came.
+
+        Raises:
+            CallCancelledError: The server, or the user, has cancelled it.
+            ProtocolError: It failed, or the server no longer knows it.
+            SessionError: The session has ended.
+        """
+        title = f"{self.place.name}:{tool}"
+        task = _Following(self, tool, state, watcher)
+        request = InFlightRequest(
+            title,
+            self.place.name,
+            Reports() if quiet else self._reports,
+            max_total=max_total,
+            elicitor=elicitor,
+            prepared=prepared,
+            masked=self.place.masked,
+            detail=lambda: task.state.message or f"task {task.state.status.replace('_', ' ')}",
+        )
+        with nullcontext() if quiet or self._reports.reporter is None else request:
+            try:
+                ended = await request.wait(task.run(), self._calls)
+            except (asyncio.CancelledError, RequestTimeoutError, InvalidResponseError, CallCancelledError) as error:
+                leaves = watcher is not None and not watcher.is_cancelling
+                if not (leaves and isinstance(error, asyncio.CancelledError)):
+                    await self._cancel(tool, state.id)
+                raise
+        if ended.status == "completed":
+            return ended.result
+        message = one_line(self.place.masked(ended.message), 200)
+        if ended.status == "cancelled":
+            raise CallCancelledError(f"{title}: the server has cancelled the task{message and f': {message}'}.")
+        raise request_error(_failure(ended), self.place, title)
+
+    async def state(self, tool: str, task: str) -> TaskState:
+        """Ask the server about a task, by its id."""
+        try:
+            state = await self.send(tool, task, GET, {})
+        except ProtocolError as error:
+            raise (unknown(f"{self.place.name}:{tool}", error) if error.code == UNKNOWN else error) from None
+        assert state is not None
+        return state
+
+    async def send(self, tool: str, task: str, method: str, params: dict[str, Any]) -> TaskState | None:
+        """Send a request about a task; return its state for `tasks/get`."""
+        from pydantic import TypeAdapter
+
+        request = _request_type()(method=method, params={"taskId": task, **params})
+        answer: Any = TypeAdapter(dict[str, Any])
+
+        async def send(client: Client) -> TaskState | None:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                raw: Any = await client.session.send_request(request, answer)
+            return TaskState.read(raw, task) if method == GET else None
+
+        what = f"{self.place.name}:{tool}"
+        return await self._sender.send(what, send, REQUEST_SECONDS, harmless=True, counted=False, quiet=True)
+
+    async def answer(self, tool: str, question: Any) -> dict[str, Any]:
+        """Have a question of a task answered, as if the server had asked it during a call."""
+        from mcp.client.session import ClientRequestContext
+        from mcp_types import ErrorData, InputRequest
+        from pydantic import TypeAdapter
+
+        title = f"{self.place.name}:{tool}"
+        adapter: Any = TypeAdapter(InputRequest)
+        try:
+            asked = adapter.validate_python(question, by_name=False)
+        except ValueError as error:
+            failure: Exception = request_error(error, self.place, title)
+        else:
+            session = (await self._sender.open_client()).session
+            context = ClientRequestContext(session=session, request_id="task")
+            answer = await session.dispatch_input_request(context, asked)
+            if not isinstance(answer, ErrorData):
+                content: dict[str, Any] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+                return content
+            why = one_line(answer.message, 200)
+            failure = CallCancelledError(f"{title}: cancelled: a question of the task has no answer: {why}")
+        raise failure
+
+    async def _cancel(self, tool: str, task: str) -> None:
+        """Tell the server to cancel a task, and wait a moment for its answer."""
+
+        async def tell() -> None:
+            with suppress(Exception):  # the call has ended here, whatever the server answers
+                await self.send(tool, task, CANCEL, {})
+
+        telling = asyncio.create_task(tell(), name="mcp_magic tasks/cancel")
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+        await asyncio.wait({telling}, timeout=CANCEL_SECONDS)
+
+
+class _Following:
+    """A task that is asked about until it ends; what it wants to know is asked of the user meanwhile."""
+
+    def __init__(self, tasks: Tasks, tool: str, state: TaskState, watcher: TaskWatcher | None) -> None:
+        self.state = state
+        self._tasks = tasks
+        self._tool = tool
+        self._title = f"{tasks.place.name}:{tool}"
+        self._watcher = watcher
+        self._asked: dict[str, asyncio.Task[dict[str, Any]]] = {}
+        self._answered: set[str] = set()
+        self._next = FIRST_SECONDS
+        self._failures = 0
+        self._began = asyncio.get_running_loop().time()
+
+    async def run(self) -> TaskState:
+        """Wait for the end of the task, and return its last state."""
+        self._changed()
+        try:
+            while self.state.status not in FINAL:
+                self._ask()
+                await self._pause()
+                await self._update()
+                if await self._send(GET, {}):
+                    self._changed()
+        finally:
+            for question in self._asked.values():
+                question.cancel()
+        return self.state
+
+    def _changed(self) -> None:
+        if self._watcher is not None:
+            self._watcher.task_changed(self.state)
+
+    def _ask(self) -> None:
+        """Begin to ask what was not asked before; stop asking what the server no longer wants to know."""
+        wanted = self.state.questions if self.state.status == "input_required" else {}
+        for key, question in wanted.items():
+            if key not in self._answered and key not in self._asked:
+                self._asked[key] = asyncio.ensure_future(self._tasks.answer(self._tool, question))
+        for key in [key for key in self._asked if key not in wanted]:
+            self._asked.pop(key).cancel()
+            self._answered.add(key)
+
+    async def _pause(self) -> None:
+        seconds = min(self._next, self.state.pause)
+        self._next = min(self._next * 2, LONGEST_SECONDS)
+        if self._asked:
+            await asyncio.wait(self._asked.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def _update(self) -> None:
+        """Send the answers that are there."""
+        answers = {key: question.result() for key, question in self._asked.items() if question.done()}
+        if answers and await self._send(UPDATE, {"inputResponses": answers}):
+            for key in answers:
+                del self._asked[key]
+            self._answered.update(answers)
+            self._next = FIRST_SECONDS
+
+    async def _send(self, method: str, params: dict[str, Any]) -> bool:
+        """Send a request about the task; return whether it was answered. Raises if there is no hope."""
+        try:
+            state = await self._tasks.send(self._tool, self.state.id, method, params)
+        except ProtocolError as error:
+            if error.code == UNKNOWN:
+                raise unknown(self._title, error, self._kept()) from None
+            self._failures += 1
+            if error.code in _LASTING or self._failures >= FAILURES:
+                raise
+        except InvalidResponseError:
+            raise
+        except SessionError:
+            if not self._tasks.comes_back:
+                raise
+        else:
+            self._failures = 0
+            self.state = state or self.state
+            return True
+        return False
+
+    def _kept(self) -> str:
+        """Say for how long the server keeps tasks, if that time is over."""
+        ttl = self.state.ttl
+        over = ttl is not None and asyncio.get_running_loop().time() - self._began >= ttl
+        return f": it keeps tasks for {duration(ttl)}, which are over" if ttl is not None and over else ""
+
+
+def unknown(title: str, error: ProtocolError, why: str = "") -> ProtocolError:
+    """Say that the server has no such task (any more)."""
+    return ProtocolError(f"{title}: the server no longer knows the task{why}.", error.code, error.data)
+
+
+def _failure(state: TaskState) -> Exception:
+    """Return the JSON-RPC error of a failed task."""
+    from mcp import MCPError
+
+    code, text = state.error.get("code"), state.error.get("message") or state.message or "the task failed"
+    return MCPError(code if isinstance(code, int) else _INTERNAL, str(text)[:MAX_MESSAGE], state.error.get("data"))
+
+
+@cache
+def tasks_extension() -> ClientExtension:
+    """Return the client's side of the extension: a task stands in the attempt of its call until the call has ended."""
+    from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+    from mcp_types import CallToolResult, Result
+    from pydantic import ConfigDict, Field
+
+    class Created(Result):  # type: ignore[explicit-any,unused-ignore]
+        """A result of `tools/call` that is a task; `TaskState.read` reads its other fields."""
+
+        model_config = ConfigDict(extra="allow")
+
+        result_type: Literal["task"] = Field(alias="resultType")
+
+    async def resolve(created: Created, context: ClaimContext) -> CallToolResult:
+        state = TaskState.read(created.model_dump(by_alias=True))
+        if (attempt := current_attempt.get()) is not None:
+            attempt.task = state
+        return CallToolResult(content=[])
+
+    class Tasks(ClientExtension):
+        identifier = EXTENSION
+
+        def claims(self) -> tuple[ResultClaim[Any], ...]:
+            return (ResultClaim(result_type="task", model=Created, resolve=resolve),)
+
+    return Tasks()
+
+
+@cache
+def _request_type() -> Any:
+    """Return the type of a request about a task, whose id is also in the HTTP header `Mcp-Name`."""
+    from mcp_types import Request
+
+    class TaskRequest(Request[Any, str]):
+        name_param = "taskId"
+
+    return TaskRequest

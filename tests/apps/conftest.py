@@ -1,0 +1,50 @@
+"""A server with views, in this process, and the app of a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mcp_magic._host import Host
+from mcp_magic.apps.app import App
+from mcp_magic.consent.consent import Decision
+from tests.apps.dash_server import server
+from tests.apps.pages import Page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp_magic.consent.consent import Request
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    async with Host() as host:
+        await host.connect(server, name="dash")
+        yield host
+
+
+@pytest.fixture
+async def app(host: Host) -> App:
+    found = (await host.call("dash:sales", region="US")).app
+    assert isinstance(found, App)
+    return found
+
+
+@pytest.fixture
+async def page(app: App) -> Page:
+    return Page(app)
+
+
+@pytest.fixture
+def asked(host: Host) -> list[Request]:
+    """The requests that the host's approver was asked about; it approves them."""
+    found: list[Request] = []
+
+    async def approve(request: Request) -> Decision:
+        found.append(request)
+        return Decision.approve()
+
+    host.consent.approver = approve
+    return found

@@ -1,0 +1,384 @@
+"""What an app may do in this kernel, through a page that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import pickle
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.server.apps import Apps, client_supports_apps
+from mcp.server.mcpserver import Context, MCPServer
+
+from mcp_magic._host import Host
+from mcp_magic.apps.app import MAX_MESSAGES, MAX_PENDING, App
+from mcp_magic.consent.consent import Decision
+from mcp_magic.consent.rules import Rule
+from tests.apps.dash_server import HTML, URI
+from tests.apps.pages import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcp_magic.consent.consent import Request
+
+SERVER = Path(__file__).with_name("dash_server.py")
+
+
+def decisions(host: Host) -> list[tuple[str, str, str, str]]:
+    return [(each.asker, each.tool, each.decision, each.by) for each in host.consent.audit.records]
+
+
+async def test_a_page_gets_the_view_the_arguments_and_the_result(page: Page) -> None:
+    view = await page.shown()
+    assert (view["label"], view["title"]) == ("app dash", "dash:sales")
+    assert view["html"] == HTML
+    assert view["arguments"] == {"region": "US"}
+    assert view["outcome"]["method"] == "ui/notifications/tool-result"
+    assert view["outcome"]["params"]["content"][0]["text"] == "US: 42"
+    assert view["tool"]["name"] == "sales"
+    assert view["border"] is True
+
+
+async def test_the_same_over_stdio(tmp_path: Path) -> None:
+    async with Host() as host:
+        await host.connect([sys.executable, str(SERVER)], name="dash")
+        result = await host.call("dash:sales")
+        assert isinstance(result.app, App)
+        assert (await Page(result.app).shown())["html"] == HTML
+
+
+async def test_the_host_says_that_it_shows_views() -> None:
+    apps, server = Apps(), MCPServer("asks")
+
+    @server.tool()
+    def shows(context: Context[Any]) -> bool:
+        return client_supports_apps(context)
+
+    async with Host() as host:
+        await host.connect(server, name="asks")
+        assert (await host.call("asks:shows")).data is True
+    assert apps.identifier == "io.modelcontextprotocol/ui"
+
+
+async def test_the_policy_names_what_the_resource_names_and_nothing_of_this_machine(host: Host, page: Page) -> None:
+    view = await page.shown()
+    policy = dict(rule.split(" ", 1) for rule in view["policy"].split("; "))
+    assert policy["default-src"] == policy["frame-src"] == policy["form-action"] == policy["base-uri"] == "'none'"
+    assert policy["connect-src"] == "data: blob: https://api.example.com"
+    assert view["sources"] == ["https://api.example.com"]
+    [message] = [each.data for each in host["dash"].notices.messages]
+    assert message == f"{URI}: its view may not load from https://x; script-src *, http://127.0.0.1:8888"
+
+
+async def test_a_call_of_an_app_is_approved_in_its_name_and_recorded(
+    host: Host, page: Page, asked: list[Request]
+) -> None:
+    await page.shown()
+    answer = await page.ask("tools/call", name="refresh", arguments={"step": 2})
+    assert answer["result"]["content"][0]["text"] == "step 2 done"
+    assert [(each.name, each.asker, dict(each.arguments)) for each in asked] == [
+        ("dash:refresh", "app dash", {"step": 2})
+    ]
+    assert decisions(host) == [("app dash", "refresh", "approve", "person")]
+
+
+async def test_a_denied_call_is_not_made_and_the_app_learns_why(host: Host, page: Page) -> None:
+    await page.shown()
+    host.consent.rules.append(Rule("deny", "dash:refresh"))
+    answer = await page.ask("tools/call", name="refresh", arguments={"step": 2})
+    assert answer["error"]["message"].startswith("dash:refresh was not called; denied by rule `deny dash:refresh`.")
+    assert decisions(host) == [("app dash", "refresh", "deny", "rule `deny dash:refresh`")]
+
+
+@pytest.mark.parametrize("name", ["secret", "missing"])
+async def test_a_tool_that_is_not_for_apps_is_refused_without_a_question(
+    name: str, page: Page, asked: list[Request]
+) -> None:
+    await page.shown()
+    answer = await page.ask("tools/call", name=name, arguments={})
+    assert answer["error"]["message"] == f"dash offers no tool '{name}' to apps"
+    assert asked == []
+
+
+async def test_arguments_that_do_not_fit_are_refused_without_a_question(page: Page, asked: list[Request]) -> None:
+    await page.shown()
+    answer = await page.ask("tools/call", name="refresh", arguments={"step": "two"})
+    assert "step" in answer["error"]["message"]
+    assert asked == []
+
+
+async def test_an_app_lists_the_tools_that_are_for_apps(page: Page) -> None:
+    await page.shown()
+    tools = (await page.ask("tools/list"))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["sales", "refresh"]
+
+
+async def test_reading_a_resource_is_approved_too(host: Host, page: Page, asked: list[Request]) -> None:
+    await page.shown()
+    answer = await page.ask("resources/read", uri="data://regions")
+    assert answer["result"]["contents"][0]["text"] == "EU, US"
+    assert [(each.tool, dict(each.arguments)) for each in asked] == [("resources/read", {"uri": "data://regions"})]
+    assert decisions(host) == [("app dash", "resources/read", "approve", "person")]
+
+
+async def test_a_method_that_no_host_has_gets_the_protocols_error(page: Page) -> None:
+    await page.shown()
+    answer = await page.ask("kernel/execute", code="1")
+    assert answer["error"] == {"code": -32601, "message": "Method not found: kernel/execute"}
+
+
+async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> None:
+    await page.shown()
+    host.consent.policy = "auto"
+    asking = page.begin("ui/open-link", url="https://example.com/a?b=1")
+    question = await page.answer("yes")
+    assert question["text"] == "app dash wants to open https://example.com/a?b=1"
+    assert question["link"] == "https://example.com/a?b=1"
+    assert (await page.reply(asking))["result"] == {}
+    asking = page.begin("ui/open-link", url="https://example.com/")
+    await page.answer("no")
+    assert (await page.reply(asking))["error"]["message"] == "ui/open-link was denied by the user"
+    assert [each[2] for each in decisions(host)] == ["approve", "deny"]
+
+
+async def test_a_question_is_asked_again_on_a_page_that_is_loaded_again(app: App, page: Page) -> None:
+    await page.shown()
+    asking = page.begin("ui/open-link", url="https://example.com/")
+    first = await page.kind("ask")
+    again = Page(app, "again")
+    await again.shown()
+    assert (await again.answer("yes"))["id"] == first["id"]
+    assert (await page.reply(asking))["result"] == {}
+    assert (await page.kind("answered"))["id"] == first["id"]
+
+
+async def test_a_question_of_a_view_that_is_closed_is_denied(host: Host, page: Page) -> None:
+    await page.shown()
+    page.begin("ui/open-link", url="https://example.com/")
+    await page.kind("ask")
+    page.tell(kind="gone")
+    while not host.consent.audit.records:
+        await asyncio.sleep(0)
+    [record] = host.consent.audit.records
+    assert (record.decision, record.by, record.reason) == ("deny", "default", "the view was closed")
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "https://", 7])
+async def test_other_addresses_are_refused_without_a_question(url: Any, page: Page) -> None:
+    await page.shown()
+    assert (await page.ask("ui/open-link", url=url))["error"]["code"] == -32602
+
+
+async def test_a_rule_can_forbid_links(host: Host, page: Page) -> None:
+    await page.shown()
+    host.consent.rules.append(Rule("deny", "dash:ui/*"))
+    answer = await page.ask("ui/open-link", url="https://example.com")
+    assert answer["error"]["message"] == "ui/open-link was denied by rule `deny 'dash:ui/*'`"
+
+
+async def test_a_file_is_saved_only_after_a_click(page: Page) -> None:
+    await page.shown()
+    resource = {"uri": "file:///../../a b.csv", "mimeType": "text/csv", "text": "x,y"}
+    asking = page.begin("ui/download-file", contents=[{"type": "resource", "resource": resource}])
+    question = await page.answer("yes")
+    assert question["text"] == "app dash wants to save the file a_b.csv (3 bytes)"
+    file = await page.kind("download")
+    assert (file["name"], base64.b64decode(file["data"])) == ("a_b.csv", b"x,y")
+    assert (await page.reply(asking))["result"] == {}
+
+
+async def test_what_the_model_should_know_is_kept_and_cut(app: App, page: Page) -> None:
+    await page.shown()
+    await page.ask("ui/update-model-context", content=[{"type": "text", "text": "EU"}], structuredContent={"n": 1})
+    assert app.context == 'EU\n{"n": 1}'
+    await page.ask("ui/update-model-context", content=[{"type": "text", "text": "x" * 100_000}])
+    assert len(app.context) < 21_000
+
+
+async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None:
+    await page.shown()
+    params = {"role": "user", "content": {"type": "text", "text": "Why did EU fall?"}}
+    assert (await page.ask("ui/message", **params))["result"] == {}
+    shown = await page.kind("message")
+    assert shown["text"] == "Why did EU fall?"
+    assert [each.text for each in app.messages] == ["Why did EU fall?"]
+    assert [each["text"] for each in (await page.shown())["messages"]] == ["Why did EU fall?"]
+    page.tell(kind="message", id=shown["id"], how="dismiss")
+    await page.ask("tools/list")
+    assert app.messages == []
+    assert decisions(host) == [("app dash", "ui/message", "deny", "person")]
+    for _ in range(MAX_MESSAGES):
+        await page.ask("ui/message", content={"type": "text", "text": "a\u202eb"})
+    assert (await page.kind("message"))["text"] == "a\\u202eb"
+    assert "too many messages" in (await page.ask("ui/message", **params))["error"]["message"]
+
+
+async def test_permissions_are_given_only_when_you_allow_them(page: Page) -> None:
+    view = await page.shown()
+    assert (view["allow"], view["wants"]) == ("", ["camera"])
+    page.tell(kind="grant")
+    question = await page.answer("yes")
+    assert question["text"] == "app dash wants to use your camera"
+    again = await page.kind("view")
+    assert (again["allow"], again["wants"]) == ("camera", [])
+
+
+async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> None:
+    waits = asyncio.Event()
+
+    async def wait(request: Request) -> Decision:
+        await waits.wait()
+        return Decision.approve()
+
+    host.consent.approver = wait
+    await page.shown()
+    begun = [page.begin("tools/call", name="refresh", arguments={"step": n}) for n in range(MAX_PENDING + 5)]
+    refused = await page.reply(begun[-1])
+    assert refused["error"]["message"] == f"{MAX_PENDING} requests are pending; wait for their answers"
+    waits.set()
+    assert "result" in await page.reply(begun[0])
+
+
+async def test_pages_that_load_again_get_the_view_again_and_the_others_keep_theirs(app: App) -> None:
+    first, second = Page(app, "first"), Page(app, "second")
+    await first.shown()
+    first.tell(kind="size", height=300)
+    view = await second.shown()
+    assert view["page"] == {"height": 300}
+    await first.ask("tools/list")
+    assert [each for each in second.messages if each["kind"] == "reply"] == []
+
+
+async def test_a_lost_session_is_said_in_the_view(host: Host, page: Page) -> None:
+    await page.shown()
+    await host["dash"].close()
+    assert (await page.kind("status"))["text"] == "the session of dash is closed"
+    answer = await page.ask("tools/call", name="refresh", arguments={"step": 1})
+    assert "dash" in answer["error"]["message"]
+    await host.reconnect("dash")
+    await page.until(lambda each: each["kind"] == "status" and each["text"] == "")
+
+
+async def test_a_view_that_is_no_view_is_said(host: Host) -> None:
+    server = MCPServer("odd")
+
+    @server.tool(meta={"ui/resourceUri": "ui://odd/page"})
+    def look() -> str:
+        return "text"
+
+    @server.resource("ui://odd/page", mime_type="text/html")
+    def odd() -> str:
+        return "<p>"
+
+    await host.connect(server, name="odd")
+    result = await host.call("odd:look")
+    assert isinstance(result.app, App)
+    page = Page(result.app)
+    page.tell(kind="hello")
+    failed = await page.kind("failed")
+    assert failed["text"] == "ui://odd/page has no view: expected text/html;profile=mcp-app, got text/html"
+
+
+async def test_a_result_says_that_it_has_a_view_and_one_without_does_not(host: Host) -> None:
+    result = await host.call("dash:sales")
+    assert "dash:sales has a view: `%mcp view` opens it" in str(result)
+    assert HTML[:40] not in str(result._repr_mimebundle_())
+    assert "<script>" not in str(result._repr_mimebundle_())
+
+
+async def test_a_large_view_comes_whole(host: Host) -> None:
+    apps = Apps()
+
+    @apps.tool(resource_uri="ui://large/view")
+    def look() -> str:
+        return "text"
+
+    html = "<!doctype html>" + base64.b64encode(bytes(range(256)) * 4000).decode()
+    apps.add_html_resource("ui://large/view", html)
+    await host.connect(MCPServer("large", extensions=[apps]), name="large")
+    result = await host.call("large:look")
+    assert isinstance(result.app, App)
+    assert (await Page(result.app).shown())["html"] == html
+
+
+async def test_a_view_is_under_way_as_long_as_a_page_shows_it(host: Host, app: App) -> None:
+    first, second = Page(app, "first"), Page(app, "second")
+    following = host["dash"].events()
+    await first.shown()
+    await second.shown()
+    assert [(event.kind, event.name, event.text) for _, event in host.events.under_way()] == [
+        ("app", 'sales {"region": "US"}', "shown")
+    ]
+    first.tell(kind="gone")
+    second.tell(kind="gone")
+    async with asyncio.timeout(20):
+        events = [await anext(following) for _ in range(2)]
+    assert [(event.text, event.ended) for event in events] == [("shown", False), ("hidden", True)]
+    assert host.events.under_way() == []
+
+
+async def test_a_view_shown_while_its_call_runs_gets_the_result_or_why_there_is_none(host: Host) -> None:
+    apps, go = Apps(), asyncio.Event()
+
+    @apps.tool(resource_uri="ui://slow/view")
+    async def look() -> str:
+        await go.wait()
+        return "figures"
+
+    apps.add_html_resource("ui://slow/view", "<p>")
+    slow = await host.connect(MCPServer("slow", extensions=[apps]), name="slow")
+    shown: list[App] = []
+    calls = [asyncio.create_task(slow.call_tool("look", {}, on_app=shown.append)) for _ in range(2)]
+    while len(shown) < 2:
+        await asyncio.sleep(0)
+    pages = [Page(app, "a") for app in shown]
+    for page in pages:
+        assert (await page.shown())["outcome"] is None
+    calls[1].cancel()
+    assert (await pages[1].kind("outcome"))["method"] == "ui/notifications/tool-cancelled"
+    go.set()
+    outcome = await pages[0].kind("outcome")
+    assert outcome["params"]["content"][0]["text"] == "figures"
+    assert (await calls[0]).app is shown[0]
+    with pytest.raises(asyncio.CancelledError):
+        await calls[1]
+
+
+async def test_a_copy_of_a_result_has_no_view(host: Host) -> None:
+    result = await host.call("dash:sales")
+    copied = pickle.loads(pickle.dumps(result))
+    assert (copied.app, copied.text) == (None, "EU: 42")
+
+
+async def test_views_that_nobody_holds_are_forgotten(host: Host) -> None:
+    await host.call("dash:sales")
+    held = await host.call("dash:sales")
+    gc.collect()
+    assert list(host["dash"].apps) == [held.app]
+
+
+async def test_a_channel_that_fails_shows_the_view_no_more_and_the_session_goes_on(host: Host, app: App) -> None:
+    class Broken(Page):
+        def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+            raise ConnectionResetError("gone")
+
+    Broken(app).tell(kind="hello")
+    while len(host["dash"].notices.messages) < 2:
+        await asyncio.sleep(0)
+    assert "app dash: its view is lost: ConnectionResetError: gone" in str(host["dash"].notices.messages)
+    assert not app.shown
+    await host["dash"].ping()
+
+
+async def test_without_anywidget_the_text_says_what_to_install(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = await host.call("dash:sales")
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    assert str(result) == (
+        "EU: 42\n\ndash:sales has a view: `%mcp view` opens it in a tab of the browser; with anywidget (pip install "
+        "'mcp-magic[apps]') it is below the call"
+    )

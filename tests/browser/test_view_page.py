@@ -1,0 +1,60 @@
+"""`%mcp view`: the view of a tool in a tab of the browser."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.apps import dash_server
+from tests.browser.lab import picture
+from tests.browser.living import expect, press, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator
+
+    from tests.browser.lab import Lab
+
+pytestmark = pytest.mark.slow
+
+CELLS = (f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}", "r = %mcp call dash:sales region=US")
+
+
+def address(shown: Locator) -> str:
+    """Return what a cell offers to open."""
+    return shown.locator("a").get_attribute("href") or ""
+
+
+def test_a_tab_shows_the_view_asks_above_it_and_can_be_loaded_again(lab: Lab, live_browser: Browser) -> None:
+    first = address(run(lab, "%mcp view $r"))
+    tab = live_browser.new_page()
+    failures: list[str] = []
+    tab.on("pageerror", lambda error: failures.append(str(error)))
+    tab.goto(first)
+    view = tab.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+    expect(view.locator("#answer")).to_have_text("US: 42")
+    view.locator("#more").click()
+    expect(tab.locator(".mcp-app-question")).to_contain_text("app dash wants to call dash:refresh")
+    picture(tab, "view-page")
+    press(tab.locator("body"), "Approve")
+    expect(view.locator("#answer")).to_have_text("step 2 done")
+
+    token = tab.url.split("/")[3]
+    frame = next(each for each in tab.frames if each.parent_frame and each.parent_frame.parent_frame)
+    known = frame.evaluate("[location.href, document.baseURI, document.referrer, document.URL, name].join(' ')")
+    assert token not in known, "the view does not know how to reach the kernel"
+    tab.reload()
+    expect(view.locator("#answer")).to_have_text("US: 42")
+    assert failures == []
+    tab.close()
+
+
+def test_a_page_whose_kernel_has_gone_says_so(lab: Lab, live_browser: Browser) -> None:
+    tab = live_browser.new_page()
+    tab.goto(address(run(lab, "shown = %mcp view $r\nshown")))
+    expect(tab.locator(".mcp-app-status")).to_have_text("")
+    run(lab, "await shown.stop()")
+
+    expect(tab.locator(".mcp-app-status")).to_contain_text("the kernel has gone")
+    tab.close()

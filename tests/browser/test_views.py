@@ -1,0 +1,73 @@
+"""The view of a tool in a real JupyterLab."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.apps import dash_server
+from tests.browser.living import expect, press, run, saved
+from tests.browser.notebooks import write_notebook
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, FrameLocator, Locator
+
+    from tests.browser.lab import JupyterLab, Lab
+
+pytestmark = pytest.mark.slow
+
+CELLS = (f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}",)
+
+_KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+
+
+def view_in(shown: Locator) -> FrameLocator:
+    """The document of the view in an output."""
+    return shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
+
+
+def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: Lab) -> None:
+    shown = run(lab, "%mcp call dash:sales region=US")
+    view = view_in(shown)
+    expect(view.locator("#title")).to_have_text("Sales of US")
+    expect(view.locator("#answer")).to_have_text("US: 42")
+    expect(view.locator("#theme")).to_have_text("light")
+    expect(shown.locator(".mcp-app-frame > iframe")).to_have_css("height", "230px")
+    lab.picture("view", first=lab.cells.count() - 1)
+
+    view.locator("#more").click()
+    question = shown.locator(".mcp-app-question")
+    expect(question).to_contain_text("app dash wants to call dash:refresh")
+    lab.picture("view-question", first=lab.cells.count() - 1)
+    press(shown, "Approve")
+    expect(view.locator("#answer")).to_have_text("step 2 done")
+    expect(question).to_have_count(0)
+
+    lab.theme("dark")
+    expect(view.locator("#theme")).to_have_text("dark")
+    assert "Sales of" not in str(saved(lab))
+
+
+def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
+    jupyterlab: JupyterLab, live_browser: Browser
+) -> None:
+    cells = ("%load_ext mcp_magic", *CELLS, "%mcp call dash:sales region=US")
+    write_notebook(jupyterlab.folder / "reloaded.ipynb", cells)
+    with jupyterlab.open(live_browser, "reloaded.ipynb") as lab:
+        lab.run_all()
+        shown = lab.cells.nth(2).locator(".jp-Cell-outputArea")
+        expect(view_in(shown).locator("#title")).to_have_text("Sales of US")
+        lab.command("docmanager:save")
+        lab.page.reload()
+        lab.wait_ready()
+        expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
+
+        lab.page.evaluate(f"{_KERNEL}.restart()")
+        expect(shown).to_contain_text("the kernel has gone: run the cell again")
+        lab.page.reload()
+        lab.wait_ready()
+        expect(shown).to_contain_text("result of dash:sales")
+        expect(shown.locator(".mcp-app")).to_have_count(0)
+        expect(shown.get_by_text("Error displaying widget")).not_to_be_visible()

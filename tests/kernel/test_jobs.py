@@ -1,0 +1,132 @@
+"""Jobs in kernels: their cards and buttons, their questions, and what is left after a kernel was killed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.environments import tasks_command
+from tests.kernel.driving import Kernel, environment, gone
+from tests.processes import free_port, start_http
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.kernel.answering import Frontend, Shown
+
+READY = r"Uvicorn running on http://[\d.]+:(?P<port>\d+)"
+MATH = """
+import asyncio
+from mcp.server.mcpserver import Context, MCPServer
+
+math = MCPServer("math", log_level="ERROR")
+
+@math.tool()
+async def slow(ctx: Context) -> str:
+    await ctx.report_progress(1, 4, "first quarter")
+    await asyncio.Event().wait()
+"""
+SETUP = ("%load_ext mcp_magic", MATH, "%mcp connect math", "from mcp_magic import host")
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with start_http(tasks_command(free_port()), ready=READY) as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def ci(frontend: Frontend, url: str) -> Frontend:
+    frontend.run(f"%mcp connect {url} --name ci")
+    return frontend
+
+
+def text_of(frontend: Frontend, cell: Shown) -> str:
+    """What a cell shows, live or not."""
+    live = [name for shown in cell.live for name in frontend._inside(shown)]
+    return "\n".join([*(str(frontend.models[name].get("value", "")) for name in live), *cell.lines])
+
+
+def shows(frontend: Frontend, cell: Shown, *texts: str) -> None:
+    """Wait until a cell shows texts."""
+    frontend.read_until(lambda: all(text in text_of(frontend, cell) for text in texts), what=f"it shows {texts}")
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_job_shows_how_it_is_below_its_cell_while_other_cells_run(ci: Frontend) -> None:
+    cell = ci.run("job = %mcp call ci:build ref=main --background\njob")
+    assert cell.done
+    shows(ci, cell, "<b>ci:build</b>", "working", "building main", "a task of the server, which keeps it for 15 min")
+    table = ci.run("%mcp jobs")
+    shows(ci, table, "ci:build", "working", "building main")
+    shows(ci, ci.run("%mcp watch"), "job", "1: build", "working")
+    ci.run("%mcp call ci:release")
+    assert ci.run("(await job).data").lines == ["{'built': 'main'}"]
+    shows(ci, cell, "✓ ci:build · job 1 · completed", '"built": "main"')
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_the_button_cancels_a_job_and_so_does_the_line(ci: Frontend) -> None:
+    cell = ci.run("%mcp call math:slow --background -o job")
+    shows(ci, cell, "1 of 4 (25 %)", "first quarter", "the server does not make it a task")
+    ci.click("Cancel", cell=cell)
+    shows(ci, cell, "✗ math:slow")
+    other = ci.run("job = %mcp call math:slow --background\njob.number")
+    [number] = other.lines[-1:]
+    shows(ci, ci.run(f"%mcp jobs {number} --cancel"), "cancelled")
+    shows(ci, ci.run("print(job.status)\njob.error"), "CallCancelledError('math:slow: cancelled.')")
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_job_asks_below_its_cell_after_the_cell_has_ended(ci: Frontend) -> None:
+    cell = ci.run("job = %mcp call ci:choose --background")
+    assert cell.done
+    ci.read_until(lambda: bool(ci._named("Submit", cell)), what="the question")
+    ci.type("TextModel", "main")
+    ci.click("Submit", cell=cell)
+    assert ci.run("(await job).text").lines == ["'accept main'"]
+
+
+def test_lines_that_do_not_fit_say_what_to_type(ci: Frontend) -> None:
+    assert ci.run("%mcp jobs 99").evalue.startswith("no job 99. There are: ")
+    assert ci.run("%mcp jobs --cancel").evalue == "%mcp jobs: --cancel takes the number of a job: %mcp jobs 1 --cancel"
+    assert ci.run("%mcp call ci:build ref=x --background --df").evalue == (
+        "%mcp call: --df is for a result, and --background returns a job: (await job).df"
+    )
+    assert "ref" in ci.run("%mcp call ci:build --background").evalue
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[], Kernel]]:
+    """Starts kernels that keep their jobs in one data directory."""
+    running: list[Kernel] = []
+
+    def begin() -> Kernel:
+        running.append(Kernel(tmp_path, environment(tmp_path, JUPYTER_DATA_DIR=str(tmp_path / "data"))))
+        return running[-1]
+
+    yield begin
+    for kernel in running:
+        kernel.shutdown()
+
+
+def test_a_job_outlives_a_kernel_that_was_killed(begin: Callable[[], Kernel]) -> None:
+    with start_http(tasks_command(free_port()), ready=READY) as server:
+        first = begin()
+        first.ok("%load_ext mcp_magic")
+        first.ok(f"%mcp connect {server.url} --name ci")
+        first.ok("job = %mcp call ci:build ref=main --background")
+        process = first.process
+        process.kill()
+        gone([process])
+        second = begin()
+        second.ok("%load_ext mcp_magic")
+        left = "1 task of an earlier kernel or session; `%mcp jobs --resume` takes up the rest"
+        assert left in second.ok("%mcp jobs").text
+        assert "ci:build: connect ci first, then `%mcp jobs --resume`" in second.ok("%mcp jobs --resume").text
+        second.ok(f"%mcp connect {server.url} --name ci")
+        assert "working" in second.ok("%mcp jobs --resume").text
+        second.ok("%mcp call ci:release")
+        assert second.ok("job = %mcp jobs 1\n(await job).data").text == "{'built': 'main'}"

@@ -1,0 +1,37 @@
+"""`%mcp call --background` and `%mcp jobs` where there is no kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic import CommandError
+from mcp_magic.notebook import host
+from tests.core.asgi import serving
+from tests.jobs.scripted import Scripted, done, state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_in_a_terminal_a_job_needs_a_server_that_makes_tasks(
+    magic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
+    with pytest.raises(CommandError) as error:
+        await magic("call math:add a=3 b=4 --background")
+    assert str(error.value) == (
+        "%mcp call: math makes no tasks, and in a terminal nothing runs between the commands; leave out --background"
+    )
+    script = Scripted(state(statusMessage="step 1 of 2"))
+    async with serving(script) as url:
+        await magic(f"connect {url}/mcp --name ci")
+        job = await magic("call ci:build ref=main --background")
+        script.steps = [done("built main")]
+        assert (await job).text == "built main"
+        [row] = await magic("jobs")
+        assert (row["job"], row["tool"], row["status"]) == (job.number, "ci:build", "completed")
+        says = [row["says"] for row in await magic("trace ci --method tasks/get")]
+        assert says[-2:] == ['{"taskId": "task-1"}', "task completed: built main"]
+        await host.disconnect("ci")

@@ -1,0 +1,33 @@
+"""`%mcp view` in terminal IPython, where a browser shows what the terminal cannot."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import httpx2
+
+from tests.apps import dash_server
+
+if TYPE_CHECKING:
+    from tests.terminal.driving import Terminal
+
+SETUP = (f"%mcp connect --name dash --timeout 60 -- {sys.executable} {dash_server.__file__}",)
+
+
+def test_the_line_below_the_text_serves_the_view_until_ctrl_c(terminal: Terminal) -> None:
+    shown = terminal.run("%mcp call dash:sales region=US")
+    assert "US: 42" in shown
+    assert "`%mcp view` opens it" in re.sub(r"\s+", " ", shown)
+
+    terminal.send("%mcp view")
+    terminal.child.expect(r"Open +(http://\S+)")
+    address = terminal.child.match[1]
+    terminal.child.expect_exact("Ctrl-C ends it")
+    page = httpx2.get(address, follow_redirects=True)
+    assert 'src="page.js"' in page.text
+    terminal.press("C")
+    terminal.child.expect_exact("interrupted")
+    terminal.wait()
+    assert "%mcp call SERVER:TOOL" in terminal.run("%mcp view 5")
