@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import uuid
 from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -64,7 +65,16 @@ class Process(psutil.Process):
 
 
 class Forked(LocalProvisioner):
-    """Has the zygote of a kernel's Python fork it."""
+    """Has the zygote of a kernel's Python fork it.
+
+    It listens on files: a free port may be taken by another program before a kernel that was given it listens there.
+    """
+
+    async def pre_launch(self, **options: Any) -> dict[str, Any]:
+        if self.parent.transport != "ipc":  # else it is started again
+            self.parent.transport = "ipc"
+            self.parent.ip = str(folder_for(self.kernel_spec.argv[0]) / uuid.uuid4().hex)
+        return await super().pre_launch(**options)
 
     async def launch_kernel(self, cmd: list[str], **options: Any) -> KernelConnectionInfo:
         python, _, module, *arguments = cmd
@@ -100,19 +110,27 @@ def fork(
         return int(connection.recv(20))
 
 
+def run_id() -> int:
+    """Return the process of the test run, which all of its workers share."""
+    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+
+
+def folder_for(python: str) -> Path:
+    """Return the folder of a Python's zygote, which removes it in the end."""
+    return Path(tempfile.gettempdir(), f"mcp_magic_kernels_{run_id()}_{Path(python).parents[1].name}")
+
+
 def connected(python: str) -> socket.socket:
     """Connect to the zygote of a Python, which all workers of a test run share, and the first that asks starts."""
-    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    folder = Path(tempfile.gettempdir(), f"mcp_magic_kernels_{run}_{Path(python).parents[1].name}")
-    path = str(folder / "socket")
+    path = str(folder_for(python) / "socket")
     connection = socket.socket(socket.AF_UNIX)
-    with locked(folder / "lock"):
+    with locked(folder_for(python) / "lock"):
         try:
             connection.connect(path)
         except OSError:
             Path(path).unlink(missing_ok=True)
             subprocess.run(
-                [python, "-Xfrozen_modules=off", ZYGOTE, path, str(run)], stdin=subprocess.DEVNULL, check=True
+                [python, "-Xfrozen_modules=off", ZYGOTE, path, str(run_id())], stdin=subprocess.DEVNULL, check=True
             )
             connection.connect(path)
     return connection
