@@ -34,7 +34,7 @@ from mcp_magic.errors import (
     UnknownServerError,
     UnknownToolError,
 )
-from mcp_magic.inflight import Reports
+from mcp_magic.inflight import Reports, together
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.events import Events
@@ -120,7 +120,7 @@ async def offered(connections: Iterable[Connection], kind: str, name: str) -> di
     listings = await asyncio.gather(*(one.listing(kind) for one in asked), return_exceptions=True)
     found = {one: items for one, items in zip(asked, listings, strict=True) if isinstance(items, tuple)}
     if not any(item.name == name for items in found.values() for item in items):
-        await asyncio.gather(*(one.look_again(kind) for one in found))
+        await together(one.look_again(kind) for one in found)
         found = {one: one.catalog.cached(kind) for one in found}
     return {one.name: items for one, items in found.items()}
 
@@ -443,7 +443,7 @@ class Host:
             except MCPMagicError as error:
                 return error
 
-        opened = await asyncio.gather(*(one(name, spec) for name, spec in specs.items()))
+        opened = await together(one(name, spec) for name, spec in specs.items())
         return dict(zip(specs, opened, strict=True))
 
     async def disconnect(self, *names: str) -> None:
@@ -775,7 +775,7 @@ async def begin_again(host: Host) -> tuple[list[str], dict[str, MCPMagicError]]:
         return None
 
     connections = host.find()
-    found = await asyncio.gather(*(one(connection) for connection in connections))
+    found = await together(one(connection) for connection in connections)
     failed = {c.name: error for c, error in zip(connections, found, strict=True) if error is not None}
     return [c.name for c in connections if c.name not in failed], failed
 

@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -940,6 +940,18 @@ async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
         if time.perf_counter() - started < seconds - EARLY_SECONDS:
             raise
     return Unanswered("late")
+
+
+async def together(works: Iterable[Awaitable[T]]) -> list[T]:
+    """Run works concurrently and return what they return; if one fails or is cancelled, cancel and await the others."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 # Limits: events per minute, and concurrent calls.

@@ -24,7 +24,7 @@ from mcp_magic.errors import (
     ProtocolError,
     SessionClosedError,
 )
-from mcp_magic.inflight import ProgressMeter
+from mcp_magic.inflight import ProgressMeter, together
 from mcp_magic.protocol import without_context
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.tasks import FINAL, UNKNOWN
@@ -393,7 +393,7 @@ class Jobs:
             job = job or self._add(connection, entry.tool, task=entry.task, began=entry.began)
             job.run(connection.resume_task(entry.tool, entry.task, job))
             resumed.append(job)
-        await asyncio.gather(*(job.answered() for job in resumed))
+        await together(job.answered() for job in resumed)
         if elsewhere:
             notes.append(f"{counted(elsewhere, 'jobs')} of another kernel that is running")
         return notes

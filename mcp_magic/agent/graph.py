@@ -53,7 +53,7 @@ from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
 from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
-from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as
+from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as, together
 from mcp_magic.langchain.calls import MCPToolException, call
 from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
 from mcp_magic.langchain.large_results import Spill
@@ -290,7 +290,7 @@ class _Nodes:
         if self.plans and self.programs is None:
             await self.decide_together(asked)
         else:
-            await asyncio.gather(*(self.decide(*each, approver_of and approver_of(each[0])) for each in asked))
+            await together(self.decide(*each, approver_of and approver_of(each[0])) for each in asked)
         for planned in calls:
             if planned.request is None:
                 planned.approval = {"problem": planned.problem, "of": planned.of}
@@ -392,7 +392,7 @@ class _Nodes:
             return message
 
         made = [make(number, planned) for number, planned in enumerate(calls, 1)]
-        return {"messages": await _together(made), "approvals": {}}
+        return {"messages": await together(made), "approvals": {}}
 
     async def answer(
         self,
@@ -709,18 +709,6 @@ def _decision(answer: Any) -> Decision:
         return Decision.deny(str(answer.get("reason", "")))
     shown = json.dumps(answer, default=str)[:100]
     return Decision.deny(f"resumed with {shown}; valid are approve, edit (with arguments) and deny", by="check")
-
-
-async def _together(work: list[Any]) -> list[Any]:
-    """Run coroutines concurrently; on cancellation, wait until all of them have ended."""
-    tasks = [asyncio.ensure_future(planned) for planned in work]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
 
 
 def _denied(offer: Offer, decision: Decision) -> str:

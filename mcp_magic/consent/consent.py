@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import hashlib
 import json
@@ -22,7 +21,7 @@ from mcp_magic.consent.rules import Rule, exactly, lasting_rule
 from mcp_magic.display.arguments import changes, hidden_arguments
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, ConfigError, DeniedError
-from mcp_magic.inflight import Unanswered, in_time
+from mcp_magic.inflight import Unanswered, in_time, together
 from mcp_magic.schema.resolve import json_equal
 
 if TYPE_CHECKING:
@@ -373,7 +372,7 @@ class Consent:
         approver, started, since = self.approver, time.perf_counter(), self.definitions.count
         calls = [PlannedRequest(*self._ruled(request, policy)) for request in requests]
         if not isinstance(approver, PlanApprover) or sum(call.decision is None for call in calls) < 2:
-            return await asyncio.gather(*(self.review(request, policy=policy) for request in requests))
+            return await together(self.review(request, policy=policy) for request in requests)
         while left := {at: call.request for at, call in enumerate(calls) if call.decision is None}:
             for at, decision in (await self._answers(left, approver.plan(calls))).items():
                 calls[at] = PlannedRequest(left[at], decision)

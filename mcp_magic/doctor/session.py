@@ -12,7 +12,7 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, duration, listed
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
-from mcp_magic.inflight import Attempt, current_attempt
+from mcp_magic.inflight import Attempt, current_attempt, together
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.protocol import leaf
 from mcp_magic.results.results import reason
@@ -212,7 +212,7 @@ class Offer:
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
     """Fetch all lists concurrently, including those that the server does not announce."""
-    fetched = await asyncio.gather(*(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS))
+    fetched = await together(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS)
     return {offer.kind: offer for offer in fetched}
 
 

@@ -182,9 +182,9 @@ class Interrupts:
         return task in self._interrupted
 
     @property
-    def ending(self) -> bool:
-        """Whether the latest magic was interrupted and has not ended yet."""
-        return bool(self._tasks) and self._tasks[-1] in self._interrupted
+    def ending(self) -> asyncio.Task[Any] | None:
+        """The task of the latest magic, if it was interrupted and has not ended yet."""
+        return next((task for task in self._tasks[-1:] if task in self._interrupted), None)
 
     def forgive(self, task: asyncio.Task[Any]) -> bool:
         """Forget that a task was interrupted; return whether it was. For an Interrupt that ends only part of a task."""
@@ -264,6 +264,8 @@ interrupts = Interrupts()
 
 INTERRUPT_SECONDS = 1.0  # seconds that a cancellation needs at most to reach the code that asked a question
 
+ENDING_SECONDS = 10.0  # seconds that a question waits at most for the end of a magic that may wait for its answer
+
 
 async def interrupt() -> None:
     """End the running magic, as Interrupt does; return if no magic runs, so that only the question is refused.
@@ -281,8 +283,8 @@ async def let_end() -> None:
 
     Raises CancelledError if the caller ends with the magic.
     """
-    if interrupts.ending:
-        await asyncio.sleep(INTERRUPT_SECONDS)
+    if (ending := interrupts.ending) is not None:
+        await asyncio.wait([ending], timeout=ENDING_SECONDS)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from mcp_magic.apps.app import App, recall, remember
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import is_base64, mime, one_line
 from mcp_magic.errors import UnknownServerError
+from mcp_magic.inflight import together
 from mcp_magic.langchain.large_results import outline, text_of, texts_of
 from mcp_magic.results.content import Media, to_media
 from mcp_magic.results.results import ToolResult
@@ -316,12 +317,7 @@ async def langchain_resources(host: Host, *names: str) -> list[Blob]:
         async with free:
             return to_blobs(await connection.read(uri), name)
 
-    reading = [asyncio.ensure_future(read(*resource)) for resource in chosen]
-    try:
-        found = await asyncio.gather(*reading)
-    finally:
-        for task in reading:
-            task.cancel()
+    found = await together(read(*resource) for resource in chosen)
     return [blob for blobs in found for blob in blobs]
 
 

@@ -15,7 +15,7 @@ from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
-from mcp_magic.inflight import InFlightRequest
+from mcp_magic.inflight import InFlightRequest, together
 from mcp_magic.map.run import new_figure, percentile
 from mcp_magic.results.results import reason
 
@@ -173,11 +173,6 @@ async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: f
                 else:
                     level.latencies.append(result.seconds)
 
-    tasks = [asyncio.create_task(calls()) for _ in range(level.concurrency)]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+    await together(calls() for _ in range(level.concurrency))
     level.seconds = time.perf_counter() - started
     level.latencies.sort()

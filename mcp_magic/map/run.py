@@ -35,7 +35,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable
+from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable, together
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
@@ -452,7 +452,7 @@ class MapRun:
                 extra = [Connection(first.name, first.spec, self._services) for _ in range(self.options.sessions - 1)]
                 for connection in extra:
                     stack.push_async_callback(connection.close)
-                await asyncio.gather(*(connection.open() for connection in extra))
+                await together(connection.open() for connection in extra)
                 pace = self._pace or Pace.of(first.spec, self.options.rate)
                 servers[first.name] = ([first, *extra], pace)
             stage = _Stage(step, *servers[first.name], self._seen[len(stages)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import itertools
 import json
@@ -16,6 +15,7 @@ from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.document import NO_HINTS, tool_badges
 from mcp_magic.display.text import harmless, one_line
 from mcp_magic.errors import ConfigError
+from mcp_magic.inflight import together
 from mcp_magic.schema.diff import schema_changes
 from mcp_magic.schema.fields import Field, constraints_text
 from mcp_magic.schema.resolve import json_equal
@@ -72,7 +72,7 @@ async def page(connection: Connection) -> str:
 
 async def _offers(connection: Connection) -> dict[str, tuple[Any, ...]]:
     """Return all that a server lists, by kind."""
-    return dict(zip(KINDS, await asyncio.gather(*(connection.listing(kind) for kind in KINDS)), strict=True))
+    return dict(zip(KINDS, await together(connection.listing(kind) for kind in KINDS), strict=True))
 
 
 def _heading(connection: Connection) -> str:

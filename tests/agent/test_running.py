@@ -12,6 +12,7 @@ import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import NodeCancelledError
 from mcp.server.mcpserver import ElicitationResult, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -458,6 +459,26 @@ async def test_what_was_approved_for_a_run_holds_for_that_run_only(host: Host, s
     await agent.run("once more")
     assert asked == ["buy", "buy"]
     assert host.consent.rules == []
+
+
+async def test_when_one_question_is_cancelled_no_other_of_its_run_waits_on(host: Host) -> None:
+    ended: list[str] = []
+
+    async def approver(request: Request) -> Decision:
+        if request.arguments["item"] == "pear":
+            raise asyncio.CancelledError  # as Interrupt does where it finds the loop busy
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(request.arguments["item"])
+        return Decision.approve()
+
+    host.consent.policy, host.consent.approver = "ask", approver
+    agent = Agent(host, [[("shop:buy", {"item": item}) for item in ("apple", "pear", "plum")], "ok"])
+    with pytest.raises(NodeCancelledError):
+        await agent.run("go")
+
+    assert ended == ["apple", "plum"]
 
 
 async def test_a_question_is_shown_after_the_call_that_it_is_about(host: Host) -> None:

@@ -300,21 +300,20 @@ def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided
 
     notebook._take = measured  # type: ignore[method-assign]
     cell = notebook.start("%%mcp_agent --model $m\ngo")
-    notebook.panel(cell, 20, timeout=120)
+    notebook.panel(cell, 20)
     first = sent
     for _ in range(3):
         before = notebook._named("Deny", cell)
         notebook.click("Approve all", cell=cell)
         notebook.read_until(
             lambda before=before: len(set(notebook._named("Deny", cell)) - set(before)) == 20,
-            120,  # drawing hundreds of cards takes long on a busy machine
-            "the next twenty",
+            what="the next twenty",
         )
         assert len(notebook._named("Deny", cell)) == 20
     shown = "(approved by you)"
-    notebook.read_until(lambda: sum(text.count(shown) for text in cell.lines) == 60, 120, "the approvals in the cards")
+    notebook.read_until(lambda: sum(text.count(shown) for text in cell.lines) == 60, what="the approvals in the cards")
     notebook.kernel.interrupt()
-    notebook.finish(cell, 120)
+    notebook.finish(cell, 60)
     notebook._take = take  # type: ignore[method-assign]
 
     assert first < 1_500_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
+from mcp_magic.inflight import together
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ANY_SERVER, Argument, Implementation, Invocation, Tab, seconds_typed
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
@@ -290,7 +290,7 @@ RECONNECT = Implementation(
 async def _ping(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     host = invocation.host
     connections = [host[arguments.server]] if arguments.server else list(host.connections.values())
-    rows = await asyncio.gather(*(_ping_row(connection, arguments.timeout) for connection in connections))
+    rows = await together(_ping_row(connection, arguments.timeout) for connection in connections)
     return Listing(
         rows,
         title="Ping",
