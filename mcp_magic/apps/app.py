@@ -182,15 +182,17 @@ class App:
         self._pages: dict[str, Channel] = {}
         self._granted: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._requests: dict[tuple[str, str], asyncio.Task[None]] = {}  # of the app, by page and id
         self._questions: dict[str, tuple[asyncio.Future[dict[str, Any]], dict[str, Any]]] = {}  # and what pages show
         self._one_by_one = asyncio.Lock()
         self._state = str(server.state)
         self._page: dict[str, Any] = {}  # what a page keeps over a reload: its height
         self._is_closed = False
         self._pending = 0
-        self._kinds: dict[str, Callable[[str, Mapping[str, Any]], None]] = {  # what a page sends, by kind
+        self._kinds: dict[str, Callable[[str, Mapping[str, Any]], object]] = {  # what a page sends, by kind
             "hello": lambda page, message: self._start(self._greet(page)),
-            "request": lambda page, message: self._start(self._answer(page, message)),
+            "request": self._on_request,
+            "cancel": self._on_cancel,
             "grant": lambda page, message: self._start(self._grant(page)),
             "answer": self._on_answer,
             "message": self._on_message,
@@ -283,6 +285,14 @@ class App:
         if page in self._pages and kind in self._kinds:
             self._kinds[kind](page, message)
 
+    def _on_request(self, page: str, message: Mapping[str, Any]) -> None:
+        self._requests[_key(page, message)] = self._start(self._answer(page, message))
+
+    def _on_cancel(self, page: str, message: Mapping[str, Any]) -> None:
+        """Cancel a request of the app: its question goes, its call is cancelled, and there is no answer."""
+        if (request := self._requests.pop(_key(page, message), None)) is not None:
+            request.cancel()
+
     def _on_log(self, page: str, message: Mapping[str, Any]) -> None:
         params = message.get("params")
         if isinstance(params, dict):
@@ -324,10 +334,11 @@ class App:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, work: Any) -> None:
+    def _start(self, work: Any) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _send(self, page: str, /, **message: Any) -> None:
         if page not in self._pages:
@@ -475,6 +486,7 @@ class App:
             self._send(page, kind="reply", id=id_, result=result)
         finally:
             self._pending -= 1
+            self._requests.pop(_key(page, message), None)
 
     async def _call_tool(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments") or {}
@@ -679,6 +691,10 @@ def remember(app: App) -> str:
 def recall(key: object) -> App | None:
     """Return the app of a key, or None."""
     return _kept.get(key) if isinstance(key, str) else None
+
+
+def _key(page: str, message: Mapping[str, Any]) -> tuple[str, str]:
+    return page, json.dumps(message.get("id"))  # 1 and "1" are two ids
 
 
 def _wire(value: Any) -> dict[str, Any]:

@@ -334,6 +334,9 @@ export function show(element, channel) {
       post({ method: NOTE + "sandbox-resource-ready", params: { html: view.html, allow: view.allow } });
     } else if (request === undefined) {
       if (method === "notifications/message") send({ kind: "log", params: { level: params?.level, data: brief(params?.data) } });
+      else if (method === "notifications/cancelled") {
+        if (pending.delete(params?.requestId)) send({ kind: "cancel", id: params.requestId });
+      }
       else if (typeof method === "string" && method.startsWith(NOTE)) {
         const name = method.slice(NOTE.length);
         if (Object.hasOwn(told, name)) await told[name](params);

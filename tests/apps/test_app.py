@@ -244,6 +244,50 @@ async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> N
     assert "result" in await page.reply(begun[0])
 
 
+async def test_a_request_that_an_app_cancels_is_no_longer_asked_about_and_has_no_answer(host: Host, page: Page) -> None:
+    await page.shown()
+    withdrawn = page.begin("ui/open-link", url="https://example.com/")
+    question = await page.kind("ask")
+    page.tell(kind="cancel", id=str(withdrawn))  # another id
+    page.tell(kind="cancel", id=withdrawn)
+    assert (await page.kind("answered"))["id"] == question["id"]
+    page.tell(kind="cancel", id=withdrawn)
+    assert "result" in await page.ask("tools/list")
+    assert [each["id"] for each in page.messages if each["kind"] == "reply"] == [withdrawn + 1]
+    assert decisions(host) == []
+
+
+async def test_a_call_that_an_app_cancels_is_cancelled_at_the_server(host: Host) -> None:
+    apps, begun, ended = Apps(), asyncio.Event(), asyncio.Event()
+
+    @apps.tool(resource_uri="ui://slow/view")
+    async def look(wait: bool = False) -> str:
+        try:
+            begun.set()
+            await asyncio.sleep(3600 if wait else 0)
+        except asyncio.CancelledError:
+            ended.set()
+            raise
+        return "figures"
+
+    apps.add_html_resource("ui://slow/view", "<p>")
+    await host.connect(MCPServer("slow", extensions=[apps]), name="slow")
+    host.consent.policy = "auto"
+    app = (await host.call("slow:look")).app
+    assert isinstance(app, App)
+    begun.clear()
+    page = Page(app)
+    await page.shown()
+    slow = page.begin("tools/call", name="look", arguments={"wait": True})
+    async with asyncio.timeout(20):
+        await begun.wait()
+        page.tell(kind="cancel", id=slow)
+        await ended.wait()
+    answer = await page.ask("tools/call", name="look", arguments={})
+    assert answer["result"]["content"][0]["text"] == "figures"
+    assert len([each for each in page.messages if each["kind"] == "reply"]) == 1
+
+
 async def test_pages_that_load_again_get_the_view_again_and_the_others_keep_theirs(app: App) -> None:
     first, second = Page(app, "first"), Page(app, "second")
     await first.shown()

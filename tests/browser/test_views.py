@@ -50,6 +50,26 @@ def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: La
     assert "Sales of" not in str(saved(lab))
 
 
+def test_a_view_that_cancels_its_call_takes_the_question_away_and_gets_no_answer(lab: Lab) -> None:
+    shown = run(lab, "%mcp call dash:sales region=US")
+    expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
+    inside = view_in(shown).locator("body")
+    inside.evaluate("""() => {
+        window.answers = [];
+        addEventListener("message", ({data}) => { if (data.id >= 90) answers.push(data.id); });
+        window.post = (message) => parent.postMessage({jsonrpc: "2.0", ...message}, "*");
+        post({id: 90, method: "tools/call", params: {name: "refresh", arguments: {step: 3}}});
+    }""")
+    expect(shown.locator(".mcp-app-question")).to_contain_text("dash:refresh")
+    inside.evaluate("post({method: 'notifications/cancelled', params: {requestId: 90}})")
+    expect(shown.locator(".mcp-app-question")).to_have_count(0)
+    answers = inside.evaluate("""() => new Promise((done) => {
+        addEventListener("message", ({data}) => data.id === 91 && done(answers));
+        post({id: 91, method: "tools/list", params: {}});
+    })""")
+    assert answers == [91]
+
+
 def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
     jupyterlab: JupyterLab, live_browser: Browser
 ) -> None:
