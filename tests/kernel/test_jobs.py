@@ -28,6 +28,19 @@ async def slow(ctx: Context) -> str:
     await ctx.report_progress(1, 4, "first quarter")
     await asyncio.Event().wait()
 """
+FIGURES = """
+from mcp.server.apps import Apps
+
+apps, counted = Apps(), asyncio.Event()
+
+@apps.tool(resource_uri="ui://figures/view")
+async def count() -> str:
+    await counted.wait()
+    return "42"
+
+apps.add_html_resource("ui://figures/view", "<p>figures")
+figures = MCPServer("figures", extensions=[apps], log_level="ERROR")
+"""
 SETUP = ("%load_ext mcp_magic", MATH, "%mcp connect math", "from mcp_magic import host")
 
 
@@ -87,6 +100,38 @@ def test_a_job_asks_below_its_cell_after_the_cell_has_ended(ci: Frontend) -> Non
     ci.type("TextModel", "main")
     ci.click("Submit", cell=cell)
     assert ci.run("(await job).text").lines == ["'accept main'"]
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_the_view_of_a_job_is_shown_below_its_card_once_it_has_ended(frontend: Frontend) -> None:
+    frontend.run(FIGURES)
+    frontend.run("%mcp connect figures")
+    cell = frontend.run("job = %mcp call figures:count --background", again="one cell")
+    shows(frontend, cell, "figures:count", "working")
+    frontend.run("counted.set()")
+    shows(frontend, cell, "✓ figures:count", "42")
+    frontend.read_until(lambda: bool(cell.live), what="the view")
+    [view] = cell.live
+    frontend.tell(view, kind="hello", view="a")
+    sent = frontend.hears(view, "view")
+    assert (sent["html"], sent["outcome"]["params"]["content"][0]["text"]) == ("<p>figures", "42")
+
+    [at_once] = frontend.run("job = %mcp call figures:count --background", again="one cell").live
+    frontend.tell(at_once, kind="hello", view="b")
+    assert frontend.hears(at_once, "view")["html"] == "<p>figures"
+    frontend.run("'another'", again="one cell")
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_cell_that_has_run_again_shows_no_view_of_its_earlier_job(frontend: Frontend) -> None:
+    first = frontend.run("counted.clear()\njob = %mcp call figures:count --background", again="one cell")
+    shows(frontend, first, "working")
+    frontend.run("'another'", again="one cell")
+    frontend.run("counted.set()")
+    shows(frontend, first, "✓ figures:count", "42")
+    frontend.run("await asyncio.sleep(0)")
+    assert first.live == []
+    frontend.run("%mcp disconnect figures")
 
 
 def test_lines_that_do_not_fit_say_what_to_type(ci: Frontend) -> None:
