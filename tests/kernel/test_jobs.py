@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.environments import tasks_command
-from tests.kernel.driving import Kernel, environment, gone
+from tests.kernel.driving import Kernel, environment, gone, until
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
@@ -143,6 +145,14 @@ def test_lines_that_do_not_fit_say_what_to_type(ci: Frontend) -> None:
     assert "ref" in ci.run("%mcp call ci:build --background").evalue
 
 
+def kept(folder: Path) -> list[str]:
+    """The tools of the tasks that are kept for later kernels."""
+    file = folder / "data" / "mcp_magic" / "jobs.sqlite"
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as opened:
+        return [tool for (tool,) in opened.execute("SELECT tool FROM jobs")]
+    return []
+
+
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable[[], Kernel]]:
     """Starts kernels that keep their jobs in one data directory."""
@@ -157,12 +167,14 @@ def begin(tmp_path: Path) -> Iterator[Callable[[], Kernel]]:
         kernel.shutdown()
 
 
-def test_a_job_outlives_a_kernel_that_was_killed(begin: Callable[[], Kernel]) -> None:
+@pytest.mark.parametrize("line", ["job = %mcp call ci:build ref=main --background", "%mcp call ci:build ref=main"])
+def test_a_task_outlives_a_kernel_that_was_killed(begin: Callable[[], Kernel], tmp_path: Path, line: str) -> None:
     with start_http(tasks_command(free_port()), ready=READY) as server:
         first = begin()
         first.ok("%load_ext mcp_magic")
         first.ok(f"%mcp connect {server.url} --name ci")
-        first.ok("job = %mcp call ci:build ref=main --background")
+        first.start(line)
+        until(lambda: kept(tmp_path) == ["build"], what="the task is kept")
         process = first.process
         process.kill()
         gone([process])
