@@ -553,6 +553,7 @@ class Host:
             taps=span_taps,
             open_transport=open_transport,
             host=self,
+            waiting=lambda *about: self.jobs.waiting(*about),
         )
 
     def make(self, name: str, spec: Spec, **services: Any) -> Connection:

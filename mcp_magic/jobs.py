@@ -9,7 +9,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 
+    from mcp_magic.config.specs import Spec
     from mcp_magic.results.results import ToolResult
     from mcp_magic.session.services import HoldsConnections
     from mcp_magic.session.tasks import TaskState
@@ -48,6 +49,8 @@ START_SECONDS = 1.0  # seconds that the start of a job waits until the server ha
 MESSAGE = 200  # characters shown of a status message
 
 HERE = "the server does not make it a task: it ends with the session or the kernel"
+
+_LOST = (SessionClosedError, ConnectError)  # errors after which a task goes on at its server
 
 SIGNS = {"working": "●", "input_required": "●", "completed": "✓", "failed": "✗", "cancelled": "✗", "lost": "○"}
 
@@ -158,7 +161,9 @@ class Job:
         """Take what the server says about the task."""
         if not self._known.is_set():
             self.task = state.id
-            self.note = self._journal.write(self, self._connection)
+            self.note = self._journal.write(
+                entry_of(self.server, self._connection.spec, self.tool, self.task, self.began)
+            )
         self._known.set()
         self._kept, self._over = state.ttl, state.status in FINAL
         message = one_line(self._connection.place.masked(state.message), MESSAGE)
@@ -188,7 +193,7 @@ class Job:
             if self.task and not self._over and _may_go_on(error):
                 self.status = "lost"
         if self.task and self.status != "lost":
-            self._journal.forget(self.task, self._connection)
+            self._journal.forget(self.task, self._connection.spec.identity)
         self._happened()
 
     def _happened(self) -> None:
@@ -297,7 +302,7 @@ def _may_go_on(error: BaseException) -> bool:
     """Whether a task may go on at its server although following it has failed."""
     if isinstance(error, ProtocolError):
         return error.code != UNKNOWN
-    return isinstance(error, SessionClosedError | ConnectError)
+    return isinstance(error, _LOST)
 
 
 class Jobs:
@@ -313,6 +318,7 @@ class Jobs:
         self._journal = Journal(file)
         self._jobs: dict[int, Job] = {}
         self._latest = 0
+        self._waited: set[tuple[str, str]] = set()  # the server and the id of each task that a call waits for
 
     def __getitem__(self, number: int) -> Job:
         if number in self._jobs:
@@ -369,6 +375,22 @@ class Jobs:
         assert job.result is not None
         return job.result
 
+    @contextmanager
+    def waiting(self, server: str, spec: Spec, tool: str, task: str) -> Iterator[None]:
+        """Keep the task of a call that waits for it: it can be taken up if the kernel or the session ends first."""
+        self._journal.write(entry_of(server, spec, tool, task, time.time()))
+        self._waited.add((server, task))
+        is_lost = False
+        try:
+            yield
+        except _LOST:
+            is_lost = True
+            raise
+        finally:
+            self._waited.discard((server, task))
+            if not is_lost:
+                self._journal.forget(task, spec.identity)
+
     async def resume(self) -> list[str]:
         """Take up the tasks that the file has and nothing follows; return remarks about those that cannot be."""
         notes: list[str] = []
@@ -377,7 +399,7 @@ class Jobs:
         elsewhere = 0
         for entry in self._journal.entries():
             job = followed.get((entry.server, entry.task))
-            if job is not None and not job.ended:
+            if (job is not None and not job.ended) or (entry.server, entry.task) in self._waited:
                 continue
             if _is_elsewhere(entry):
                 elsewhere += 1
@@ -401,8 +423,9 @@ class Jobs:
     @property
     def unfollowed(self) -> int:
         """How many tasks the file has that no job of this kernel follows, nor another running kernel."""
-        followed = {job.task for job in self if not job.ended}
-        return sum(entry.task not in followed and not _is_elsewhere(entry) for entry in self._journal.entries())
+        followed = self._waited | {(job.server, job.task) for job in self if not job.ended}
+        left = [entry for entry in self._journal.entries() if (entry.server, entry.task) not in followed]
+        return sum(not _is_elsewhere(entry) for entry in left)
 
     def leave(self) -> None:
         """Follow no job any longer."""
@@ -440,6 +463,11 @@ class Entry(NamedTuple):
     process: int
 
 
+def entry_of(server: str, spec: Spec, tool: str, task: str, began: float) -> Entry:
+    """Return the entry of a task that this kernel follows."""
+    return Entry(task, server, spec.identity, tool, began, os.getpid())
+
+
 def _is_elsewhere(entry: Entry) -> bool:
     """Whether another running kernel follows a task; False where that cannot be found out safely."""
     if os.name != "posix" or entry.process == os.getpid():
@@ -473,19 +501,18 @@ class Journal:
         self._path = file
         self._opened: sqlite3.Connection | None = None
 
-    def write(self, job: Job, connection: Connection) -> str:
-        """Add the task of a job; return why that failed, or ""."""
-        entry = Entry(job.task, job.server, connection.spec.identity, job.tool, job.began, os.getpid())
+    def write(self, entry: Entry) -> str:
+        """Add a task; return why that failed, or ""."""
         try:
             self._run("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?)", entry)
         except OSError as error:
             return f"it cannot be taken up after a restart of the kernel: {error}"
         return ""
 
-    def forget(self, task: str, connection: Connection) -> None:
+    def forget(self, task: str, place: str) -> None:
         """Drop a task of a server that has ended."""
         with suppress(OSError):
-            self._run("DELETE FROM jobs WHERE task = ? AND place = ?", (task, connection.spec.identity))
+            self._run("DELETE FROM jobs WHERE task = ? AND place = ?", (task, place))
 
     def entries(self) -> list[Entry]:
         """Return the tasks, the oldest first."""
@@ -523,6 +550,7 @@ class Journal:
             opened = connect(path, isolation_level=None, timeout=0.5)
             opening.callback(opened.close)
             opened.execute("PRAGMA journal_mode=WAL")
+            opened.execute("PRAGMA synchronous=NORMAL")  # outlives a killed kernel; a map may write for each row
             opened.execute(
                 "CREATE TABLE IF NOT EXISTS jobs (task TEXT, server TEXT, place TEXT, tool TEXT, began REAL, "
                 "process INTEGER, PRIMARY KEY (task, place))"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from IPython.core.history import HistoryManager
 from xdist.scheduler import LoadFileScheduling
 
 from mcp_magic.schema.validate import import_jsonschema
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
+HistoryManager.hist_file.default_value = ":memory:"  # else each shell has a thread, and writes into your history
 import_jsonschema()  # before a test does it without our haste
 
 # `make test` tries the same few examples each time, `make fuzz` many new ones. One that fails is printed as a call, to

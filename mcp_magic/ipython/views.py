@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from mcp_magic.apps.app import App
+    from mcp_magic.apps.widget import AppWidget
     from mcp_magic.ipython.cells import Cells
     from mcp_magic.results.results import ToolResult
 
@@ -79,12 +80,36 @@ class Views:
             return False
         from IPython.display import display
 
+        display(self.later().bundle(app), raw=True)  # type: ignore[no-untyped-call]
+        return True
+
+    def later(self) -> LaterView:
+        """Return a place below the running cell for a view that may come when the cell has ended."""
+        return self._cells.keep(LaterView())
+
+
+class LaterView:
+    """A view below a cell: it is made when it is first shown, and never once the cell has run again."""
+
+    def __init__(self) -> None:
+        self._widget: AppWidget | None = None
+        self._is_closed = False
+
+    def bundle(self, app: App) -> dict[str, Any]:
+        """Return the mimebundle that shows a view."""
         from mcp_magic.apps.widget import AppWidget
         from mcp_magic.ui.widgets import widget_view
 
-        shown = self._cells.keep(AppWidget(app))
-        display({**mimebundle(app), **widget_view(shown.widget)}, raw=True)  # type: ignore[no-untyped-call]
-        return True
+        if self._is_closed:
+            return mimebundle(app)
+        self._widget = self._widget or AppWidget(app)
+        return {**mimebundle(app), **widget_view(self._widget.widget)}
+
+    def close(self) -> None:
+        """End the view. Idempotent."""
+        self._is_closed = True
+        if self._widget is not None:
+            self._widget.close()
 
 
 def _or_as_usual(show: Callable[[Any], bool]) -> Callable[[Any], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
@@ -601,7 +602,9 @@ class Connection:
                 )
                 if task is not None:
                     limits: Any = {"elicitor": elicitor, "prepared": prepared, "max_total": max_total_timeout}
-                    ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
+                    waiting = self._services.waiting(self.name, self.spec, tool, task.id)
+                    with waiting if watcher is None else nullcontext():
+                        ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
                     raw = self._result_of(tool, known or self.catalog.tools.get(tool), ended, remarks)
                 measured.answered(failed=raw.is_error is True)
         except BaseException as error:

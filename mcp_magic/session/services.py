@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping  # noqa: TC003
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from mcp_magic.telemetry.metrics import Metrics
 
 
+class KeepsTasks(Protocol):
+    """Keeps the ids of tasks."""
+
+    def __call__(self, server: str, spec: Spec, tool: str, task: str) -> AbstractContextManager[None]:
+        """Keep the id of a task while a call waits for it."""
+
+
 class HoldsConnections(Protocol):
     """The part of a host that its connections use."""
 
@@ -39,7 +47,8 @@ class Services:
     """What a host shares with each of its connections. The defaults suit a connection without a host.
 
     `taps` returns further listeners to the messages of a connection, given its name and its spec; `protocols` are the
-    specs of servers that support only the handshake. `clock` returns seconds, by which answers are kept.
+    specs of servers that support only the handshake. `clock` returns seconds, by which answers are kept. `waiting`
+    keeps the task of a call that is waited for.
     """
 
     consent: Consent | None = None
@@ -56,3 +65,4 @@ class Services:
     open_transport: Opener = open_transport
     host: HoldsConnections | None = None
     clock: Callable[[], float] = time.time
+    waiting: KeepsTasks = lambda server, spec, tool, task: nullcontext()

@@ -20,6 +20,23 @@ pytestmark = pytest.mark.slow
 
 CELLS = (f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}",)
 
+SLOW = """
+import asyncio
+from mcp.server.apps import Apps
+from mcp.server.mcpserver import MCPServer
+
+apps, counted = Apps(), asyncio.Event()
+
+@apps.tool(resource_uri="ui://slow/view")
+async def count() -> str:
+    await counted.wait()
+    return "42"
+
+apps.add_html_resource("ui://slow/view", "<h2 id=title>figures</h2>")
+slow = MCPServer("slow", extensions=[apps], log_level="ERROR")
+%mcp connect slow
+"""
+
 _KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 
 
@@ -68,6 +85,16 @@ def test_a_view_that_cancels_its_call_takes_the_question_away_and_gets_no_answer
         post({id: 91, method: "tools/list", params: {}});
     })""")
     assert answers == [91]
+
+
+def test_a_job_shows_its_view_below_its_cell_long_after_that_has_ended(lab: Lab) -> None:
+    run(lab, SLOW)
+    shown = run(lab, "job = %mcp call slow:count --background")
+    expect(shown).to_contain_text("working")
+    run(lab, "counted.set()")
+    expect(view_in(shown).locator("#title")).to_have_text("figures")
+    expect(shown).to_contain_text("✓ slow:count")
+    lab.picture("view-job", first=lab.cells.count() - 2)
 
 
 def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sqlite3
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ from mcp_magic import (
     Host,
     ProtocolError,
     Rule,
+    SessionClosedError,
     ToolError,
 )
 from tests.core.asgi import serving
@@ -188,6 +190,59 @@ async def test_another_host_takes_up_what_an_earlier_one_has_left(host: Host, co
         [job] = later.jobs
         assert (await job).text == "built meanwhile"
         assert later.jobs.unfollowed == 0
+
+
+async def test_a_call_that_waits_for_its_task_can_be_taken_up_by_a_later_kernel(host: Host, connect: Connect) -> None:
+    script = Scripted(state())
+    ci = await connect(script)
+    call = asyncio.create_task(ci.call("build", ref="main"))
+    await until(lambda: bool(script.times()))
+    assert (host.jobs.unfollowed, await host.jobs.resume(), len(host.jobs)) == (0, [], 0), "it is followed already"
+    async with Host() as later:
+        assert later.jobs.unfollowed == 1
+        await later.connect(ci.spec.where, name="ci")
+        await later.jobs.resume()
+        [job] = later.jobs
+        assert (job.title, job.status, job.task) == ("ci:build", "working", "task-1")
+        script.steps = [done("built main")]
+        assert (await job).text == "built main"
+    assert (await call).text == "built main"
+    assert (len(host.jobs), host.jobs.unfollowed) == (0, 0)
+
+
+@pytest.mark.parametrize("end", [done(), state("failed", error={"code": -32603, "message": "no"}), fails(UNKNOWN)])
+async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host: Host, connect: Connect, end: Any) -> None:
+    script = Scripted(state(), end)
+    with suppress(ProtocolError):
+        await (await connect(script)).call("build")
+    async with Host() as later:
+        assert later.jobs.unfollowed == 0
+
+
+async def test_an_interrupted_call_leaves_nothing_to_take_up(host: Host, connect: Connect) -> None:
+    script = Scripted(state())
+    call = asyncio.create_task((await connect(script)).call("build"))
+    await until(lambda: bool(script.times()))
+    call.cancel()
+    await asyncio.wait({call})
+    assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
+    async with Host() as later:
+        assert later.jobs.unfollowed == 0
+
+
+async def test_a_call_that_lost_its_session_leaves_its_task(host: Host, connect: Connect) -> None:
+    script = Scripted(state())
+    ci = await connect(script)
+    call = asyncio.create_task(ci.call("build"))
+    await until(lambda: bool(script.times()))
+    await ci.close()
+    with pytest.raises(SessionClosedError):
+        await call
+    assert host.jobs.unfollowed == 1
+    await host.reconnect("ci")
+    script.steps = [done()]
+    assert await host.jobs.resume() == []
+    assert (await host.jobs[1]).text == "built"
 
 
 async def test_a_task_that_the_server_no_longer_has_is_said_and_forgotten(host: Host, connect: Connect) -> None:

@@ -61,8 +61,8 @@ class Frontend:
         self._cells: dict[str, Shown] = {}
         self._held_back: list[tuple[str, dict[str, Any]]] = []
 
-    def start(self, code: str, *, stdin: bool = True, cell: bool = True) -> Shown:
-        """Run a cell; without `cell` as a console does, which names none."""
+    def start(self, code: str, *, stdin: bool = True, cell: bool = True, again: str = "") -> Shown:
+        """Run a cell; without `cell` as a console does, which names none; `again` names one that runs repeatedly."""
         content = {
             "code": code,
             "silent": False,
@@ -71,7 +71,7 @@ class Frontend:
             "allow_stdin": stdin,
             "stop_on_error": True,
         }
-        metadata = {"cellId": f"cell {len(self._cells)}"} if cell else {}  # each is a new cell of the notebook
+        metadata = {"cellId": again or f"cell {len(self._cells)}"} if cell else {}  # each is a new cell of the notebook
         message = self.kernel.client.session.msg("execute_request", content, metadata=metadata)
         self.kernel.client.shell_channel.send(message)
         shown = self._cells[message["header"]["msg_id"]] = Shown()

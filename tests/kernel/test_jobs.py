@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.environments import tasks_command
-from tests.kernel.driving import Kernel, environment, gone
+from tests.kernel.driving import Kernel, environment, gone, until
 from tests.processes import free_port, start_http
 
 if TYPE_CHECKING:
@@ -27,6 +29,19 @@ math = MCPServer("math", log_level="ERROR")
 async def slow(ctx: Context) -> str:
     await ctx.report_progress(1, 4, "first quarter")
     await asyncio.Event().wait()
+"""
+FIGURES = """
+from mcp.server.apps import Apps
+
+apps, counted = Apps(), asyncio.Event()
+
+@apps.tool(resource_uri="ui://figures/view")
+async def count() -> str:
+    await counted.wait()
+    return "42"
+
+apps.add_html_resource("ui://figures/view", "<p>figures")
+figures = MCPServer("figures", extensions=[apps], log_level="ERROR")
 """
 SETUP = ("%load_ext mcp_magic", MATH, "%mcp connect math", "from mcp_magic import host")
 
@@ -89,6 +104,38 @@ def test_a_job_asks_below_its_cell_after_the_cell_has_ended(ci: Frontend) -> Non
     assert ci.run("(await job).text").lines == ["'accept main'"]
 
 
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_the_view_of_a_job_is_shown_below_its_card_once_it_has_ended(frontend: Frontend) -> None:
+    frontend.run(FIGURES)
+    frontend.run("%mcp connect figures")
+    cell = frontend.run("job = %mcp call figures:count --background", again="one cell")
+    shows(frontend, cell, "figures:count", "working")
+    frontend.run("counted.set()")
+    shows(frontend, cell, "✓ figures:count", "42")
+    frontend.read_until(lambda: bool(cell.live), what="the view")
+    [view] = cell.live
+    frontend.tell(view, kind="hello", view="a")
+    sent = frontend.hears(view, "view")
+    assert (sent["html"], sent["outcome"]["params"]["content"][0]["text"]) == ("<p>figures", "42")
+
+    [at_once] = frontend.run("job = %mcp call figures:count --background", again="one cell").live
+    frontend.tell(at_once, kind="hello", view="b")
+    assert frontend.hears(at_once, "view")["html"] == "<p>figures"
+    frontend.run("'another'", again="one cell")
+
+
+@pytest.mark.usefixtures("no_widget_is_left")
+def test_a_cell_that_has_run_again_shows_no_view_of_its_earlier_job(frontend: Frontend) -> None:
+    first = frontend.run("counted.clear()\njob = %mcp call figures:count --background", again="one cell")
+    shows(frontend, first, "working")
+    frontend.run("'another'", again="one cell")
+    frontend.run("counted.set()")
+    shows(frontend, first, "✓ figures:count", "42")
+    frontend.run("await asyncio.sleep(0)")
+    assert first.live == []
+    frontend.run("%mcp disconnect figures")
+
+
 def test_lines_that_do_not_fit_say_what_to_type(ci: Frontend) -> None:
     assert ci.run("%mcp jobs 99").evalue.startswith("no job 99. There are: ")
     assert ci.run("%mcp jobs --cancel").evalue == "%mcp jobs: --cancel takes the number of a job: %mcp jobs 1 --cancel"
@@ -96,6 +143,14 @@ def test_lines_that_do_not_fit_say_what_to_type(ci: Frontend) -> None:
         "%mcp call: --df is for a result, and --background returns a job: (await job).df"
     )
     assert "ref" in ci.run("%mcp call ci:build --background").evalue
+
+
+def kept(folder: Path) -> list[str]:
+    """The tools of the tasks that are kept for later kernels."""
+    file = folder / "data" / "mcp_magic" / "jobs.sqlite"
+    with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as opened:
+        return [tool for (tool,) in opened.execute("SELECT tool FROM jobs")]
+    return []
 
 
 @pytest.fixture
@@ -112,12 +167,14 @@ def begin(tmp_path: Path) -> Iterator[Callable[[], Kernel]]:
         kernel.shutdown()
 
 
-def test_a_job_outlives_a_kernel_that_was_killed(begin: Callable[[], Kernel]) -> None:
+@pytest.mark.parametrize("line", ["job = %mcp call ci:build ref=main --background", "%mcp call ci:build ref=main"])
+def test_a_task_outlives_a_kernel_that_was_killed(begin: Callable[[], Kernel], tmp_path: Path, line: str) -> None:
     with start_http(tasks_command(free_port()), ready=READY) as server:
         first = begin()
         first.ok("%load_ext mcp_magic")
         first.ok(f"%mcp connect {server.url} --name ci")
-        first.ok("job = %mcp call ci:build ref=main --background")
+        first.start(line)
+        until(lambda: kept(tmp_path) == ["build"], what="the task is kept")
         process = first.process
         process.kill()
         gone([process])

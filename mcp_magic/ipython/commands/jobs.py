@@ -10,6 +10,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab
+from mcp_magic.ipython.views import Views
 
 if TYPE_CHECKING:
     import argparse
@@ -36,17 +37,31 @@ async def start(
 
 
 def _shown(invocation: Invocation, job: Job) -> Job:
-    """Show a job below the cell, with a button, until it ends; where that is not possible, its value is shown."""
+    """Show a job below the cell, with a button until it ends, and the view of its result then.
+
+    Where that is not possible, its value is shown.
+    """
     where = invocation.cells.circumstances()
-    if job.ended or not (where.widgets and where.allow_stdin):
+    has_view = job.result is not None and job.result.app is not None
+    if not (where.widgets and where.allow_stdin) or (job.ended and not has_view):
         return job
     from mcp_magic.ipython.live import Button, LivePanel, LiveView, Row, shown_once
 
-    view = LiveView(lambda: {0: job.bundle()}, interval=INTERVAL, tick=TICK, live=lambda: not job.ended)
-    cancel = Button("Cancel", "times", f"Cancel {job.title[:80]}", job.cancel)
-    view.use(LivePanel(lambda: {"job": Row(job.bundle()["text/html"]), "cancel": Row(buttons=(cancel,))}))
-    view.changed()
-    job.watch(lambda: view.update() if job.ended else view.changed())
+    views = Views(invocation.shell, invocation.cells)
+    below = views.later() if views.can_show() else None
+
+    def render() -> dict[int, dict[str, Any]]:
+        app: Any = job.result.app if job.result is not None else None
+        return {0: job.bundle()} | ({1: below.bundle(app)} if below is not None and app is not None else {})
+
+    view = LiveView(render, interval=INTERVAL, tick=TICK, live=lambda: not job.ended)
+    if job.ended:
+        view.update()
+    else:
+        cancel = Button("Cancel", "times", f"Cancel {job.title[:80]}", job.cancel)
+        view.use(LivePanel(lambda: {"job": Row(job.bundle()["text/html"]), "cancel": Row(buttons=(cancel,))}))
+        view.changed()
+        job.watch(lambda: view.update() if job.ended else view.changed())
     shown_once(invocation.shell, job)
     return job
 
