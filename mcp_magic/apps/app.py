@@ -15,7 +15,6 @@ import json
 import re
 import secrets
 import time
-from collections import OrderedDict
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, dataclass
@@ -34,6 +33,7 @@ from mcp_magic.display.text import one_line, shorten
 from mcp_magic.display.visible import in_line, visible
 from mcp_magic.errors import DeniedError, MCPMagicError, UnknownToolError
 from mcp_magic.inflight import Unanswered, in_time
+from mcp_magic.results.handles import Handles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -674,23 +674,7 @@ class App:
         return Reply(str(reply["choice"]), values, given if isinstance(given, dict) else {})
 
 
-MAX_KEPT = 50  # apps that the results of agents can show again
-
-_kept: OrderedDict[str, App] = OrderedDict()
-
-
-def remember(app: App) -> str:
-    """Keep an app and return the key by which `recall` finds it, for what holds plain JSON."""
-    key = secrets.token_hex(8)
-    _kept[key] = app
-    if len(_kept) > MAX_KEPT:
-        _kept.popitem(last=False)
-    return key
-
-
-def recall(key: object) -> App | None:
-    """Return the app of a key, or None."""
-    return _kept.get(key) if isinstance(key, str) else None
+APPS: Handles[App] = Handles(most=50)  # that the results of agents can show again
 
 
 def _key(page: str, message: Mapping[str, Any]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic import _host as lookup
 from mcp_magic._text import counted
-from mcp_magic.apps.app import App, recall, remember
+from mcp_magic.apps.app import APPS, App
 from mcp_magic.display.document import size_text
 from mcp_magic.display.text import is_base64, mime, one_line
 from mcp_magic.errors import UnknownServerError
@@ -150,7 +150,7 @@ def to_content(
     if artifact["structured_content"] != result.raw.structured_content:
         artifact["structured_json"] = json.dumps(result.raw.structured_content)
     artifact["meta"] = storable(result.raw.meta)
-    app = remember(result.app) if isinstance(result.app, App) else ""
+    app = APPS.keep(result.app) if isinstance(result.app, App) else ""
     artifact |= {
         name: value for name, value in (("unchecked", result.unchecked), ("handle", handle), ("app", app)) if value
     }
@@ -226,7 +226,7 @@ def result_of(message: ToolMessage) -> ToolResult:
         tool=str(artifact.get("tool", message.name or "")),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
         unchecked=str(artifact.get("unchecked", "")),
-        app=recall(artifact.get("app")),
+        app=APPS.find(artifact.get("app")),
     )
 
 

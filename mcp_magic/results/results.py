@@ -7,11 +7,10 @@ import difflib
 import json
 import mimetypes
 import re
-import secrets
 import textwrap
 import traceback
 from abc import ABC, abstractmethod
-from collections import OrderedDict, deque
+from collections import deque
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
@@ -64,6 +63,7 @@ from mcp_magic.results.content import (
     titled_part,
     to_media,
 )
+from mcp_magic.results.handles import Handles
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.validate import check_arguments, is_secret, shown
 
@@ -87,13 +87,11 @@ if TYPE_CHECKING:
 # Exceptions of tools and server cells that run in this kernel.
 #
 # A tool's answer is data and cannot carry an exception. A server of the notebook puts a key into the answer's `_meta`
-# instead, and `recall` finds the exception by it. So the calling cell shows the tool's own lines, and `%debug` stops
+# instead, by which the exception is found. So the calling cell shows the tool's own lines, and `%debug` stops
 # in them.
 
 META = "mcp-magic/crash"  # the member of `_meta` that holds the key of an exception
-KEPT = 20  # most exceptions kept; each holds the frames of its traceback
-
-_kept: OrderedDict[str, BaseException] = OrderedDict()
+CRASHES: Handles[BaseException] = Handles(most=20)  # each holds the frames of its traceback
 
 
 class ToolCrashError(ToolError):
@@ -120,21 +118,6 @@ class CellCrashError(CommandError):
 
 def _shown(cause: BaseException | None) -> list[str]:
     return ToolCrashError.show(cause) if cause is not None else []
-
-
-def remember(crash: BaseException) -> dict[str, Any]:
-    """Keep an exception and return the `_meta` by which `recall` finds it."""
-    key = secrets.token_hex(8)  # another server must not guess it
-    _kept[key] = crash
-    if len(_kept) > KEPT:
-        _kept.popitem(last=False)
-    return {META: key}
-
-
-def recall(meta: Mapping[str, Any] | None) -> BaseException | None:
-    """Return the exception of an answer with this `_meta`, or None."""
-    key = (meta or {}).get(META)
-    return _kept.get(key) if isinstance(key, str) else None
 
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.
@@ -569,7 +552,7 @@ class ToolResult(_Result):
         _failed.append(self)
         text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
         text += f"\n  {self.outdated}" if self.outdated else ""
-        if (crash := recall(self.raw.meta)) is not None:
+        if (crash := CRASHES.find((self.raw.meta or {}).get(META))) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
         raise ToolError(text, self)
 

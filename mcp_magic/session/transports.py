@@ -19,7 +19,7 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, Stdio
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
 from mcp_magic.inflight import current_attempt, keep_alive
-from mcp_magic.results.results import remember
+from mcp_magic.results.results import CRASHES, META
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Event, Wire
@@ -271,7 +271,7 @@ def crashed(crash: BaseException, tool: str) -> CallToolResult:
     crash.__context__ = crash.__context__ if crash.__cause__ is None else None
     text = f"Error executing tool {tool}: {_said(crash)}"
     answer = CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
-    answer.meta = remember(crash)
+    answer.meta = {META: CRASHES.keep(crash)}
     return answer
 
 
