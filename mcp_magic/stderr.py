@@ -254,7 +254,7 @@ async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any
 
 
 def know_processes() -> None:
-    """Hook into the SDK's stdio client to learn which processes it starts."""
+    """Hook into the SDK's stdio client to learn which processes it starts; it has no public place for that."""
     from mcp.client import stdio
 
     module: Any = stdio

@@ -164,12 +164,7 @@ class App:
         messages: What the app would like you to say, until it is sent or you dismiss it.
     """
 
-    def __init__(
-        self,
-        server: AppServer,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, server: AppServer, tool: Tool, arguments: Mapping[str, Any]) -> None:
         self._server = server
         self.tool = tool
         self.arguments = dict(arguments)
@@ -186,7 +181,7 @@ class App:
         self._questions: dict[str, tuple[asyncio.Future[dict[str, Any]], dict[str, Any]]] = {}  # and what pages show
         self._one_by_one = asyncio.Lock()
         self._state = str(server.state)
-        self._page: dict[str, Any] = {}  # what a page keeps over a reload: its height
+        self._height: object = None  # pixels of the view in a page, which a reload begins with
         self._is_closed = False
         self._pending = 0
         self._kinds: dict[str, Callable[[str, Mapping[str, Any]], object]] = {  # what a page sends, by kind
@@ -196,7 +191,7 @@ class App:
             "grant": lambda page, message: self._start(self._grant(page)),
             "answer": self._on_answer,
             "message": self._on_message,
-            "size": lambda page, message: self._page.update(height=message.get("height")),
+            "size": self._on_size,
             "log": self._on_log,
             "gone": lambda page, message: self._keep_pages({p: c for p, c in self._pages.items() if p != page}),
         }
@@ -226,6 +221,10 @@ class App:
         return view_uri(self.tool)
 
     @property
+    def _title(self) -> str:
+        return one_line(f"{self._server.name}:{self.tool.name}", 100)
+
+    @property
     def shown(self) -> bool:
         """Whether a page shows it now."""
         return bool(self._pages)
@@ -237,21 +236,23 @@ class App:
         return type(None), ()  # a copy of a result, or one on another machine, has no view
 
     def __repr__(self) -> str:
-        return f"<App {one_line(f'{self._server.name}:{self.tool.name}', 100)}: {one_line(self.uri, 100)}>"
+        return f"<App {self._title}: {one_line(self.uri, 100)}>"
 
     def parts(self) -> list[Part]:
         """Return the parts to display where the view cannot be shown."""
-        name = one_line(f"{self._server.name}:{self.tool.name}", 100)
         install = "" if can_show() else "; with anywidget (pip install 'mcp-magic[apps]') it is below the call"
-        return [Part.note(f"{name} has a view: `%mcp view` opens it in a tab of the browser{install}")]
+        return [Part.note(f"{self._title} has a view: `%mcp view` opens it in a tab of the browser{install}")]
 
     # The pages that show it
 
     def prefetch(self) -> None:
         """Begin to read the view, so that it is here when a page asks for it; from any thread."""
+        self._call_soon(self._load)
+
+    def _call_soon(self, work: Callable[..., object], *given: Any) -> None:
         loop = self._server.loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._load)
+            loop.call_soon_threadsafe(work, *given)
 
     def _load(self) -> asyncio.Task[View]:
         if self._view is None or (self._view.done() and (self._view.cancelled() or self._view.exception())):
@@ -274,9 +275,7 @@ class App:
 
     def receive(self, message: Mapping[str, Any], channel: Channel) -> None:
         """Take a message of a page; from any thread."""
-        loop = self._server.loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._take, message, channel)
+        self._call_soon(self._take, message, channel)
 
     def _take(self, message: Mapping[str, Any], channel: Channel) -> None:
         page, kind = str(message.get("view"))[:64], str(message.get("kind"))
@@ -292,6 +291,9 @@ class App:
         """Cancel a request of the app: its question goes, its call is cancelled, and there is no answer."""
         if (request := self._requests.pop(_key(page, message), None)) is not None:
             request.cancel()
+
+    def _on_size(self, page: str, message: Mapping[str, Any]) -> None:
+        self._height = message.get("height")
 
     def _on_log(self, page: str, message: Mapping[str, Any]) -> None:
         params = message.get("params")
@@ -366,11 +368,12 @@ class App:
     def _deliver(self, page: str, message: dict[str, Any], *buffers: bytes) -> None:
         """Hand a message to the page's channel; a channel that fails shows the app no more."""
         channel = self._pages.get(page)
+        if channel is None:
+            return
         try:
-            if channel is not None:
-                channel.send({**message, "view": page}, buffers)
+            channel.send({**message, "view": page}, buffers)
         except Exception as error:
-            self._keep_pages({other: each for other, each in self._pages.items() if each is not channel})
+            self.detach(channel)
             self._server.notices.log("warning", f"{self.name}: its view is lost: {type(error).__name__}: {error}")
 
     def _tell(self, **message: Any) -> None:
@@ -398,7 +401,7 @@ class App:
         wanted = [name for name in view.permissions if name not in self._granted]
         return {
             "label": self.name,
-            "title": one_line(f"{self._server.name}:{self.tool.name}", 100),
+            "title": self._title,
             "html": view.html,
             "policy": view.policy,
             "allow": "; ".join(PERMISSIONS[name] for name in granted),
@@ -409,8 +412,8 @@ class App:
             "capabilities": self._capabilities(view, granted),
             "tool": _wire(self.tool),
             "arguments": self.arguments,
-            "outcome": self._outcome_message(),
-            "page": self._page,
+            "outcome": self._outcome(),
+            "height": self._height,
             "messages": [each.shown() for each in self.messages],
         }
 
@@ -430,24 +433,23 @@ class App:
             },
         }
 
-    def _outcome_message(self) -> dict[str, Any] | None:
+    def _outcome(self) -> dict[str, Any]:
+        """Return what the view is told about the end of the call; {} before it."""
         if self._cancelled:
             return {"method": "ui/notifications/tool-cancelled", "params": {"reason": self._cancelled}}
         if self._raw is None:
-            return None
+            return {}
         return {"method": "ui/notifications/tool-result", "params": _wire(self._raw)}
 
     def finish(self, raw: CallToolResult) -> None:
         """Give the view the result of the call."""
         self._raw = raw
-        if self._pages:
-            self._tell(kind="outcome", **(self._outcome_message() or {}))
+        self._tell(kind="outcome", **self._outcome())
 
     def cancel(self, reason: str) -> None:
         """Tell the view that the call has no result."""
         self._cancelled = one_line(reason, 400) or "interrupted"
-        if self._pages:
-            self._tell(kind="outcome", **(self._outcome_message() or {}))
+        self._tell(kind="outcome", **self._outcome())
 
     def session_changed(self) -> None:
         """Say in the view what became of the session."""
@@ -474,12 +476,8 @@ class App:
             if not isinstance(params, dict | None):
                 raise _Refused("params must be an object", _INVALID)
             result = await self._methods[method](params or {}, page)
-        except _Refused as error:
-            self._send(page, kind="reply", id=id_, error={"code": error.code, "message": str(error)})
-        except DeniedError as error:
-            self._send(page, kind="reply", id=id_, error={"code": _DENIED, "message": str(error)})
-        except MCPMagicError as error:
-            code = getattr(error, "code", None)
+        except (_Refused, MCPMagicError) as error:
+            code = _DENIED if isinstance(error, DeniedError) else getattr(error, "code", _FAILED)
             code = code if isinstance(code, int) else _FAILED
             self._send(page, kind="reply", id=id_, error={"code": code, "message": one_line(str(error), 2000)})
         else:
@@ -499,7 +497,7 @@ class App:
         if tool is None or not is_for_apps(tool):
             raise _Refused(f"{self._server.name} offers no tool {one_line(name, 100)!r} to apps", _INVALID)
         given, _ = schema.prepare_arguments(arguments, tool.input_schema)
-        request = Request(self._server.name, name, given, self.name, tool, self._server.spec.trust)
+        request = self._request(name, given, tool)
         decision = await self._reviewed(request)
         result = await self._server.call_tool(name, given, asker=self.name, decision=decision, quiet=True)
         return _wire(result.raw)
@@ -521,7 +519,7 @@ class App:
         uri = params.get("uri")
         if not isinstance(uri, str):
             raise _Refused("resources/read needs a uri", _INVALID)
-        request = Request(self._server.name, "resources/read", {"uri": uri}, self.name, None, self._server.spec.trust)
+        request = self._request("resources/read", {"uri": uri})
         decision = await self._reviewed(request)
         if not decision.approved:
             raise self._consent.refusal(request, decision)
@@ -536,8 +534,8 @@ class App:
         texts = _texts(params.get("content"))
         if (structured := params.get("structuredContent")) is not None:
             texts.append(json.dumps(structured, ensure_ascii=False))
-        text = shorten("\n".join(texts), MAX_CONTEXT)
-        self._record("ui/update-model-context", {"text": text}, self._ruled("ui/update-model-context", {"text": text}))
+        what, text = "ui/update-model-context", shorten("\n".join(texts), MAX_CONTEXT)
+        self._record(what, {"text": text}, self._ruled(what, {"text": text}))
         self.context = text
         return {}
 
@@ -569,11 +567,7 @@ class App:
         self._tell(kind="forgotten", id=message.id)
 
     async def _open_link(self, params: Mapping[str, Any], page: str) -> dict[str, Any]:
-        url = params.get("url")
-        problem = _link_problem(url)
-        if problem:
-            raise _Refused(problem, _INVALID)
-        assert isinstance(url, str)
+        url = _link(params.get("url"))
         await self._ask_in_bar("ui/open-link", {"url": url}, f"open {in_line(url, MAX_LINK)}", "Open", link=url)
         return {}
 
@@ -606,9 +600,12 @@ class App:
 
     # Asking
 
+    def _request(self, what: str, arguments: Mapping[str, Any], tool: Tool | None = None) -> Request:
+        return Request(self._server.name, what, arguments, self.name, tool, self._server.spec.trust)
+
     def _ruled(self, what: str, arguments: Mapping[str, Any]) -> Decision:
         """Return the decision about what needs no answer of yours; rules and the policy can refuse it."""
-        request = Request(self._server.name, what, arguments, self.name)
+        request = self._request(what, arguments)
         if self._consent.denies(request):
             return Decision.deny(by=f"rule `{self._consent.rule_for(request)}`")
         if self._consent.policy == "deny":
@@ -617,8 +614,7 @@ class App:
 
     def _record(self, what: str, arguments: Mapping[str, Any], decision: Decision, seconds: float = 0.0) -> None:
         """Write a decision into the audit; _Refused if it is a refusal."""
-        request = Request(self._server.name, what, arguments, self.name)
-        self._consent.audit.add(record_of(request, decision, seconds))
+        self._consent.audit.add(record_of(self._request(what, arguments), decision, seconds))
         if not decision.approved:
             raise _Refused(f"{what} was denied by {'the user' if decision.by == 'person' else decision.by}")
 
@@ -700,16 +696,14 @@ def _texts(content: object) -> list[str]:
     return [text for text in found if isinstance(text, str)]
 
 
-def _link_problem(url: object) -> str:
+def _link(url: object) -> str:
     if not isinstance(url, str) or len(url) > MAX_LINK:
-        return "ui/open-link needs a url"
-    try:
+        raise _Refused(f"ui/open-link needs a url of at most {MAX_LINK} characters", _INVALID)
+    with suppress(ValueError):
         parts = urlsplit(url)
-    except ValueError:
-        return "ui/open-link needs a url"
-    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        return "only http and https addresses can be opened"
-    return ""
+        if parts.scheme in ("http", "https") and parts.hostname and url.isprintable():
+            return url
+    raise _Refused("only http and https addresses can be opened", _INVALID)
 
 
 def _file_of(resource: Mapping[str, Any]) -> tuple[bytes, str]:

@@ -13,6 +13,7 @@ const HELLO_MS = 1500; // between two tries to reach the kernel, which may be bu
 const ARMED_MS = 600; // a question's buttons take no click that was meant for what they moved away
 const TEARDOWN_MS = 1000; // that a view has to end
 const MOST_DROPPED = 20_000; // messages above which a view is stopped
+const GONE = "the kernel has gone: run the cell again";
 
 const uid = () => Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
 const attribute = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;");
@@ -211,7 +212,7 @@ export function show(element, channel) {
     frame.referrerPolicy = "no-referrer";
     frame.title = `${view.label}: ${view.title}`;
     frame.style.colorScheme = theme();
-    frame.style.height = `${Math.min(Math.max(view.page?.height || 160, 24), MAX_HEIGHT)}px`;
+    setHeight(view.height || 160);
     frame.srcdoc = relayDocument(view.policy);
     place.classList.toggle("mcp-app-border", view.border !== false);
     place.replaceChildren(frame);
@@ -220,6 +221,10 @@ export function show(element, channel) {
     title.title = view.sources.length ? `may load from ${view.sources.join(", ")}` : "loads nothing from elsewhere";
     say("starting…");
     drawButtons();
+  }
+
+  function setHeight(height) {
+    frame.style.height = `${Math.min(Math.max(Math.ceil(height), 24), MAX_HEIGHT)}px`;
   }
 
   function drawButtons() {
@@ -233,7 +238,7 @@ export function show(element, channel) {
   }
 
   function outcome() {
-    if (view.outcome?.method) post(view.outcome);
+    if (view.outcome.method) post(view.outcome);
   }
 
   async function setMode(wanted) {
@@ -297,7 +302,7 @@ export function show(element, channel) {
     "size-changed": (params) => {
       const height = params?.height;
       if (mode !== "inline" || !Number.isFinite(height)) return;
-      frame.style.height = `${Math.min(Math.max(Math.ceil(height), 24), MAX_HEIGHT)}px`;
+      setHeight(height);
       remember(height);
     },
     "request-teardown": () => end("closed by the app"),
@@ -354,7 +359,7 @@ export function show(element, channel) {
   }
 
   function forward(request, method, params) {
-    if (gone) return fail(request, "the kernel has gone: run the cell again");
+    if (gone) return fail(request, GONE);
     const size = json(params)?.length;
     if (!(size <= MAX_TEXT)) return fail(request, `a request is JSON of at most ${MAX_TEXT} characters`);
     pending.add(request);
@@ -363,8 +368,10 @@ export function show(element, channel) {
 
   // -- questions, above the frame: the app can neither cover nor draw them
 
+  const cardOf = (list, name) => list.querySelector(`[data-id="${CSS.escape(name)}"]`);
+
   function showQuestion(message) {
-    if (questions.querySelector(`[data-id="${CSS.escape(message.id)}"]`)) return;
+    if (cardOf(questions, message.id)) return;
     const card = node("div", "mcp-app-question");
     card.dataset.id = message.id;
     card.setAttribute("role", "group");
@@ -476,11 +483,11 @@ export function show(element, channel) {
     } else if (message.kind === "ask") {
       showQuestion(message);
     } else if (message.kind === "answered") {
-      questions.querySelector(`[data-id="${CSS.escape(message.id)}"]`)?.remove();
+      cardOf(questions, message.id)?.remove();
     } else if (message.kind === "message") {
       showMessage(message);
     } else if (message.kind === "forgotten") {
-      notes.querySelector(`[data-id="${CSS.escape(message.id)}"]`)?.remove();
+      cardOf(notes, message.id)?.remove();
     } else if (message.kind === "status") {
       say(message.text);
     } else if (message.kind === "download") {
@@ -499,9 +506,9 @@ export function show(element, channel) {
     if (gone) return;
     gone = true;
     questions.replaceChildren();
-    pending.forEach((request) => fail(request, "the kernel has gone: run the cell again"));
+    pending.forEach((request) => fail(request, GONE));
     pending.clear();
-    say("the kernel has gone: run the cell again");
+    say(GONE);
     drawButtons();
   }
 

@@ -78,6 +78,10 @@ class AppPage:
         """Whether the page can be opened."""
         return self._server.running
 
+    @property
+    def _name(self) -> str:
+        return f"{self.app.name}: {one_line(self.app.tool.name, 100)}"
+
     _repr_mimebundle_ = show_parts
     __str__ = parts_text
 
@@ -86,13 +90,12 @@ class AppPage:
 
     def parts(self) -> list[Part]:
         """Return the parts to display."""
-        name = f"{self.app.name}: {one_line(self.app.tool.name, 100)}"
         if not self.running:
-            return [Part.note(f"The page of {name} has ended.")]
+            return [Part.note(f"The page of {self._name} has ended.")]
         if not self.address:
-            return [Part.note(f"{name} is open in a tab of your browser.")]
+            return [Part.note(f"{self._name} is open in a tab of your browser.")]
         link = tag("a", self.address, href=self.address, target="_blank", rel="noopener noreferrer")
-        where = f"It shows {name}, opens once, on the kernel's machine only, and ends with the kernel."
+        where = f"It shows {self._name}, opens once, on the kernel's machine only, and ends with the kernel."
         return [Part(f"Open  {self.address}", tag("p", joined(["Open ", link]))), Part.note(where)]
 
     async def start(self) -> None:
@@ -151,8 +154,7 @@ class AppPage:
         if request.path_params["secret"] != self._token:
             self._ticket = self.address = ""
             return RedirectResponse(f"/{self._token}/", 303, HEADERS)
-        title = escape(f"{self.app.name}: {one_line(self.app.tool.name, 100)}")
-        return HTMLResponse(DOCUMENT.format(title=title), headers=HEADERS)
+        return HTMLResponse(DOCUMENT.format(title=escape(self._name)), headers=HEADERS)
 
     async def _message(self, request: Request) -> Response:
         from starlette.responses import Response

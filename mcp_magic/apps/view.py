@@ -26,7 +26,7 @@ EXTENSION = "io.modelcontextprotocol/ui"
 
 MIME_TYPE = "text/html;profile=mcp-app"
 
-MAX_BYTES = 16 * 1024 * 1024  # most bytes of a view's HTML
+MAX_HTML = 16 * 1024 * 1024  # most characters of a view's HTML
 
 MAX_DOMAINS = 50  # most domains of one kind that a view may name
 
@@ -81,6 +81,7 @@ class View:
         """
         of = self.domains
         inside = ("data:", "blob:")
+        none = ("'none'",)
         rules = {
             "default-src": (),
             "script-src": ("'unsafe-inline'", "'unsafe-eval'", "'wasm-unsafe-eval'", *inside, *of["resourceDomains"]),
@@ -95,7 +96,7 @@ class View:
             "form-action": (),
             "base-uri": of["baseUriDomains"],
         }
-        return "; ".join(f"{name} {' '.join(sources) or chr(39) + 'none' + chr(39)}" for name, sources in rules.items())
+        return "; ".join(" ".join((name, *(sources or none))) for name, sources in rules.items())
 
 
 KINDS = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
@@ -156,16 +157,13 @@ def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | 
 
 def _html(uri: str, content: Any) -> str:
     blob = getattr(content, "blob", None)
-    problem = ""
     try:
         html = content.text if blob is None else base64.b64decode(blob, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        problem = f"{one_line(uri, 200)}: its HTML cannot be read: {error}"
-        html = ""
-    if len(html) > MAX_BYTES:
-        problem = f"{one_line(uri, 200)}: its HTML has {len(html):,} characters; at most {MAX_BYTES:,} are shown"
-    if problem:
-        raise InvalidResponseError(problem)
+        raise InvalidResponseError(f"{one_line(uri, 200)}: its HTML cannot be read: {error}") from None
+    if len(html) > MAX_HTML:
+        problem = f"its HTML has {len(html):,} characters; at most {MAX_HTML:,} are shown"
+        raise InvalidResponseError(f"{one_line(uri, 200)}: {problem}")
     return str(html)
 
 

@@ -75,7 +75,7 @@ def trace_in_process(client: Any, recorder: Recorder) -> None:
     There the SDK calls the server's functions without streams. They are recorded as the messages that a wire would
     carry, with ids counted here.
     """
-    connect = client._connect
+    connect = client._connect  # private to the SDK: it has no public place for a dispatcher
 
     async def traced(*arguments: Any) -> Any:
         return _TracedCalls(await connect(*arguments), recorder)
