@@ -220,12 +220,12 @@ async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None
 
 async def test_permissions_are_given_only_when_you_allow_them(page: Page) -> None:
     view = await page.shown()
-    assert (view["allow"], view["wants"]) == ("", ["camera"])
+    assert (view["allow"], view["wants"]) == ("", ["geolocation"])
     page.tell(kind="grant")
     question = await page.answer("yes")
-    assert question["text"] == "app dash wants to use your camera"
+    assert question["text"] == "app dash wants to use your geolocation"
     again = await page.kind("view")
-    assert (again["allow"], again["wants"]) == ("camera", [])
+    assert (again["allow"], again["wants"]) == ("geolocation", [])
 
 
 async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> None:
