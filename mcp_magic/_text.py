@@ -23,7 +23,7 @@ _COLOUR = re.compile("\x1b\\[[0-9;:]*m")
 # them). Zero-width joiners stay: emoji and Persian need them.
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
+    "\ud800-\udfff\U000e0000-\U000e007f]+"
 )
 
 

@@ -16,9 +16,10 @@ from mcp_magic.display.document import Markup, escape
 from mcp_magic.display.text import code_language
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
 _DESTINATION = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
@@ -48,7 +49,37 @@ def _parser(*, tables: bool) -> MarkdownIt:
     parser.validateLink = lambda url: _DESTINATION.match(url.strip()) is not None  # type: ignore[method-assign]
     for kind, rule in _RULES.items():
         parser.add_render_rule(kind, rule)
+    parser.inline.ruler.before("link", "unclosed", _unclosed)
+    parser.inline.skipToken = _skipping(parser.inline.skipToken)  # type: ignore[method-assign, assignment]
     return parser
+
+
+# The search for the end of a link's text passes each bracket of it again and again, up to `maxNesting` times. These two
+# change nothing but how long that takes.
+
+
+def _unclosed(state: StateInline, silent: bool) -> bool:
+    """Take a bracket that nothing closes as text."""
+    at = state.pos
+    if not state.src.startswith(("[", "!["), at) or state.src.rfind("]", at, state.posMax) >= 0:
+        return False
+    if not silent:
+        state.pending += state.src[at]
+    state.pos += 1
+    return True
+
+
+def _skipping(skip: Callable[[StateInline], None]) -> Callable[[StateInline], None]:
+    """Return the parser's `skip` of a token, which looks up first whether the token has been skipped before."""
+
+    def skip_token(state: StateInline) -> None:
+        known = state.cache.get(state.pos)
+        if known is None:
+            skip(state)
+        else:
+            state.pos = known
+
+    return skip_token
 
 
 def _link_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

@@ -200,7 +200,7 @@ def program(server: CellServer, namespace: Mapping[str, Any], cells: Sequence[st
     ordered = sorted(set(imports), key=lambda line: (line.startswith("from"), line))
     names = f"\nIt reads from the environment: {', '.join(needs.environment)}\n" if needs.environment else ""
     return (
-        docstring(_HEAD.format(name=server.name, file=file, environment=names))
+        docstring(_HEAD.format(name=server.name, file=file, environment=names).rstrip())
         + "\n\n"
         + "".join(f"{line}\n" for line in [*future, *ordered])
         + f"\n{variable} = MCPServer({server.name!r}{options})\n"

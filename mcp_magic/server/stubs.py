@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import json
 import re
 import textwrap
@@ -115,7 +114,7 @@ def _class(name: str, children: list[tuple[str, str, Field]], description: str |
 
 def docstring(text: str) -> str:
     """Return the code of a docstring: nothing in the text can end it, and nothing in it is hidden."""
-    shown = clean(inspect.cleandoc(text)).replace("\\", "\\\\").replace('"""', "'''")
+    shown = clean(text).replace("\\", "\\\\").replace('"""', "'''")
     shown = shown + " " if shown.endswith('"') else shown
     return f'"""{shown}\n"""' if "\n" in shown else f'"""{shown}"""'
 
@@ -165,7 +164,7 @@ def stubs(server: str, tools: Iterable[Tool]) -> str:
     mangled: dict[tuple[str, str], str] = {}
     functions = [_function(name, tool, types, mangled) for name, tool in named.items()]
     code = "\n\n\n".join([*types.classes, *functions])
-    words = [word for word in ("Literal", "NotRequired", "TypedDict") if re.search(rf"\b{word}[\[()]", code)]
+    words = re.findall(r"\b(Literal|NotRequired|TypedDict)[\[()]", code)
     head = _HEAD.format(
         server=server,
         typing=", ".join(["Any", *sorted(set(words))]),

@@ -54,7 +54,7 @@ def tool(text: str) -> types.Tool:
 
 
 def hidden_in(text: str) -> list[str]:
-    return [hex(ord(found[0])) for found in HIDDEN.finditer(text)]
+    return [ascii(found[0]) for found in HIDDEN.finditer(text)]
 
 
 def executed(code: str, run_as: str = "written") -> dict[str, Any]:

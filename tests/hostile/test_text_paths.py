@@ -44,9 +44,8 @@ from mcp_magic.stderr import cause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LENGTHS = {50_000: 1.0, 1_000_000: 2.0}
-"""CPU seconds that so many characters may take; alone 0.8 at most. The shorter ends the test early where the longer
-would take hours."""
+LENGTHS = {50_000: 1.0, 1_000_000: 1.0}
+"""CPU seconds that so many characters may take; the shorter ends the test early where the longer would take hours."""
 
 SHORT = 2_000
 """Characters by which the costliest kind of text is found."""
@@ -72,7 +71,7 @@ UNITS = (
         "&#",
         "$$",
     ),
-    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "!["),
+    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "![" * 99 + "]", "![*" * 66 + "]"),
     *(
         "http://",
         "a://b@c?",
@@ -282,10 +281,11 @@ def spent(path: Callable[[str], object], text: str) -> float:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("name", PATHS)
-def test_a_million_characters_of_the_worst_take_less_than_two_seconds(name: str) -> None:
+def test_a_million_characters_of_the_worst_take_less_than_a_second(name: str) -> None:
     path = PATHS[name]
     path("a")  # imports
-    short = {shape: spent(path, make(SHORT)) for shape, make in SHAPES.items()}
+    # twice, because the garbage of others is collected in the time of one
+    short = {shape: min(spent(path, make(SHORT)) for _ in range(2)) for shape, make in SHAPES.items()}
     worst = max(short, key=short.__getitem__)
 
     for length, seconds in LENGTHS.items():
