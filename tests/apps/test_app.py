@@ -393,6 +393,19 @@ async def test_a_view_shown_while_its_call_runs_gets_the_result_or_why_there_is_
         await calls[1]
 
 
+async def test_a_view_gets_the_whole_input_as_it_was_approved_and_nothing_before(host: Host) -> None:
+    shown: list[App] = []
+
+    async def change(request: Request) -> Decision:
+        assert (shown, list(host["dash"].apps)) == ([], [])
+        return Decision.approve({"region": "US"})
+
+    host.consent.approver = change
+    await host["dash"].call_tool("sales", {"region": "secret"}, asker="agent", on_app=shown.append)
+    [app] = shown
+    assert (await Page(app).shown())["arguments"] == {"region": "US"}
+
+
 async def test_a_copy_of_a_result_has_no_view(host: Host) -> None:
     result = await host.call("dash:sales")
     copied = pickle.loads(pickle.dumps(result))
