@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
@@ -409,8 +410,8 @@ class Registry:
                 listings.append((connection, await connection.listing("tools")))
             except MCPMagicError:
                 listings.append((connection, connection.catalog.cached("tools")))
-        known = tuple(part for pair in listings for part in pair)
-        if len(known) != len(self._known) or any(a is not b for a, b in zip(known, self._known, strict=True)):
+        known = tuple(itertools.chain.from_iterable(listings))
+        if len(known) != len(self._known) or not all(map(operator.is_, known, self._known)):
             self._known, self.offers = known, self._offers(listings)
         return self.offers
 

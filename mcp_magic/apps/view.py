@@ -30,13 +30,12 @@ MAX_HTML = 16 * 1024 * 1024  # most characters of a view's HTML
 
 MAX_DOMAINS = 50  # most domains of one kind that a view may name
 
-PERMISSIONS = {
-    "camera": "camera",
-    "microphone": "microphone",
-    "geolocation": "geolocation",
-    "clipboardWrite": "clipboard-write",
-}
-"""What a view may ask for -> the feature of the browser's Permissions Policy."""
+PERMISSIONS = {"geolocation": "geolocation", "clipboardWrite": "clipboard-write"}
+"""What a view may ask for -> the feature of the browser's Permissions Policy.
+
+MCP Apps also names `camera` and `microphone`. A browser gives neither to a frame without an origin, so they are not
+offered.
+"""
 
 
 def can_show() -> bool:

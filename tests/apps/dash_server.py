@@ -57,7 +57,7 @@ apps.add_html_resource(
     URI,
     HTML,
     csp=ResourceCsp(connect_domains=["https://api.example.com", "https://x; script-src *", "http://127.0.0.1:8888"]),
-    permissions=ResourcePermissions(camera={}),
+    permissions=ResourcePermissions(camera={}, geolocation={}),
     prefers_border=True,
 )
 server = MCPServer("dash", extensions=[apps])

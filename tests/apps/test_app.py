@@ -220,12 +220,12 @@ async def test_a_message_waits_for_you(host: Host, app: App, page: Page) -> None
 
 async def test_permissions_are_given_only_when_you_allow_them(page: Page) -> None:
     view = await page.shown()
-    assert (view["allow"], view["wants"]) == ("", ["camera"])
+    assert (view["allow"], view["wants"]) == ("", ["geolocation"])
     page.tell(kind="grant")
     question = await page.answer("yes")
-    assert question["text"] == "app dash wants to use your camera"
+    assert question["text"] == "app dash wants to use your geolocation"
     again = await page.kind("view")
-    assert (again["allow"], again["wants"]) == ("camera", [])
+    assert (again["allow"], again["wants"]) == ("geolocation", [])
 
 
 async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> None:
@@ -391,6 +391,19 @@ async def test_a_view_shown_while_its_call_runs_gets_the_result_or_why_there_is_
     assert (await calls[0]).app is shown[0]
     with pytest.raises(asyncio.CancelledError):
         await calls[1]
+
+
+async def test_a_view_gets_the_whole_input_as_it_was_approved_and_nothing_before(host: Host) -> None:
+    shown: list[App] = []
+
+    async def change(request: Request) -> Decision:
+        assert (shown, list(host["dash"].apps)) == ([], [])
+        return Decision.approve({"region": "US"})
+
+    host.consent.approver = change
+    await host["dash"].call_tool("sales", {"region": "secret"}, asker="agent", on_app=shown.append)
+    [app] = shown
+    assert (await Page(app).shown())["arguments"] == {"region": "US"}
 
 
 async def test_a_copy_of_a_result_has_no_view(host: Host) -> None:

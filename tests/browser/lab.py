@@ -39,6 +39,8 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--use-fake-device-for-media-stream",  # a camera and a microphone that any page may use
+    "--use-fake-ui-for-media-stream",
 )
 
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}

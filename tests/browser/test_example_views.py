@@ -94,9 +94,9 @@ def draws_on_a_canvas(shown: Locator, view: FrameLocator) -> None:
     expect(view.locator("canvas").first).to_be_visible()
 
 
-def asks_for_the_microphone(shown: Locator, view: FrameLocator) -> None:
-    press(shown, "Allow microphone, clipboardWrite…")
-    expect(shown.locator(".mcp-app-question")).to_contain_text("microphone")
+def asks_for_the_clipboard(shown: Locator, view: FrameLocator) -> None:
+    press(shown, "Allow clipboardWrite…")
+    expect(shown.locator(".mcp-app-question")).to_contain_text("clipboard-write")
     press(shown, "Deny")
     expect(view.locator("#start-btn")).to_be_visible()
 
@@ -124,7 +124,7 @@ EXAMPLES: dict[str, tuple[str, Trial]] = {
     "sheet-music": ("play-sheet-music", draws_notes),
     "system-monitor": ("get-system-info", polls_the_system),
     "threejs": ("show_threejs_scene", draws_on_a_canvas),
-    "transcript": ("transcribe", asks_for_the_microphone),
+    "transcript": ("transcribe", asks_for_the_clipboard),
     "video-resource": ("play_video", has_no_network),
     "wiki-explorer": ("get-first-degree-links", has_no_network),
 }

@@ -37,6 +37,33 @@ slow = MCPServer("slow", extensions=[apps], log_level="ERROR")
 %mcp connect slow
 """
 
+ASKING = """
+from mcp.server.apps import Apps, ResourcePermissions
+from mcp.server.mcpserver import MCPServer
+
+apps = Apps()
+
+@apps.tool(resource_uri="ui://asking/view")
+def look() -> str:
+    return "looked"
+
+wanted = ResourcePermissions(camera={}, microphone={}, geolocation={})
+apps.add_html_resource("ui://asking/view", "<p>asking", permissions=wanted)
+asking = MCPServer("asking", extensions=[apps], log_level="ERROR")
+%mcp connect asking
+"""
+
+PLACE = """() => new Promise((done) => navigator.geolocation.getCurrentPosition(
+    ({coords}) => done(coords.latitude), ({message}) => done(message)))"""
+
+MEDIA = """async () => {
+    const take = async (wanted) => {
+        try { return (await navigator.mediaDevices.getUserMedia(wanted)).getTracks()[0].readyState; }
+        catch (error) { return error.message; }
+    };
+    return [await take({video: true}), await take({audio: true})];
+}"""
+
 _KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 
 
@@ -95,6 +122,29 @@ def test_a_job_shows_its_view_below_its_cell_long_after_that_has_ended(lab: Lab)
     expect(view_in(shown).locator("#title")).to_have_text("figures")
     expect(shown).to_contain_text("✓ slow:count")
     lab.picture("view-job", first=lab.cells.count() - 2)
+
+
+def test_a_view_gets_your_place_once_you_allow_it_and_no_camera_or_microphone(lab: Lab) -> None:
+    context = lab.page.context
+    context.grant_permissions(["geolocation"])
+    context.set_geolocation({"latitude": 60.0, "longitude": 11.0})
+    try:
+        run(lab, ASKING)
+        shown = run(lab, "%mcp call asking:look")
+        inside = view_in(shown).locator("p")
+        expect(inside).to_have_text("asking")
+        assert "disabled in this document by permissions policy" in inside.evaluate(PLACE)
+        press(shown, "Allow geolocation…")
+        question = shown.locator(".mcp-app-question")
+        expect(question).to_contain_text("app asking wants to use your geolocation")
+        press(question, "Allow")
+        expect(shown.get_by_role("button", name="Allow geolocation")).to_have_count(0)
+        expect(inside).to_have_text("asking")
+        assert inside.evaluate(PLACE) == 60
+        assert lab.page.evaluate(MEDIA) == ["live", "live"], "the browser has both"
+        assert inside.evaluate(MEDIA) == ["Invalid security origin"] * 2
+    finally:
+        context.clear_permissions()
 
 
 def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
