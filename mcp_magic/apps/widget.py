@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.display.comms import keep_in_order
 from mcp_magic.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 
-ROUTE = "_reply_subshell_for"
-"""The method of ipykernel's comms that chooses the shell; see `ui/widgets.py`. If it is absent, nothing is changed."""
-
 
 class AppWidget:
     """Shows an app; a page that draws it asks for the view, so neither the widget's state nor the notebook holds it."""
@@ -26,8 +24,7 @@ class AppWidget:
         app.prefetch()
         self._app = app
         self.widget = _widget_class()()
-        if hasattr(self.widget.comm, ROUTE):
-            setattr(self.widget.comm, ROUTE, lambda data, default: None)
+        keep_in_order(self.widget)
         self.widget.on_msg(lambda widget, message, buffers: app.receive(message, self))
 
     def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:

@@ -12,6 +12,7 @@ import ipywidgets
 from ipywidgets.widgets.widget_description import DescriptionWidget
 
 from mcp_magic import schema
+from mcp_magic.display.comms import keep_in_order
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
     Offer = Callable[[list[str]], None]
     Complete = Callable[[str, str, Offer], None]
     Publish = Callable[[dict[str, Any], bool], None]
-
-# Handling the messages of a frontend in order, all on the main shell's thread.
-#
-# ipykernel 7.4 passes a frontend's message to the shell from which the widget last sent something. For a widget that a
-# cell has shown this is the main shell; once the echo of typed text was sent, it is JupyterLab's subshell, which is
-# another thread. So a field and a button of one form may be on different threads. While a cell keeps the main thread
-# busy, the click on Run may overtake the text typed before it, or later text the click: the call has arguments that
-# the user did not submit. ipykernel 7.0 to 7.3 handle all messages of a frontend in order on its subshell.
-
-ROUTE = "_reply_subshell_for"
-"""The method of ipykernel's comms that chooses the shell. It is private: if it is absent, nothing is changed."""
-
 
 # Making widgets, and closing them.
 #
@@ -158,8 +147,7 @@ class WidgetScope:
         if style is not None:
             traits["style"] = style
         widget = kind(**traits)
-        if hasattr(widget.comm, ROUTE):
-            setattr(widget.comm, ROUTE, lambda data, default: None)  # None is the id of the main shell
+        keep_in_order(widget)
         if style is None and "style" in widget.keys:  # `keys` names the synchronised traits
             self._shared.styles[kind] = widget.style
         self.adopt(widget)
