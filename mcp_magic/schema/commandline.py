@@ -41,6 +41,9 @@ MAX_SUGGESTED = 200
 _VARIABLE = re.compile(r"\$([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 _ESCAPED = re.compile(r"\\+[${@]")
 
+_PART = re.compile(r"(?:[^\\=.:]++|\\.?|:(?!=))*+", re.DOTALL)  # of a name, up to its next dot or its end
+_PROTECTED = re.compile(r"\\(.)", re.DOTALL)
+
 _WITH_APOSTROPHE = re.compile(r"""[^"\\]*'[^"\\]*""")  # A text with an apostrophe, which reads better in double quotes
 
 _SPELLINGS = "write name=value, name:=json, or $dict for all arguments"
@@ -81,24 +84,16 @@ def read_item(written: str, *, objects: bool = True) -> Item:
 
 def _read_name(written: str) -> tuple[tuple[str, ...], int, bool]:
     """Return the parts of the name, the index of the value, and whether the value is JSON."""
-    parts: list[str] = []
-    part = ""
-    index = 0
-    while index < len(written):
-        char = written[index]
-        if char == "\\" and index + 1 < len(written):
-            part += written[index + 1]
-            index += 2
-            continue
-        if char == "=" or written.startswith(":=", index):
-            is_json = char == ":"
-            return (*parts, part), index + (2 if is_json else 1), is_json
-        if char == ".":
-            parts.append(part)
-            part = ""
-        else:
-            part += char
-        index += 1
+    parts, index, sign = [], 0, "."
+    while sign == ".":
+        part = _PART.match(written, index)
+        assert part is not None  # it matches nothing as well
+        text, index = part[0], part.end() + 1
+        parts.append(_PROTECTED.sub(r"\1", text) if "\\" in text else text)
+        sign = written[index - 1 : index]
+    if sign:
+        is_json = sign == ":"
+        return tuple(parts), index + is_json, is_json
     raise ArgumentsError(f"cannot read {shorten(written)!r} as an argument: {_SPELLINGS}")
 
 
