@@ -60,16 +60,19 @@ test:
 	@sh tests/system.sh || true
 	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
-# What pytest makes of the tests is compiled once, while the environments are made, and not by each worker.
+# What pytest makes of the tests is compiled once, while the environments are made, and not by each worker. The notebooks
+# run live and from cassettes at the same time.
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --collect-only --quiet >/dev/null & \
 	  $(BIN)/python -m tests.environments; status=$$?; wait; exit $$status
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --numprocesses $(WORKERS) --dist loadfile
 	$(BIN)/python -m pytest $(LEAN) --numprocesses 2 --dist loadfile -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
-	$(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
-	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS)
-	$(BIN)/python -m tests.replayed notebooks/*.ipynb
+	@mkdir -p .cache
+	$(BIN)/python -m tests.replayed notebooks/*.ipynb >.cache/replayed.log 2>&1 & replayed=$$!; \
+	  $(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
+	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS); status=$$?; \
+	  wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
 
 # What is marked `lowest`, in an environment of its own; old versions warn of this and that.
 lowest: setup
