@@ -29,10 +29,13 @@ settings.load_profile("fixed")
 
 
 class Files(LoadFileScheduling):
-    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to one worker."""
+    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to two workers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "tests/browser" if nodeid.startswith("tests/browser/") else str(super()._split_scope(nodeid))
+        file = nodeid.removeprefix("tests/browser/test_")
+        if file == nodeid:
+            return str(super()._split_scope(nodeid))
+        return "tests/browser, a to f" if file < "g" else "tests/browser, g to z"
 
 
 @pytest.hookimpl(optionalhook=True)

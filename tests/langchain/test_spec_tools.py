@@ -18,6 +18,8 @@ from tests.processes import start_http
 from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.notebook import NotebookHost
@@ -32,8 +34,11 @@ def spec(tmp_path: Path) -> StdioSpec:
     return StdioSpec(command=sys.executable, args=(str(DYING), str(tmp_path / "log")))
 
 
-def processes() -> int:
-    return len([p for p in psutil.Process().children() if str(DYING) in p.cmdline()])
+@pytest.fixture
+def processes() -> Callable[[], int]:
+    """Counts the processes that the test has started and that have not been waited for."""
+    before = set(psutil.Process().children())
+    return lambda: len(set(psutil.Process().children()) - before)
 
 
 def pick(tools: list[StructuredTool], name: str) -> StructuredTool:
@@ -45,7 +50,9 @@ async def pid(tool: StructuredTool) -> int:
     return int(message.content)
 
 
-async def test_each_call_opens_a_session_and_closes_it(host: NotebookHost, spec: StdioSpec) -> None:
+async def test_each_call_opens_a_session_and_closes_it(
+    host: NotebookHost, spec: StdioSpec, processes: Callable[[], int]
+) -> None:
     tools = await host.langchain_spec_tools(spec, name="show")
     assert processes() == 0
     process = pick(tools, "pid")
@@ -55,7 +62,9 @@ async def test_each_call_opens_a_session_and_closes_it(host: NotebookHost, spec:
     assert list(host) == []
 
 
-async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookHost, spec: StdioSpec) -> None:
+async def test_the_hosts_open_session_to_the_same_server_is_used(
+    host: NotebookHost, spec: StdioSpec, processes: Callable[[], int]
+) -> None:
     process = pick(await host.langchain_spec_tools(spec, name="show"), "pid")
     mine = await host.connect_spec(spec, "mine")
     own = int((await mine.call("pid")).text)
@@ -65,7 +74,9 @@ async def test_the_hosts_open_session_to_the_same_server_is_used(host: NotebookH
     assert await pid(process) != own
 
 
-async def test_a_call_that_kills_its_server_leaves_nothing_behind(host: NotebookHost, spec: StdioSpec) -> None:
+async def test_a_call_that_kills_its_server_leaves_nothing_behind(
+    host: NotebookHost, spec: StdioSpec, processes: Callable[[], int]
+) -> None:
     die = pick(await host.langchain_spec_tools(spec, name="show"), "die")
     with pytest.raises(ToolException, match="show:die: the session has ended"):
         await die.ainvoke({})
