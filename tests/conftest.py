@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from IPython.core.history import HistoryManager
 from xdist.scheduler import LoadFileScheduling
 
@@ -26,6 +27,12 @@ import_jsonschema()  # before a test does it without our haste
 settings.register_profile("fixed", max_examples=30, derandomize=True, database=None, deadline=None)
 settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave out the constants of the modules that happen to be imported: they make the examples others each time."""
+    if config.getoption("hypothesis_profile", None) is None:
+        providers.is_local_module_file = lambda path: False
 
 
 class Files(LoadFileScheduling):
