@@ -485,7 +485,17 @@ class Masker:
         forms = self._forms
         masked = self._walk(value, schemas)
         # a secret learned late may also occur at the beginning
-        return masked if self._forms is forms else self._walk(masked, schemas)
+        return masked if self._forms is forms else self._hidden(masked)
+
+    def _hidden(self, value: Any) -> Any:
+        """Return a value that was masked before, without the secrets that are known now."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, dict):
+            return {self.hide(name): self._hidden(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._hidden(inner) for inner in value]
+        return value
 
     def _walk(self, value: Any, schemas: bool) -> Any:
         if isinstance(value, str):
