@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from hypothesis.internal.conjecture import providers
 from IPython.core.history import HistoryManager
 from xdist.scheduler import LoadFileScheduling
 
@@ -31,8 +31,11 @@ settings.load_profile("fixed")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Leave out the constants of the modules that happen to be imported: they make the examples others each time."""
-    if config.getoption("hypothesis_profile", None) is None:
-        providers.is_local_module_file = lambda path: False
+    with suppress(ImportError):  # older versions of Hypothesis take no constants
+        from hypothesis.internal.conjecture import providers
+
+        if config.getoption("hypothesis_profile", None) is None:
+            providers.is_local_module_file = lambda path: False
 
 
 class Files(LoadFileScheduling):
