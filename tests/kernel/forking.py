@@ -10,7 +10,7 @@ import sys
 import tempfile
 import uuid
 from contextlib import suppress
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import psutil
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+from packaging.version import Version
 from traitlets import Unicode, default
 
 from tests.environments import locked
@@ -68,12 +69,15 @@ class Forked(LocalProvisioner):
     """Has the zygote of a kernel's Python fork it.
 
     It listens on files: a free port may be taken by another program before a kernel that was given it listens there.
+    Older kernels keep their ports, with which they have run for long: one of 7.0 fell silent over files.
     """
 
     async def pre_launch(self, **options: Any) -> dict[str, Any]:
-        if self.parent.transport != "ipc":  # else it is started again
+        python = self.kernel_spec.argv[0]
+        is_new = python == sys.executable and Version(version("ipykernel")) >= Version("7.4")
+        if is_new and self.parent.transport != "ipc":  # else it is started again
             self.parent.transport = "ipc"
-            self.parent.ip = str(folder_for(self.kernel_spec.argv[0]) / uuid.uuid4().hex)
+            self.parent.ip = str(folder_for(python) / uuid.uuid4().hex)
         return await super().pre_launch(**options)
 
     async def launch_kernel(self, cmd: list[str], **options: Any) -> KernelConnectionInfo:
