@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import nbclient
 import nbformat
 import psutil
 from jupyter_client import BlockingKernelClient, KernelManager
+from packaging.version import Version
 
 from tests.kernel.forking import ForkingManager, Specs
 
@@ -115,7 +117,7 @@ class Kernel:
     def __init__(
         self, directory: Path, environment: dict[str, str], python: str = sys.executable, *, plain: bool = False
     ) -> None:
-        self._sleepy = python != sys.executable
+        self._sleepy = python != sys.executable or Version(version("ipykernel")) < Version("7.3")
         self.manager = KernelManager() if plain else KernelManager(kernel_spec_manager=Specs(python=python))
         self.manager.shutdown_wait_time = START_SECONDS  # a busy machine needs more than the 5 s of a frontend
         self.manager.start_kernel(cwd=str(directory), env=environment)

@@ -69,7 +69,7 @@ class Forked(LocalProvisioner):
     """Has the zygote of a kernel's Python fork it.
 
     It listens on files: a free port may be taken by another program before a kernel that was given it listens there.
-    Older kernels keep their ports, with which they have run for long: one of 7.0 fell silent over files.
+    Older kernels keep their ports: they are reached anew where they leave a request unread (`Kernel.wake`).
     """
 
     async def pre_launch(self, **options: Any) -> dict[str, Any]:
