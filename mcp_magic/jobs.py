@@ -323,8 +323,8 @@ class Jobs:
     def __getitem__(self, number: int) -> Job:
         if number in self._jobs:
             return self._jobs[number]
-        known = f"There are: {listed(map(str, self._jobs), 20)}" if self._jobs else "None was started."
-        raise ArgumentsError(f"no job {number}. {known}")
+        known = f"There are: {listed(map(str, self._jobs), 20)}" if self._jobs else ""
+        raise ArgumentsError(f"no job {number}. {known or '`%mcp call SERVER:TOOL --background` starts one.'}")
 
     def __iter__(self) -> Iterator[Job]:
         return iter(list(self._jobs.values()))

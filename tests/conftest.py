@@ -30,7 +30,7 @@ settings.load_profile("fixed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave out the constants of the modules that happen to be imported: they make the examples others each time."""
+    """Take no examples from the constants of imported modules: which modules are imported differs from run to run."""
     with suppress(ImportError):  # older versions of Hypothesis take no constants
         from hypothesis.internal.conjecture import providers
 

@@ -338,6 +338,8 @@ async def test_old_jobs_are_dropped_and_running_ones_never(host: Host, connect: 
     monkeypatch.setattr("mcp_magic.jobs.ENDED", 2)
     script = Scripted(state())
     await connect(script)
+    with pytest.raises(ArgumentsError, match=r"^no job 1\. `%mcp call SERVER:TOOL --background` starts one\.$"):
+        host.jobs[1]
     running = await host.start("ci:build")
     script.created = text("at once")
     for _ in range(4):
