@@ -22,7 +22,7 @@ from mcp_magic.langchain.content import LEVELS, approval_of, storable
 from mcp_magic.schema.fields import root_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.messages.tool import ToolCallChunk
@@ -189,14 +189,23 @@ _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
 """Finish reasons of OpenAI, Anthropic and Google for an answer at its token limit."""
 
 
-async def take_turn(model: Runnable[Any, Any], messages: Sequence[BaseMessage]) -> AIMessage:
-    """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`."""
+async def take_turn(
+    model: Runnable[Any, Any], messages: Sequence[BaseMessage], hear: Callable[[Any], None] | None = None
+) -> AIMessage:
+    """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`.
+
+    `hear` gets each part of the turn as it comes.
+    """
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.messages.ai import add_ai_message_chunks
 
     from mcp_magic.agent.cassette import answer_parts
 
-    parts = await answer_parts(model, list(messages))
+    parts = []
+    async for part in answer_parts(model, list(messages)):
+        parts.append(part)
+        if hear is not None:
+            hear(part)
     if not parts:
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]

@@ -355,11 +355,15 @@ class _Replay(StandIn):
             yield chunk
 
 
-async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> list[Any]:
+def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> AsyncIterator[Any]:
     """Return the parts of a model's answer; with a cassette in, they are recorded, or replayed with their errors."""
     cassette = deck.cassette
-    if cassette is None:
-        return [part async for part in runnable.astream(messages)]
+    return runnable.astream(messages) if cassette is None else _with_cassette(cassette, runnable, messages)
+
+
+async def _with_cassette(
+    cassette: Cassette, runnable: Runnable[Any, Any], messages: list[BaseMessage]
+) -> AsyncIterator[Any]:
     model: Any = runnable
     kwargs: dict[str, Any] = {}
     while isinstance(model, RunnableBinding):
@@ -371,10 +375,11 @@ async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]
         if recorded.error:
             raise ModelError(recorded.error)
         replay = _Replay(model=request.model, turn=recorded, longest=math.inf if cassette.pauses else SHORTENED)
-        return [part async for part in replay.astream(messages)]
+        async for part in replay.astream(messages):
+            yield part
+        return
     if not cassette.records:
         raise CassetteError(turns.explain(request))
-    parts: list[Any] = []
     lines: list[dict[str, Any]] = []
     last = time.monotonic()
     try:
@@ -382,11 +387,10 @@ async def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]
             pause, last = tenths(last)
             kind = "chunk" if isinstance(part, AIMessageChunk) else "answer"
             lines.append({kind: message_fields(part), **pause})
-            parts.append(part)
+            yield part
     except Exception as error:
         if cassette.recording:
             turns.write(request, [], cassette.masker.text(str(model_error(error, model))))
         raise
     if cassette.recording:
         turns.write(request, hidden(cassette, lines))
-    return parts

@@ -27,6 +27,7 @@ from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.cost import Bounds, closing
+from mcp_magic.agent.drafts import Dictation, Drafts
 from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
@@ -48,7 +49,8 @@ from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.agent.transcript.entries import is_turn, stop_of
-from mcp_magic.consent.consent import PERSON, Decision
+from mcp_magic.apps.view import view_uri
+from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
@@ -76,7 +78,7 @@ if TYPE_CHECKING:
     from mcp_magic.agent.program import Programs, State
     from mcp_magic.agent.tools import Offer
     from mcp_magic.apps.app import App
-    from mcp_magic.consent.consent import Approver, Request
+    from mcp_magic.consent.consent import Approver
     from mcp_magic.consent.definitions import Definitions
     from mcp_magic.langchain.content import Content
 
@@ -104,13 +106,14 @@ class AgentState(MessagesState):
 
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread."""
+    """The context of one run of the graph, beside the thread; `drafts` is None if nobody sees views."""
 
     run: str | None = None
     asker: str = "agent"
     done: dict[str, ToolMessage] = field(default_factory=dict)
     before_asking: Callable[[set[str]], Awaitable[None]] | None = None
     programs: list[Program] = field(default_factory=list)
+    drafts: Drafts | None = None
     _plan: tuple[Any, Mapping[str, Offer], list[PlannedCall]] | None = field(default=None, init=False, repr=False)
 
     def plan(
@@ -196,14 +199,40 @@ class _Nodes:
             get_stream_writer()({"kind": "asked", "text": asked.text})
         messages = [*state["messages"], *said]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
+        drafts = _context().drafts
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
-            answer = await in_turn(self.model, lambda: take_turn(self.registry.bind(self.model, tools), conversation))
+            bound, hear = self.registry.bind(self.model, tools), self._hearing(messages)
+            answer = await in_turn(self.model, lambda: take_turn(bound, conversation, hear))
         message = _complete(answer)
+        if drafts is not None:
+            drafts.end(drafts.apps.keys() - {call["id"] for call in calls_of(message)})
         get_stream_writer()({"kind": "said", "message": message})
         for app, sent in used:
             app.forget(sent)
         return {"messages": [*said, message]}
+
+    def _hearing(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
+        """Return what shows the views of calls while the model writes them; None if nobody sees them."""
+        run, write = _context(), get_stream_writer()
+        if run.drafts is None or self.programs is not None:
+            return None
+        taken = {call["id"] for message in messages if message.type == "ai" for call in calls_of(message)}
+
+        def offer_of(name: str) -> Offer | None:
+            offer = self.registry.offers.get(name)
+            if offer is None or not view_uri(offer.tool) or offer.connection.state != "open":
+                return None
+            server = offer.connection
+            request = Request(server.name, offer.tool.name, {}, run.asker, offer.tool, server.spec.trust, run.run)
+            return offer if self.registry.host.consent.allows_any(request, self._decides) else None
+
+        def announce(turn: str | None, call_id: str, name: str) -> None:
+            write({"kind": "text", "id": turn or "", "text": ""})  # the turn stands above its calls
+            planned = PlannedCall(call_id, name, {}, self.registry.offers.get(name))
+            write(self.announced(planned, turns_taken(messages) + 1) | {"draft": True})
+
+        return Dictation(run.drafts, taken, offer_of, announce, lambda app: write({"kind": "view", "app": app})).hear
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""
@@ -388,6 +417,8 @@ class _Nodes:
             else:
                 message = await self.answer(planned, approval, run, write, handle)
             run.done[planned.id] = message
+            if run.drafts is not None:
+                run.drafts.end([planned.id])
             write({"kind": "result", "id": planned.id, "message": message})
             return message
 
@@ -436,6 +467,7 @@ class _Nodes:
                     timeout=self.timeout,
                     jobs=self.registry.host.jobs if handle else None,
                     on_app=lambda app: write({"kind": "view", "app": app}),
+                    drafted=run.drafts.apps.get(planned.id) if run.drafts is not None else None,
                 )
         except MCPToolException as error:
             content, artifact, failed = error.content, error.artifact, True
@@ -876,7 +908,8 @@ async def run_agent(
     if screen is not None:  # its parser is imported while the model is asked, before the first word is drawn
         asyncio.get_running_loop().run_in_executor(None, markdown, "")
     live = _Live(Transcript(show=show), screen)
-    run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen)
+    drafts = None if screen is None else Drafts()
+    run = RunContext(run=uuid.uuid4().hex, asker=asker, before_asking=live.seen, drafts=drafts)
     config: Any = {"configurable": {"thread_id": thread}}
     began = time.perf_counter()
     before = await _mend(graph, config, {})
@@ -912,6 +945,8 @@ async def run_agent(
         if result.stopped != "stopped":
             raise
     finally:
+        if drafts is not None:
+            drafts.end(drafts.apps)
         host.consent.forget_run(run.run or "")
         result.seconds = time.perf_counter() - began
         over(result)
@@ -947,7 +982,7 @@ class _Live:
 
     def tell(self, event: dict[str, Any]) -> None:
         self.transcript.on_event(event)
-        if event["kind"] == "call":
+        if event["kind"] == "call" and "draft" not in event:
             self._announced.add(event["id"])
             self._told.set()
         if self._screen is not None and event["kind"] == "view":

@@ -160,19 +160,22 @@ class App:
     Attributes:
         tool: The tool's definition.
         arguments: The arguments of the call.
+        is_whole: Whether these are all of them: False while a model writes the call, which has not gone out yet.
         context: What the app wants a model to know, as text; "" if nothing. It is the app's, and not to be trusted.
         messages: What the app would like you to say, until it is sent or you dismiss it.
     """
 
-    def __init__(self, server: AppServer, tool: Tool, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, server: AppServer, tool: Tool, arguments: Mapping[str, Any], *, is_whole: bool = True) -> None:
         self._server = server
         self.tool = tool
         self.arguments = dict(arguments)
+        self.is_whole = is_whole
         self.context = ""
         self.messages: list[Message] = []
         self._consent = server.consent or Consent()
         self._raw: CallToolResult | None = None
         self._cancelled = ""  # why there is no result
+        self._shown_as = ""  # its name in the session's events
         self._view: asyncio.Task[View] | None = None
         self._pages: dict[str, Channel] = {}
         self._granted: set[str] = set()
@@ -309,8 +312,9 @@ class App:
     def _keep_pages(self, pages: dict[str, Channel]) -> None:
         """Set the pages that show it, and tell whether it is shown."""
         if bool(pages) != self.shown:
-            name = f"{self.tool.name} {brief(self.arguments, 60)}" if self.arguments else self.tool.name
-            self._server.publish("app", name, "shown" if pages else "hidden", ended=not pages)
+            if pages:
+                self._shown_as = f"{self.tool.name} {brief(self.arguments, 60)}" if self.arguments else self.tool.name
+            self._server.publish("app", self._shown_as, "shown" if pages else "hidden", ended=not pages)
         self._pages = dict(list(pages.items())[-MAX_PAGES:])
         for answer, _ in [] if pages else self._questions.values():
             if not answer.done():
@@ -411,7 +415,7 @@ class App:
             "host": {"name": "mcp_magic", "version": __version__},
             "capabilities": self._capabilities(view, granted),
             "tool": _wire(self.tool),
-            "arguments": self.arguments,
+            **self._input(),
             "outcome": self._outcome(),
             "height": self._height,
             "messages": [each.shown() for each in self.messages],
@@ -432,6 +436,23 @@ class App:
                 "permissions": {name: {} for name in granted},
             },
         }
+
+    def _input(self) -> dict[str, Any]:
+        return {"arguments": self.arguments, "partial": not self.is_whole}
+
+    def draft(self, arguments: Mapping[str, Any]) -> None:
+        """Give the view what a model has written of the arguments so far; nothing once the call is over or out."""
+        if not (self.is_whole or self._cancelled) and arguments != self.arguments:
+            self.arguments = dict(arguments)
+            self._tell(kind="input", **self._input())
+
+    def begin(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Give the view all arguments: the call that was written goes out. Return False if it is another call's."""
+        if self.is_whole or self._cancelled or tool != self.tool:
+            return False
+        self.arguments, self.is_whole = dict(arguments), True
+        self._tell(kind="input", **self._input())
+        return True
 
     def _outcome(self) -> dict[str, Any]:
         """Return what the view is told about the end of the call; {} before it."""

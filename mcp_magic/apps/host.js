@@ -237,6 +237,11 @@ export function show(element, channel) {
     buttons.append(button(full ? "Leave full screen" : "Full screen", "", () => setMode(full ? "inline" : "fullscreen")));
   }
 
+  function input() {
+    if (!view.partial) notify("tool-input", { arguments: view.arguments });
+    else if (Object.keys(view.arguments).length) notify("tool-input-partial", { arguments: view.arguments });
+  }
+
   function outcome() {
     if (view.outcome.method) post(view.outcome);
   }
@@ -296,7 +301,7 @@ export function show(element, channel) {
     initialized: () => {
       ready = true;
       say("");
-      notify("tool-input", { arguments: view.arguments });
+      input();
       outcome();
     },
     "size-changed": (params) => {
@@ -476,6 +481,11 @@ export function show(element, channel) {
     } else if (message.kind === "reply") {
       if (!pending.delete(message.id)) return;
       post(message.error ? { id: message.id, error: message.error } : { id: message.id, result: message.result });
+    } else if (message.kind === "input") {
+      if (!view) return;
+      view.arguments = message.arguments;
+      view.partial = message.partial;
+      input();
     } else if (message.kind === "outcome") {
       if (!view) return;
       view.outcome = { method: message.method, params: message.params };

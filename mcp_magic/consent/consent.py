@@ -413,6 +413,22 @@ class Consent:
             action = "allow" if request.asker == PERSON else _by_policy(policy or self.policy, request)
         return "ask" if action == "allow" and request.program == "kernel" else action
 
+    def allows_any(self, request: Request, policy: str | None = None) -> bool:
+        """Whether rules and policy allow the call whatever its arguments are, so that nothing is asked.
+
+        A tool that has changed needs a rule that was given since.
+        """
+        request = as_it_is(request, self.definitions)
+        if request.program == "kernel":
+            return False
+        for rule in self.rules:
+            if rule.concerns(request.name, request.run):
+                if rule.action != "allow" or not covers(rule, request.name, self.definitions):
+                    return False
+                if not rule.is_conditional:
+                    return True
+        return request.change is None and _by_policy(policy or self.policy, request) == "allow"
+
     def denies(self, request: Request) -> bool:
         """Whether a rule denies a call."""
         return ruling(self.rules, self.definitions, as_it_is(request, self.definitions))[1] == "deny"

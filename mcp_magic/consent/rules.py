@@ -187,15 +187,22 @@ class Rule:
 
     def matches(self, name: str, arguments: Mapping[str, Any], run: str | None = None) -> bool:
         """Whether the rule matches a call: to allow it, in every reading of its arguments; else in any."""
-        if self.run is not None and self.run != run:
-            return False
-        if not self.names(name):
+        if not self.concerns(name, run):
             return False
         if self.exact:
             same = set(arguments) == set(self.arguments)
             return same and all(_is_exactly(arguments[path], expected) for path, expected in self.arguments.items())
         fits = all_fit if self.action == "allow" else any_fits
         return all(fits(arguments, path, expected) for path, expected in self.arguments.items())
+
+    def concerns(self, name: str, run: str | None = None) -> bool:
+        """Whether the rule is about calls of a tool, in a run: all of them, or those with some arguments."""
+        return self.run in (None, run) and self.names(name)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether the rule depends on the arguments."""
+        return self.exact or bool(self.arguments)
 
     def names(self, name: str) -> bool:
         """Whether the rule names a tool, whatever the arguments."""

@@ -264,6 +264,7 @@ async def call(
     spill: Spill | None = None,
     breaker: Breaker | None = None,
     on_app: Callable[[App], None] | None = None,
+    drafted: App | None = None,
     jobs: Jobs | None = None,
 ) -> tuple[Content, dict[str, Any]]:
     """Call a tool for a model; return the content and the artifact of `to_content`, or raise MCPToolException.
@@ -271,7 +272,7 @@ async def call(
     With `jobs`, a call that the server makes a task and that takes longer goes on there, as a job that `JOB` names in
     the artifact.
     """
-    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout, on_app, jobs)
+    made = _Call(tool_name, arguments, asker, run, decision, checked, on_progress, timeout, on_app, drafted, jobs)
     failure = result = None
     try:
         result = await retrying(
@@ -314,6 +315,7 @@ class _Call:
     on_progress: ProgressFnT | None
     timeout: float | None
     on_app: Callable[[App], None] | None = None
+    drafted: App | None = None
     jobs: Jobs | None = None
     seconds: float = 0.0
     declared_safe: bool = False
@@ -343,6 +345,7 @@ class _Call:
             "decision": self.decision,
             "repeat": False,
             "on_app": self.on_app,
+            "drafted": self.drafted,
         }
         try:
             if self.jobs is None or not connection.makes_tasks:

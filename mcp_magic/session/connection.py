@@ -514,6 +514,7 @@ class Connection:
         wait_if_busy: bool = True,
         quiet: bool = False,
         on_app: Callable[[App], None] | None = None,
+        drafted: App | None = None,
         watcher: TaskWatcher | None = None,
     ) -> ToolResult:
         """Call a tool and return its result, also one that reports an error.
@@ -543,6 +544,8 @@ class Connection:
             quiet: Whether it is not shown while it waits: neither its progress nor log messages.
             on_app: Called with the tool's view, if it has one, when the call goes out: it shows the arguments, and the
                 result when it comes.
+            drafted: The tool's view, if it was shown before the call goes out (`draft_app`): it is used then, and
+                `on_app` is not called.
             watcher: Follows the call in the background.
 
         Raises:
@@ -579,7 +582,7 @@ class Connection:
             if listed is not None and listed.output_schema is not None and task is None:
                 self._check_output(raw, listed, remarks)
 
-        app = self._app_of(known, given, on_app) if known is not None and known.meta else None
+        app = self._app_of(known, given, on_app, drafted) if known is not None and known.meta else None
         if watcher is not None:
             watcher.call_sent()
         session = self._supervisor.known
@@ -630,10 +633,24 @@ class Connection:
         await self.catalog.settle("tools")
         return self.catalog.tools.get(name)
 
-    def _app_of(self, tool: Tool, arguments: Mapping[str, Any], on_app: Callable[[App], None] | None) -> App | None:
+    def draft_app(self, tool: Tool) -> App:
+        """Return the view of a call that a model still writes; `call_tool` takes it as `drafted`."""
+        app = App(self, tool, {}, is_whole=False)
+        self.apps.add(app)
+        return app
+
+    def _app_of(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        on_app: Callable[[App], None] | None,
+        drafted: App | None,
+    ) -> App | None:
         """Return the view of a call that goes out, or None if its tool has none."""
         if not view_uri(tool):
             return None
+        if drafted is not None and drafted in self.apps and drafted.begin(tool, arguments):
+            return drafted
         app = App(self, tool, arguments)
         self.apps.add(app)
         if on_app is not None:

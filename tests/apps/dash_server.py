@@ -18,7 +18,8 @@ const ask = (method, params) => new Promise((ok, no) => {
   open.set(++last, [ok, no]); post({ id: last, method, params }); });
 const show = (id, text) => { document.getElementById(id).textContent = text; };
 addEventListener("message", ({ data }) => {
-  if (data.method === "ui/notifications/tool-input") show("title", "Sales of " + data.params.arguments.region);
+  if (data.method === "ui/notifications/tool-input-partial") show("title", "Asked for " + data.params.arguments.region);
+  else if (data.method === "ui/notifications/tool-input") show("title", "Sales of " + data.params.arguments.region);
   else if (data.method === "ui/notifications/tool-result") show("answer", data.params.content[0].text);
   else if (data.method === "ui/notifications/host-context-changed") data.params.theme && show("theme",
     data.params.theme);

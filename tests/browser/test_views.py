@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.apps import dash_server
-from tests.browser.living import expect, press, run, saved
+from tests.browser.living import expect, finished, output, press, run, running, saved, start
 from tests.browser.notebooks import write_notebook
 
 if TYPE_CHECKING:
@@ -51,6 +51,28 @@ wanted = ResourcePermissions(camera={}, microphone={}, geolocation={})
 apps.add_html_resource("ui://asking/view", "<p>asking", permissions=wanted)
 asking = MCPServer("asking", extensions=[apps], log_level="ERROR")
 %mcp connect asking
+"""
+
+WRITING = """
+import asyncio
+from pathlib import Path
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from mcp_magic import ScriptedModel
+
+class Writing(ScriptedModel):
+    async def _astream(self, messages, *asked, **more):
+        if messages[-1].type == "tool":
+            yield ChatGenerationChunk(message=AIMessageChunk("These are the figures."))
+            return
+        for piece in ('{"region": "U', 'S"}'):
+            call = {"name": "dash__sales", "args": piece, "id": "call_1", "index": 0}
+            named = call if piece[0] == "{" else call | {"name": None, "id": None}
+            yield ChatGenerationChunk(message=AIMessageChunk("", tool_call_chunks=[named]))
+            while not Path("write").exists():
+                await asyncio.sleep(0.05)
+
+writing = Writing([])
 """
 
 PLACE = """() => new Promise((done) => navigator.geolocation.getCurrentPosition(
@@ -168,3 +190,21 @@ def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
         expect(shown).to_contain_text("result of dash:sales")
         expect(shown.locator(".mcp-app")).to_have_count(0)
         expect(shown.get_by_text("Error displaying widget")).not_to_be_visible()
+
+
+def test_the_view_of_an_agents_call_shows_what_the_model_has_written_so_far(lab: Lab, jupyterlab: JupyterLab) -> None:
+    run(lab, WRITING)
+    cell = start(lab, "%%mcp_agent --model $writing --approve auto --thread writing\nShow the sales of the US.")
+    shown = output(running(cell))
+    view = view_in(shown)
+    expect(view.locator("#title")).to_have_text("Asked for U")
+    expect(view.locator("#answer")).to_have_text("")
+    expect(shown).to_contain_text("writing dash:sales")
+    lab.picture("view-partial", first=lab.cells.count() - 1)
+    (jupyterlab.folder / "write").touch()
+    expect(view.locator("#title")).to_have_text("Sales of US")
+    expect(view.locator("#answer")).to_have_text("US: 42")
+    finished(cell)
+    expect(shown.locator(".mcp-app")).to_have_count(1)
+    expect(shown).to_contain_text("These are the figures.")
+    lab.picture("view-written", first=lab.cells.count() - 1)

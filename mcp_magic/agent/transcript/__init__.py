@@ -137,9 +137,9 @@ class Transcript:
     def _turn(self, id_: str) -> Said:
         """Return the turn with an id, or the turn in progress: some providers give its parts different ids."""
         known = self._said.get(id_) if id_ else None
-        if known is None and self._entries:
-            last = self._entries[-1]
-            known = last if isinstance(last, Said) and not last.complete else None
+        if known is None:  # calls that the model still writes may stand below it
+            last = next((entry for entry in reversed(self._entries) if isinstance(entry, Said)), None)
+            known = last if last is not None and not last.complete else None
         if known is None:
             self._turns += 1
             known = Said(id_, turn=self._turns)
@@ -161,6 +161,10 @@ class Transcript:
         called.definition = event.get("definition")
         called.trusted = bool(event.get("trusted"))
         called.parent = str(event.get("parent") or "")
+        if event.get("draft"):
+            called.status = CallStatus.WRITING
+        elif called.status == CallStatus.WRITING:
+            called.status = CallStatus.WAITING
         return called
 
     def _on_decided(self, event: Event) -> Called | None:

@@ -248,8 +248,9 @@ def shortened(text: str, limit: int) -> tuple[str, str]:
 
 
 class CallStatus(StrEnum):
-    """How far a call is. The outcome of a call that was cut off is unknown."""
+    """How far a call is; the model still writes the first. The outcome of a call that was cut off is unknown."""
 
+    WRITING = "writing"
     WAITING = "waiting"
     RUNNING = "running"
     OK = "ok"
@@ -259,7 +260,7 @@ class CallStatus(StrEnum):
     CUT_OFF = "cut off"
 
 
-OPEN = (CallStatus.WAITING, CallStatus.RUNNING)  # the states of a call that is not over
+OPEN = (CallStatus.WRITING, CallStatus.WAITING, CallStatus.RUNNING)  # the states of a call that is not over
 
 
 class Entry:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 # The words and signs of a transcript, the same for HTML and text.
 
 SIGNS = {
+    CallStatus.WRITING: "…",
     CallStatus.WAITING: "…",
     CallStatus.RUNNING: "»",
     CallStatus.OK: "✓",
@@ -537,7 +538,7 @@ _RULES = (
     ),
     (".mcp-call-ok", "border-left-color:var(--jp-success-color1,#388e3c)"),
     (":is(.mcp-call-error,.mcp-call-denied)", "border-left-color:var(--jp-error-color1,#d32f2f)"),
-    (":is(.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
+    (":is(.mcp-call-writing,.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
     (".mcp-call>summary", "line-height:1.6"),
     (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
     (".mcp-call:not([open])>summary code", "white-space:nowrap"),

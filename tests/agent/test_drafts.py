@@ -1,0 +1,389 @@
+"""Views of an agent's calls that are shown while the model still writes the arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from mcp.server.mcpserver import MCPServer
+
+from mcp_magic._host import Host
+from mcp_magic.agent.drafts import INTERVAL, MAX_TEXT, healed
+from mcp_magic.agent.graph import build_graph, run_agent
+from mcp_magic.agent.threads import memory_threads
+from mcp_magic.apps.app import App
+from mcp_magic.cassette.cassette import deck
+from mcp_magic.consent.consent import Decision
+from mcp_magic.consent.rules import Rule
+from mcp_magic.errors import ModelError
+from tests.agent.dictating import Dictating, PageScreen, begins, goes_on, has, heard
+from tests.apps.dash_server import server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from langchain_core.messages import AIMessageChunk
+
+    from mcp_magic.agent.run import AgentRun
+    from mcp_magic.consent.consent import Request
+
+SALES = "dash__sales"
+CANCELLED, RESULT = "tool-cancelled", "tool-result"
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    async with Host() as host:
+        host.consent.policy = "auto"
+        await host.connect(server, name="dash")
+        yield host
+
+
+@pytest.fixture
+def screen() -> PageScreen:
+    return PageScreen()
+
+
+async def run(
+    host: Host, screen: PageScreen, *turns: Callable[[], AsyncIterator[AIMessageChunk]], **options: Any
+) -> AgentRun:
+    graph = build_graph(Dictating(turns=list(turns)), host, checkpointer=memory_threads(), **options)
+    thread = uuid.uuid4().hex  # all runs of a process have the same memory
+    return await run_agent(graph, host, "Show the sales", thread=thread, model="dictating", screen=screen)
+
+
+def writes(*pieces: str, name: str = SALES) -> Callable[[], AsyncIterator[AIMessageChunk]]:
+    """Return a turn that writes one call in pieces."""
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins(name)
+        for piece in pieces:
+            yield goes_on(piece)
+
+    return turn
+
+
+def shows(
+    screen: PageScreen, *pieces: str, then: str | BaseException = ""
+) -> Callable[[], AsyncIterator[AIMessageChunk]]:
+    """Return a turn that writes one call: a piece, which the view has to show, and then the rest, or it fails."""
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins(SALES)
+        page = await screen.page()
+        for piece in pieces:
+            yield goes_on(piece)
+            await page.until(has(**healed("".join(pieces[: pieces.index(piece) + 1])) or {}))
+        if isinstance(then, BaseException):
+            raise then
+        yield goes_on(then)
+
+    return turn
+
+
+async def test_a_view_shows_the_arguments_as_they_are_written_and_then_the_same_view_has_input_and_result(
+    host: Host, screen: PageScreen
+) -> None:
+    done = await run(host, screen, shows(screen, '{"region": "U', "S", then='"}'))
+    [page] = screen.pages
+    assert heard(page) == [
+        ("partial", {"region": "U"}),
+        ("partial", {"region": "US"}),
+        ("whole", {"region": "US"}),
+        RESULT,
+    ]
+    [result] = done.results
+    assert result is not None
+    assert isinstance(result.app, App)
+    assert list(host["dash"].apps) == [result.app]
+    page.messages.clear()
+    assert (await page.shown())["outcome"]["params"]["content"][0]["text"] == "US: 42"
+    [event] = [event for _, event in host.events.under_way()]
+    page.tell(kind="gone")
+    await host["dash"].ping()
+    assert (event.name, host.events.under_way()) == ("sales", [])
+
+
+async def test_the_card_stands_below_the_turn_and_gets_the_arguments(host: Host, screen: PageScreen) -> None:
+    done = await run(host, screen, shows(screen, '{"region": "EU"', then="}"))
+    assert screen.written == [{}]
+    assert [type(entry).__name__ for entry in done.transcript.entries] == ["Asked", "Said", "Called", "Said"]
+    [called] = done.transcript.calls
+    assert (called.arguments, called.turn, called.status) == ({"region": "EU"}, 1, "ok")
+    assert done.transcript.entries[1].turn == 1  # type: ignore[attr-defined]
+
+
+async def refuse(request: Request) -> Decision:
+    return Decision.deny("no")
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules"),
+    [
+        ("ask", []),
+        ("plan", []),
+        ("deny", []),
+        ("readonly", []),
+        ("auto", [Rule("ask", "dash:*")]),
+        ("auto", [Rule("deny", "*", {"region": "secret*"})]),
+        ("auto", [Rule("ask", "*", {"region": "secret*"}), Rule("allow", "dash:sales")]),
+        ("ask", [Rule("allow", "dash:sales", {"region": "*"})]),
+        ("ask", [Rule("allow", "dash:sales", {}, exact=True)]),
+        ("ask", [Rule("allow", "dash:sales", run="another")]),
+        ("ask", [Rule("allow", "other:*")]),
+        ("ask", [Rule("allow", "*", definition="of another tool")]),
+    ],
+)
+async def test_nothing_is_shown_where_a_call_may_need_an_answer_whatever_its_arguments_are(
+    host: Host, screen: PageScreen, policy: str, rules: list[Rule]
+) -> None:
+    host.consent.policy, host.consent.approver = policy, refuse
+    host.consent.rules.extend(rules)
+    await run(host, screen, writes('{"region": "U', 'S"}'))
+    assert {} not in screen.written
+    assert [told for page in screen.pages for told in heard(page) if told[0] == "partial"] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "rules"),
+    [
+        ("deny", [Rule("allow", "dash:sales")]),
+        ("ask", [Rule("allow", "dash:*", {"region": "EU"}), Rule("allow", "*"), Rule("deny", "*", {"region": "x"})]),
+        ("auto", [Rule("allow", "dash:sales", {"region": "EU"}), Rule("deny", "other:*")]),
+    ],
+)
+async def test_the_view_is_shown_where_any_arguments_are_allowed(
+    host: Host, screen: PageScreen, policy: str, rules: list[Rule]
+) -> None:
+    host.consent.policy = policy
+    for rule in rules:
+        host.consent.add(rule)
+    await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
+    assert heard(screen.pages[0])[0] == ("partial", {"region": "U"})
+
+
+async def test_the_view_of_a_tool_that_has_changed_waits_for_the_call_unless_a_rule_was_given_since(
+    host: Host, screen: PageScreen
+) -> None:
+    await host.disconnect("dash")
+    changing = MCPServer("dash")
+
+    @changing.tool(meta={"ui": {"resourceUri": "ui://dash/view"}}, description="Sales, changed")
+    def sales(region: str) -> str:
+        return region
+
+    @changing.resource("ui://dash/view", mime_type="text/html;profile=mcp-app")
+    def view() -> str:
+        return "<p>"
+
+    await host.connect(changing, name="dash")
+    await run(host, screen, writes('{"region": "U', 'S"}'))
+    assert screen.written == [{"region": "US"}]
+    host.consent.add(Rule("allow", "dash:sales"))
+    screen.pages.clear()
+    await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
+    assert screen.written == [{"region": "US"}, {}]
+
+
+@pytest.mark.parametrize(
+    ("rest", "options"),
+    [
+        pytest.param('5, "region": {"no": "text"}}', {}, id="the arguments do not fit"),
+        pytest.param("", {}, id="the arguments break off"),
+        pytest.param(']"', {}, id="the arguments are no JSON"),
+        pytest.param('"}', {"max_turns": 1}, id="a limit is reached"),
+    ],
+)
+async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
+    host: Host, screen: PageScreen, rest: str, options: dict[str, Any]
+) -> None:
+    await run(host, screen, shows(screen, '{"region": "U', then=rest), **options)
+    [page] = screen.pages
+    told = heard(page)
+    assert told[0] == ("partial", {"region": "U"})
+    assert told[-1] == CANCELLED
+    assert [each for each in told if each[0] == "whole" or each == RESULT] == []
+    assert page.messages[-1]["params"] == {"reason": "the call was not made"}
+    page.messages.clear()
+    assert (await page.shown())["partial"] is True
+
+
+async def test_the_view_is_cancelled_if_the_turn_fails(host: Host, screen: PageScreen) -> None:
+    with pytest.raises(ModelError):
+        await run(host, screen, shows(screen, '{"region": "U', then=OSError("the line is dead")))
+    assert heard(screen.pages[0]) == [("partial", {"region": "U"}), CANCELLED]
+
+
+async def test_the_view_is_cancelled_if_the_run_is_interrupted(host: Host, screen: PageScreen) -> None:
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins(SALES)
+        yield goes_on('{"region": "U')
+        await (await screen.page()).until(has(region="U"))
+        written.set()
+        await asyncio.Event().wait()
+
+    written = asyncio.Event()
+    running = asyncio.create_task(run(host, screen, turn))
+    async with asyncio.timeout(20):
+        await written.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert heard(screen.pages[0]) == [("partial", {"region": "U"}), CANCELLED]
+
+
+async def test_the_view_is_cancelled_if_a_rule_denies_the_call_meanwhile(host: Host, screen: PageScreen) -> None:
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        async for chunk in shows(screen, '{"region": "U')():
+            yield chunk
+        host.consent.add(Rule("deny", "dash:sales"))
+        yield goes_on('S"}')
+
+    done = await run(host, screen, turn)
+    assert heard(screen.pages[0])[-1] == CANCELLED
+    assert [called.status for called in done.transcript.calls] == ["denied"]
+
+
+async def test_cards_and_results_stand_in_the_order_of_the_calls(host: Host, screen: PageScreen) -> None:
+    plain = MCPServer("plain")
+
+    @plain.tool()
+    def add(a: int) -> str:
+        return str(a)
+
+    await host.connect(plain, name="plain")
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins("plain__add", "first", 0)
+        yield goes_on('{"a": 1}', 0)
+        yield begins(SALES, "second", 1)
+        yield goes_on('{"region": "U', 1)
+        await (await screen.page()).until(has(region="U"))
+        yield goes_on('S"}', 1)
+        yield begins("plain__add", "third", 2)
+        yield goes_on('{"a": 3}', 2)
+
+    done = await run(host, screen, turn)
+    assert [result and result.text for result in done.results] == ["1", "US: 42", "3"]
+    assert [called.arguments for called in done.transcript.calls] == [{"a": 1}, {"region": "US"}, {"a": 3}]
+    assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
+
+
+async def test_the_view_waits_with_its_part_while_you_are_asked_about_another_call_of_the_turn(
+    host: Host, screen: PageScreen
+) -> None:
+    cards: list[Any] = []
+
+    async def approve(request: Request) -> Decision:
+        page = await screen.page()
+        await page.until(has(region="US"))
+        assert screen.transcript is not None
+        cards.extend((called.tool, called.arguments) for called in screen.transcript.calls)
+        assert [told for told in heard(page) if told[0] != "partial"] == []
+        return Decision.approve()
+
+    plain = MCPServer("plain")
+
+    @plain.tool()
+    def add(a: int) -> str:
+        return str(a)
+
+    await host.connect(plain, name="plain")
+    host.consent.policy, host.consent.approver = "ask", approve
+    host.consent.add(Rule("allow", "dash:sales"))
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins("plain__add", "first", 0)
+        yield goes_on('{"a": 1}', 0)
+        yield begins(SALES, "second", 1)
+        yield goes_on('{"region": "U', 1)
+        await (await screen.page()).until(has(region="U"))
+        yield goes_on('S"}', 1)
+
+    await run(host, screen, turn)
+    assert cards == [("add", {"a": 1}), ("sales", {"region": "US"})]
+    assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
+
+
+async def test_a_call_whose_id_another_has_gets_its_view_when_it_goes_out(host: Host, screen: PageScreen) -> None:
+    whole = ['{"region": "US"}']
+    await run(host, screen, writes(*whole), writes(*whole))
+    assert screen.written == [{}, {"region": "US"}]
+
+
+async def test_the_view_is_told_at_most_ten_times_a_second_and_nothing_of_long_arguments(
+    host: Host, screen: PageScreen
+) -> None:
+    began = time.monotonic()
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins(SALES)
+        page = await screen.page()
+        yield goes_on('{"region": "')
+        for _ in range(300):
+            yield goes_on("x")
+            await asyncio.sleep(0.001)
+        await page.until(has(region="x" * 300))
+        yield goes_on("y" * MAX_TEXT)
+        yield goes_on('"}')
+
+    await run(host, screen, turn)
+    told = heard(screen.pages[0])
+    assert 2 <= len(told) - 2 <= (time.monotonic() - began) / INTERVAL + 1
+    assert [len(each[1]["region"]) for each in told[-3:-1]] == [300, 300 + MAX_TEXT]
+
+
+async def test_a_recorded_turn_shows_the_view_in_the_same_way(host: Host, screen: PageScreen, tmp_path: Path) -> None:
+    with deck.holding(tmp_path / "a.jsonl", "record"):
+        await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
+    again = PageScreen()
+    with deck.holding(tmp_path / "a.jsonl", "replay"):
+        await run(host, again)
+        assert heard(await again.page())[-2:] == [("whole", {"region": "US"}), RESULT]
+    assert (screen.written, again.written) == ([{}], [{}])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4), st.booleans(), st.data())
+def test_each_beginning_of_an_object_is_an_object_and_can_be_sent(
+    value: dict[str, Any], ascii_only: bool, data: st.DataObject
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    found = healed(text[: data.draw(st.integers(0, len(text)))])
+    assert isinstance(found, dict)
+    assert set(found) <= set(value)
+    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+
+
+@example('{"a": 1e999')
+@example('{"a": NaN')
+@example('{"a": "\\ud800"')
+@given(st.text() | st.text(alphabet='{}[]":,\\u0d8e-1.n '))
+def test_any_text_is_an_object_or_none(text: str) -> None:
+    if (found := healed(text)) is not None:
+        assert isinstance(found, dict)
+        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * MAX_TEXT, '{"a":' * (MAX_TEXT // 5), '{"a" ' + "x" * MAX_TEXT, '{"a": "' + "\\" * MAX_TEXT, '{"a": 1e999'],
+)
+def test_hostile_arguments_cost_little(text: str) -> None:
+    began = time.perf_counter()
+    for _ in range(20):
+        healed(text)
+    assert time.perf_counter() - began < 0.2
