@@ -47,7 +47,7 @@ class CloseOnFailedTLS:
         self._stream: Any = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an event of the HTTP client, until it sends the request. The events after that would only take time."""
+        """Handle an event of the HTTP client, until it sends the request; those after that would only take time."""
         await self._then(event, info)
         if event.endswith("send_request_headers.started"):
             info["request"].extensions.pop("trace", None)
