@@ -199,14 +199,11 @@ class _Nodes:
             get_stream_writer()({"kind": "asked", "text": asked.text})
         messages = [*state["messages"], *said]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
-        drafts = _context().drafts
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             bound, hear = self.registry.bind(self.model, tools), self._hearing(messages)
             answer = await in_turn(self.model, lambda: take_turn(bound, conversation, hear))
         message = _complete(answer)
-        if drafts is not None:
-            drafts.end(drafts.apps.keys() - {call["id"] for call in calls_of(message)})
         get_stream_writer()({"kind": "said", "message": message})
         for app, sent in used:
             app.forget(sent)
