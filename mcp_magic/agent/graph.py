@@ -106,7 +106,7 @@ class AgentState(MessagesState):
 
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread; `drafts` is None if nobody sees views."""
+    """The context of one run of the graph, beside the thread; `drafts` is None where no views are shown."""
 
     run: str | None = None
     asker: str = "agent"
@@ -210,7 +210,7 @@ class _Nodes:
         return {"messages": [*said, message]}
 
     def _hearing(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
-        """Return what shows the views of calls while the model writes them; None if nobody sees them."""
+        """Return what shows the views of calls while the model writes them; None where none are shown."""
         run, write = _context(), get_stream_writer()
         if run.drafts is None or self.programs is not None:
             return None

@@ -47,10 +47,11 @@ class CloseOnFailedTLS:
         self._stream: Any = None
 
     async def __call__(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an event of the HTTP client. Most are of no use: there are a dozen for each request."""
-        if event.startswith("http") and not event.endswith("send_request_headers.started"):
-            return
+        """Handle an event of the HTTP client, until it sends the request; those after that would only take time."""
         await self._then(event, info)
+        if event.endswith("send_request_headers.started"):
+            info["request"].extensions.pop("trace", None)
+            return
         if event.endswith("connect_tcp.complete"):
             self._stream = info.get("return_value")
         elif event.endswith("start_tls.complete"):

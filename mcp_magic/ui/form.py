@@ -11,6 +11,7 @@ from mcp_magic.schema.fields import UNSET, root_field
 from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs
 from mcp_magic.ui.inputs import write_json
+from mcp_magic.ui.invalid import invalid_marker
 from mcp_magic.ui.widgets import WidgetScope, note_markup, problem_markup
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Form:
         self._nothing = self._scope.make(ipywidgets.HTML, "label", value=note_markup("It takes no arguments."))
         self._body = self._scope.make(ipywidgets.VBox, "")
         parts = (self._body, self._rest, *([self.toggle] if scope is None else []))
-        self.widget = self._scope.make(ipywidgets.VBox, "form", children=parts)
+        self.widget = self._scope.make(ipywidgets.VBox, "form", children=(*parts, *invalid_marker(self._scope)))
         self._show_face()  # without a check: nothing was entered yet, and the first check imports jsonschema
 
     @property

@@ -399,6 +399,7 @@ FORM_STYLE = Markup(
     # the name of an input, for screen readers; beside it stands a label with more
     ".mcp-named>.widget-label{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
     ".mcp-invalid :is(input,select,textarea){border-color:var(--jp-error-color1,#d32f2f)!important}"
+    ".mcp-unseen{display:none}"  # also what says that the frontend has no anywidget
     f"{_LOST}{_CONTROLS}</style>"
 )
 """Styles labels and problems in the theme's colours; they are readable without it."""

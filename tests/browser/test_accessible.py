@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.living import asked, button, expect, finished, output, press, run, start, themes
+from tests.browser.living import asked, button, expect, field, finished, output, press, run, start, themes
 from tests.environments import axe_script, needs_node
 from tests.kernel.test_elicitation import PLAN, SERVER
 
@@ -39,6 +39,15 @@ RULES = """async (element) => {
 }"""
 
 
+def told(lab: Lab) -> tuple[str, Any]:
+    """Return what Chromium tells a screen reader of the input with the focus: its name, and whether it is invalid."""
+    session = lab.page.context.new_cdp_session(lab.page)
+    focused = session.send("Runtime.evaluate", {"expression": "document.activeElement"})["result"]["objectId"]
+    [node] = session.send("Accessibility.getPartialAXTree", {"objectId": focused, "fetchRelatives": False})["nodes"]
+    session.detach()
+    return node["name"]["value"], next(e["value"]["value"] for e in node["properties"] if e["name"] == "invalid")
+
+
 @pytest.fixture
 def check(lab: Lab) -> Any:
     lab.page.evaluate(axe_script().read_text())
@@ -57,6 +66,19 @@ def test_a_form_has_no_severe_finding(lab: Lab, check: Any) -> None:
     for theme in themes(lab):
         assert check(form) == []
         lab.picture(f"accessible-form-{theme}", first=lab.cells.count() - 1)
+
+
+def test_an_input_that_does_not_fit_is_invalid_to_a_screen_reader_until_it_is_mended(lab: Lab, check: Any) -> None:
+    form = run(lab, "%mcp form wide:plan")
+    days, invalid = field(form, "days"), form.locator("[aria-invalid]")
+    days.fill("many")
+    expect(days).to_have_attribute("aria-invalid", "true")
+    expect(invalid).to_have_count(1)
+    assert told(lab) == ("days: integer, required; invalid: days: expected integer, got 'many'", "true")
+    assert check(form) == []
+    days.fill("3")
+    expect(invalid).to_have_count(0)
+    assert told(lab) == ("days: integer, required", "false")
 
 
 def test_an_approval_has_no_severe_finding(lab: Lab, check: Any) -> None:
@@ -85,9 +107,11 @@ def test_a_question_of_a_server_has_no_severe_finding_and_enter_answers_it(lab: 
     panel = output(cell)
     city = panel.get_by_role("textbox", name="city: string, required")
     expect(city).to_be_visible()
+    city.press_sequentially("O")
+    expect(city).to_have_attribute("aria-invalid", "true")
     for _ in themes(lab):
         assert check(panel) == []
-    city.press_sequentially("Oslo")
+    city.press_sequentially("slo")
     city.press("Enter")  # at once: the last letters may still be on their way
     expect(finished(cell)).to_contain_text("'accept Oslo 3'")
 

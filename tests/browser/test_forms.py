@@ -173,8 +173,10 @@ def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
     # With the forms of the other tests those are a thousand: on a busy machine half a minute and more. Running a cell
     # closes the forms of deleted cells.
     lab.clear()
-    made = run(lab, "again = %mcp form show:one_text text=before\nagain")
+    made = run(lab, "again = %mcp form show:defaults text=before\nagain")
     expect(field(made, "text")).to_have_value("before")
+    field(made, "count").fill("many")
+    expect(field(made, "count")).to_have_attribute("aria-invalid", "true")
     last = lab.cells.count() - 1
     saved(lab)
     form = lab.cells.nth(last).locator(".jp-Cell-outputArea")
@@ -188,11 +190,34 @@ def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
         if lost.count() == 0:
             break
     expect(field(form, "text")).to_have_value("before")
+    expect(field(form, "count")).to_have_attribute("aria-invalid", "true")
+    field(form, "count").fill("3")
     field(form, "text").fill("after")
     press(form, "Run")
 
     expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("after")
     expect(run(lab, "print(again.result.text)")).to_contain_text("after")
+
+
+ANOTHER = """
+import anywidget, traitlets
+ours = anywidget.AnyWidget
+class Another(ours):
+    _model_module_version = traitlets.Unicode("~99.0.0").tag(sync=True)
+anywidget.AnyWidget = Another
+form = %mcp form show:one_text
+anywidget.AnyWidget = ours
+form
+"""
+
+
+def test_a_form_shows_no_error_where_the_frontend_has_another_anywidget_or_none(lab: Lab) -> None:
+    form = run(lab, ANOTHER)
+    field(form, "text").fill("works")
+    expect(form.locator(".jupyter-widgets-error-widget")).to_have_count(1)
+    expect(form.locator(".jupyter-widgets-error-widget")).to_be_hidden()
+    press(form, "Run")
+    expect(form.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("works")
 
 
 def test_a_saved_form_is_read_without_its_kernel(lab: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> None:

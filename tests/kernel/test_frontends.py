@@ -106,6 +106,17 @@ def test_a_form_and_the_explorer_answer_clicks_after_their_cell(frontend: Any) -
     assert frontend.run("%mcp ui").live
 
 
+def test_a_form_works_where_anywidget_is_not_installed(frontend: Any) -> None:
+    frontend.run("import sys\nkept = sys.modules.get('anywidget')\nsys.modules['anywidget'] = None")
+    cell = frontend.run("form = %mcp form notes:write line=plain\nform")
+    frontend.run("sys.modules.pop('anywidget')\nif kept: sys.modules['anywidget'] = kept")
+    frontend.click("Run", cell=cell)
+    frontend.read_until(
+        lambda: frontend.run("form.result is not None and form.result.data").lines == ["'plain'"],
+        what="the form has run",
+    )
+
+
 def test_a_watch_in_the_background_shows_updates(frontend: Any) -> None:
     cell = frontend.run("watch = %mcp watch note://lines --background\nwatch")
     write(frontend, "later")
