@@ -106,7 +106,7 @@ class AgentState(MessagesState):
 
 @dataclass
 class RunContext:
-    """The context of one run of the graph, beside the thread; `drafts` is None if nobody sees views."""
+    """The context of one run of the graph, beside the thread; `drafts` is None where no views are shown."""
 
     run: str | None = None
     asker: str = "agent"
@@ -199,21 +199,18 @@ class _Nodes:
             get_stream_writer()({"kind": "asked", "text": asked.text})
         messages = [*state["messages"], *said]
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
-        drafts = _context().drafts
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             bound, hear = self.registry.bind(self.model, tools), self._hearing(messages)
             answer = await in_turn(self.model, lambda: take_turn(bound, conversation, hear))
         message = _complete(answer)
-        if drafts is not None:
-            drafts.end(drafts.apps.keys() - {call["id"] for call in calls_of(message)})
         get_stream_writer()({"kind": "said", "message": message})
         for app, sent in used:
             app.forget(sent)
         return {"messages": [*said, message]}
 
     def _hearing(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
-        """Return what shows the views of calls while the model writes them; None if nobody sees them."""
+        """Return what shows the views of calls while the model writes them; None where none are shown."""
         run, write = _context(), get_stream_writer()
         if run.drafts is None or self.programs is not None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessageChunk
@@ -91,7 +92,7 @@ def has(**arguments: Any) -> Callable[[dict[str, Any]], bool]:
 def heard(page: Page) -> list[Any]:
     """Return what a view is told of its call: arguments with whether they are partial, and the end."""
     told: list[Any] = []
-    for message in page.messages:
+    for message in dropwhile(lambda each: each["kind"] != "view", page.messages):  # a page begins with the view
         if message["kind"] in ("view", "input") and message["arguments"]:
             told.append(("partial" if message["partial"] else "whole", message["arguments"]))
         outcome = message.get("outcome") or (message if message["kind"] == "outcome" else {})

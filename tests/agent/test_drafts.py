@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from langchain_core.messages import AIMessageChunk
 from mcp.server.mcpserver import MCPServer
 
 from mcp_magic._host import Host
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from langchain_core.messages import AIMessageChunk
-
     from mcp_magic.agent.run import AgentRun
     from mcp_magic.consent.consent import Request
 
@@ -44,6 +43,25 @@ async def host() -> AsyncIterator[Host]:
         host.consent.policy = "auto"
         await host.connect(server, name="dash")
         yield host
+
+
+WITH_VIEW = {"ui": {"resourceUri": "ui://dash/view"}}
+
+
+def sales(region: str) -> str:
+    return region
+
+
+def other_sales(description: str) -> MCPServer:
+    """A server whose tool `sales` has another view."""
+    server = MCPServer("other")
+    server.add_tool(sales, meta=WITH_VIEW, description=description)
+
+    @server.resource("ui://dash/view", mime_type="text/html;profile=mcp-app")
+    def view() -> str:
+        return "<p>"
+
+    return server
 
 
 @pytest.fixture
@@ -120,6 +138,24 @@ async def test_the_card_stands_below_the_turn_and_gets_the_arguments(host: Host,
     assert done.transcript.entries[1].turn == 1  # type: ignore[attr-defined]
 
 
+async def test_a_turn_whose_parts_have_different_ids_is_still_one(host: Host, screen: PageScreen) -> None:
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins(SALES).model_copy(update={"id": "part_1"})
+        await screen.page()
+        yield AIMessageChunk("One moment.", id="part_2")
+        yield goes_on('{"region": "EU"}').model_copy(update={"id": "part_3"})
+
+    async def after() -> AsyncIterator[AIMessageChunk]:
+        assert screen.transcript is not None
+        entries.extend(screen.transcript.entries)
+        yield AIMessageChunk("Done.")
+
+    entries: list[Any] = []
+    await run(host, screen, turn, after)
+    assert [type(entry).__name__ for entry in entries] == ["Asked", "Said", "Called"]
+    assert entries[1].text == "One moment."
+
+
 async def refuse(request: Request) -> Decision:
     return Decision.deny("no")
 
@@ -173,23 +209,34 @@ async def test_the_view_of_a_tool_that_has_changed_waits_for_the_call_unless_a_r
     host: Host, screen: PageScreen
 ) -> None:
     await host.disconnect("dash")
-    changing = MCPServer("dash")
-
-    @changing.tool(meta={"ui": {"resourceUri": "ui://dash/view"}}, description="Sales, changed")
-    def sales(region: str) -> str:
-        return region
-
-    @changing.resource("ui://dash/view", mime_type="text/html;profile=mcp-app")
-    def view() -> str:
-        return "<p>"
-
-    await host.connect(changing, name="dash")
+    await host.connect(other_sales("Sales, changed"), name="dash")
     await run(host, screen, writes('{"region": "U', 'S"}'))
     assert screen.written == [{"region": "US"}]
     host.consent.add(Rule("allow", "dash:sales"))
     screen.pages.clear()
     await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
     assert screen.written == [{"region": "US"}, {}]
+
+
+async def test_a_tool_that_changes_while_the_call_is_written_shows_another_view(host: Host, screen: PageScreen) -> None:
+    await host.disconnect("dash")
+    changing = other_sales("Sales")
+    await host.connect(changing, name="other")
+
+    async def turn() -> AsyncIterator[AIMessageChunk]:
+        yield begins("other__sales")
+        yield goes_on('{"region": "U')
+        await (await screen.page()).until(has(region="U"))
+        changing.remove_tool("sales")
+        changing.add_tool(sales, meta=WITH_VIEW, description="Sales, and more")
+        await host["other"].listing("tools", refresh=True)
+        yield goes_on('S"}')
+
+    await run(host, screen, turn)
+    first, second = screen.pages
+    assert heard(first) == [("partial", {"region": "U"}), CANCELLED]
+    await second.until(lambda each: each["kind"] == "view")
+    assert heard(second) == [("whole", {"region": "US"}), RESULT]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +251,11 @@ async def test_the_view_of_a_tool_that_has_changed_waits_for_the_call_unless_a_r
 async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
     host: Host, screen: PageScreen, rest: str, options: dict[str, Any]
 ) -> None:
-    await run(host, screen, shows(screen, '{"region": "U', then=rest), **options)
+    async def after() -> AsyncIterator[AIMessageChunk]:
+        assert heard(screen.pages[0])[-1] == CANCELLED, "before the model goes on"
+        yield AIMessageChunk("Then not.")
+
+    await run(host, screen, shows(screen, '{"region": "U', then=rest), after, **options)
     [page] = screen.pages
     told = heard(page)
     assert told[0] == ("partial", {"region": "U"})
@@ -282,10 +333,10 @@ async def test_the_view_waits_with_its_part_while_you_are_asked_about_another_ca
     cards: list[Any] = []
 
     async def approve(request: Request) -> Decision:
-        page = await screen.page()
-        await page.until(has(region="US"))
         assert screen.transcript is not None
         cards.extend((called.tool, called.arguments) for called in screen.transcript.calls)
+        page = await screen.page()
+        await page.until(has(region="US"))
         assert [told for told in heard(page) if told[0] != "partial"] == []
         return Decision.approve()
 
