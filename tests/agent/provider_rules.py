@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ANTHROPIC_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -59,6 +59,13 @@ def openai_refuses_schema(schema: Any) -> str:
         if "$ref" in part and not _found(part["$ref"], schema):
             return f"In context={path}, reference {part['$ref']!r} can not be resolved."
     return ""
+
+
+def to_anthropic(tools: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return tools as Anthropic's package sends them, which takes seconds to import."""
+    from langchain_anthropic.chat_models import convert_to_anthropic_tool
+
+    return [dict(convert_to_anthropic_tool(tool)) for tool in tools]
 
 
 def anthropic_refuses(tools: list[dict[str, Any]]) -> str:

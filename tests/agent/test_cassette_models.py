@@ -9,7 +9,6 @@ import httpx
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_openai import ChatOpenAI
 from mcp_types import SamplingMessage, TextContent
 
 from mcp_magic.agent.calls import take_turn
@@ -173,6 +172,8 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
 
 
 async def openai(fake: FakeOpenAI, host: Host, tape: Path, mode: str, *, url: str = "") -> list[Any]:
+    from langchain_openai import ChatOpenAI  # takes long
+
     async with httpx.AsyncClient() as client:
         model = ChatOpenAI(
             model="gpt-5",

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_anthropic.chat_models import convert_to_anthropic_tool
 from langchain_core.messages import HumanMessage, ToolMessage
 from mcp.server.mcpserver import MCPServer
 from mcp_types import CallToolResult, ImageContent, TextContent
@@ -20,7 +19,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import result_of, to_content
 from mcp_magic.langchain.large_results import Spill, outline, read_result
 from mcp_magic.results import ToolResult
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses
+from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +90,7 @@ async def test_read_result_is_bound_only_once_there_is_a_large_result(weather: H
     bound = [[tool["function"]["name"] for tool in seen.tools] for seen in model.seen]
     assert bound == [["weather__rain"], ["weather__rain"], ["weather__rain", "read_result"]]
     assert not openai_refuses(model.seen[-1].tools)
-    assert not anthropic_refuses([convert_to_anthropic_tool(tool) for tool in model.seen[-1].tools])
+    assert not anthropic_refuses(to_anthropic(model.seen[-1].tools))
 
 
 async def test_a_handle_is_numbered_in_its_thread_and_no_two_are_the_same(weather: Host) -> None:

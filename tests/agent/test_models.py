@@ -11,7 +11,6 @@ import httpx
 import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import FakeListChatModel
-from langchain_openai import ChatOpenAI
 
 from mcp_magic.agent.models import make_model, model_error, model_name, without_secrets
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
@@ -136,7 +135,7 @@ def test_a_chat_model_is_taken_as_it_is() -> None:
     [
         (3, "int is not a chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
         (None, "NoneType is not a chat model. Give PROVIDER:NAME, offline, or `--model $name` for a LangChain one."),
-        (ChatOpenAI, "ChatOpenAI is a class of chat models; give an instance: ChatOpenAI(...)."),
+        (FakeListChatModel, "FakeListChatModel is a class of chat models; give an instance: FakeListChatModel(...)."),
     ],
 )
 def test_what_is_no_chat_model_is_refused(thing: Any, said: str) -> None:
@@ -187,6 +186,8 @@ MESSAGE = {
 
 
 def openai_model(url: str, client: httpx.AsyncClient) -> Any:
+    from langchain_openai import ChatOpenAI  # takes long
+
     return ChatOpenAI(model="gpt-5", base_url=url, api_key=OPENAI_KEY, max_retries=0, http_async_client=client)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from langchain_anthropic.chat_models import convert_to_anthropic_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from mcp.server.mcpserver import MCPServer
@@ -22,7 +21,7 @@ from mcp_magic.agent.transcript import Transcript
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses
+from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 from tests.agent.telling import html
 
 pytest.importorskip("pydantic_monty")
@@ -393,7 +392,7 @@ def test_every_provider_takes_the_tool() -> None:
     tool = Programs().function
 
     assert not openai_refuses([tool])
-    assert not anthropic_refuses([convert_to_anthropic_tool(tool)])
+    assert not anthropic_refuses(to_anthropic([tool]))
 
 
 async def test_tables_are_dataframes_and_the_model_reads_their_beginning(host: Host) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
@@ -22,6 +21,8 @@ from tests.servers.bundled import command, load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from langchain_core.language_models import BaseChatModel
 
     from mcp_magic._host import Host
     from tests.agent.conftest import Shop
@@ -49,7 +50,9 @@ async def servers(host: Host) -> Host:
     return host
 
 
-def chat(fake: FakeOpenAI, client: httpx.AsyncClient, **more: Any) -> ChatOpenAI:
+def chat(fake: FakeOpenAI, client: httpx.AsyncClient, **more: Any) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI  # takes long
+
     settings = {"model": "gpt-5", "api_key": KEY, "max_retries": 0, "stream_usage": True, **more}
     return ChatOpenAI(base_url=fake.url, http_async_client=client, **settings)
 

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_anthropic.chat_models import convert_to_anthropic_tool
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from mcp_types import Tool
 
@@ -17,7 +16,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.search import Index, stems, words_of_tool
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.consent.rules import Rule
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses
+from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 from tests.langchain.lowlevel import serving_tools
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ async def test_what_a_search_finds_is_bound_from_the_next_turn_on(many: Host) ->
     assert answer.status == "success"
     for seen in model.seen:
         assert not openai_refuses(seen.tools)
-        assert not anthropic_refuses([convert_to_anthropic_tool(each) for each in seen.tools])
+        assert not anthropic_refuses(to_anthropic(seen.tools))
 
 
 async def test_the_tools_that_fit_the_request_are_bound_at_once(many: Host) -> None:
