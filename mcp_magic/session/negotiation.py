@@ -147,10 +147,20 @@ async def discover_only(client: Client) -> None:
     Raises:
         MCPError: The server does not support that version.
     """
-    from mcp_types import DiscoverResult
+    from mcp import MCPError
+    from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
+    from mcp_types import REQUEST_TIMEOUT, DiscoverResult
 
-    session = client.session
-    session.adopt(DiscoverResult.model_validate(await session.send_discover(client.protocol_version)))
+    session, answer = client.session, None
+    while answer is None:
+        asked = time.monotonic()
+        try:
+            answer = await session.send_discover(client.protocol_version)
+        except MCPError as error:
+            # The SDK waits ten seconds, and a program may take longer to start; the session has a deadline of its own.
+            if error.code != REQUEST_TIMEOUT or time.monotonic() - asked < DISCOVER_TIMEOUT_SECONDS:
+                raise
+    session.adopt(DiscoverResult.model_validate(answer))
 
 
 # Detects a program, started as a stdio server, that listens at a URL instead: it names the URL and answers there.

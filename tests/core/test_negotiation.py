@@ -95,6 +95,27 @@ async def test_a_server_that_fails_in_the_way_that_is_remembered_is_probed_again
     assert diary.read_text().split()[:2] == ["started", "server/discover"]
 
 
+SLOW = f"import runpy, sys, time; time.sleep(1); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+
+
+async def test_a_server_that_starts_longer_than_the_sdk_waits_is_asked_again_for_a_version_that_was_named(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
+    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path / "diary"), "modern"]
+    connection = await host.connect(command, name="slow", protocol="2026-07-28")
+    assert connection.protocol_version == "2026-07-28"
+
+
+async def test_a_server_that_never_answers_for_a_version_that_was_named_is_given_up_at_the_time_out(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
+    command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
+    with pytest.raises(errors.ConnectError, match=r"1 s"):
+        await host.connect(command, name="silent", protocol="2026-07-28", timeout=1)
+
+
 async def test_a_server_that_dies_in_any_case_is_started_twice_and_its_own_words_are_shown_once(
     host: Host, tmp_path: Path
 ) -> None:
