@@ -17,7 +17,6 @@ from tests.skipped import note
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
-    from xdist.workermanage import WorkerController
 
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 HistoryManager.hist_file.default_value = ":memory:"  # else each shell has a thread, and writes into your history
@@ -39,23 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
             providers.is_local_module_file = lambda path: False
 
 
-LONG = (
-    *("tests/browser", "tests/faults", "tests/jobs", "tests/kernel", "tests/map/test_cluster", "tests/sdks"),
-    *("tests/terminal", "tests/test_packaging", "tests/test_replayed", "tests/test_testing", "tests/test_typing"),
-)
-"""Where a few tests wait for pages, kernels and programs as long as hundreds of others take."""
-
-
 class Files(LoadFileScheduling):
-    """Gives a worker the tests of a file, long files first: one that begins last is waited for by all.
-
-    Those in the browser, which share a JupyterLab, go to two workers.
-    """
-
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give out the first long file, else the first file; xdist has put those of many tests first."""
-        self.workqueue.move_to_end(max(self.workqueue, key=lambda file: file.startswith(LONG)), last=False)
-        super()._assign_work_unit(node)
+    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to two workers."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.removeprefix("tests/browser/test_")
