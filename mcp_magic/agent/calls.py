@@ -190,11 +190,11 @@ _CUT_OFF = ("length", "max_tokens", "MAX_TOKENS")
 
 
 async def take_turn(
-    model: Runnable[Any, Any], messages: Sequence[BaseMessage], hear: Callable[[Any], None] | None = None
+    model: Runnable[Any, Any], messages: Sequence[BaseMessage], on_part: Callable[[Any], None] | None = None
 ) -> AIMessage:
     """Return a model's turn on a conversation; calls with incomplete arguments are in `invalid_tool_calls`.
 
-    `hear` gets each part of the turn as it comes.
+    `on_part` gets each part of the turn as it comes.
     """
     from langchain_core.messages import AIMessage, AIMessageChunk
     from langchain_core.messages.ai import add_ai_message_chunks
@@ -204,8 +204,8 @@ async def take_turn(
     parts = []
     async for part in answer_parts(model, list(messages)):
         parts.append(part)
-        if hear is not None:
-            hear(part)
+        if on_part is not None:
+            on_part(part)
     if not parts:
         raise ModelError("the model answered nothing; try again")
     chunks = [part for part in parts if isinstance(part, AIMessageChunk)]

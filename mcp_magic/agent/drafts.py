@@ -61,7 +61,7 @@ class Drafts:
 
 
 @dataclass(eq=False)
-class _Writing:
+class _PartialCall:
     """A call, as far as it is written; `app` is its view, if that is shown."""
 
     id: str
@@ -89,8 +89,8 @@ class _Writing:
             self.app.draft(own_arguments(arguments, self.renamed))
 
 
-class Dictation:
-    """One turn of a model, of which each part is heard as it comes.
+class DraftingTurn:
+    """One turn of a model, which shows the views of its calls while their arguments stream in.
 
     Args:
         drafts: Takes the views.
@@ -111,12 +111,12 @@ class Dictation:
         self._drafts = drafts
         self._taken = set(taken)
         self._offer_of, self._announce, self._show = offer_of, announce, show
-        self._calls: dict[Any, _Writing] = {}
+        self._calls: dict[Any, _PartialCall] = {}
         self._unannounced: list[tuple[str, str]] = []  # cards stand in the order of the calls
         self._is_clear = True  # whether each call so far has an id that stays its own
 
-    def hear(self, part: Any) -> None:
-        """Take a part of the turn."""
+    def add(self, part: Any) -> None:
+        """Take the next part of the turn."""
         for chunk in getattr(part, "tool_call_chunks", ()):
             at, id_, name = chunk.get("index"), chunk["id"], chunk["name"]
             known = self._calls.get(at)
@@ -126,9 +126,9 @@ class Dictation:
                 known.app = None
             known.add(chunk["args"] or "")
 
-    def _begun(self, turn: str | None, id_: str, name: str) -> _Writing:
+    def _begun(self, turn: str | None, id_: str, name: str) -> _PartialCall:
         """Return a new call; show its view if that may be."""
-        call = _Writing(id_)
+        call = _PartialCall(id_)
         self._is_clear &= bool(id_) and id_ not in self._taken
         if not self._is_clear:
             return call

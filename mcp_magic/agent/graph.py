@@ -27,7 +27,7 @@ from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
 from mcp_magic.agent.cost import Bounds, closing
-from mcp_magic.agent.drafts import Dictation, Drafts
+from mcp_magic.agent.drafts import DraftingTurn, Drafts
 from mcp_magic.agent.maps import map_tool
 from mcp_magic.agent.models import agent_span, in_turn, model_name
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
@@ -201,16 +201,16 @@ class _Nodes:
         conversation = self._conversation(messages, await self.skills.prompt(), last=last)
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
-            bound, hear = self.registry.bind(self.model, tools), self._hearing(messages)
-            answer = await in_turn(self.model, lambda: take_turn(bound, conversation, hear))
+            bound, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
+            answer = await in_turn(self.model, lambda: take_turn(bound, conversation, on_part))
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         for app, sent in used:
             app.forget(sent)
         return {"messages": [*said, message]}
 
-    def _hearing(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
-        """Return what shows the views of calls while the model writes them; None where none are shown."""
+    def _drafting(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
+        """Return what takes the parts of a turn and shows the views of its calls; None where no views are shown."""
         run, write = _context(), get_stream_writer()
         if run.drafts is None or self.programs is not None:
             return None
@@ -229,7 +229,7 @@ class _Nodes:
             planned = PlannedCall(call_id, name, {}, self.registry.offers.get(name))
             write(self.announced(planned, turns_taken(messages) + 1) | {"draft": True})
 
-        return Dictation(run.drafts, taken, offer_of, announce, lambda app: write({"kind": "view", "app": app})).hear
+        return DraftingTurn(run.drafts, taken, offer_of, announce, lambda app: write({"kind": "view", "app": app})).add
 
     def _tools(self, messages: list[Any]) -> list[dict[str, Any]]:
         """Return the tools for a turn, in the form that the model gets."""

@@ -248,7 +248,7 @@ def shortened(text: str, limit: int) -> tuple[str, str]:
 
 
 class CallStatus(StrEnum):
-    """How far a call is; the model still writes the first. The outcome of a call that was cut off is unknown."""
+    """How far a call is: the model may still be writing it. The outcome of a call that was cut off is unknown."""
 
     WRITING = "writing"
     WAITING = "waiting"
