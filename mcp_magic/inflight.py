@@ -10,7 +10,7 @@ import re
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
@@ -25,7 +25,6 @@ from mcp_magic.errors import ArgumentsError, CallCancelledError, RequestTimeoutE
 from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
 
@@ -764,12 +763,11 @@ class Attempt:
         self.status = self.retry_after = self.error = None
         self.content_type = ""
 
-    def answered(self, response: httpx2.Response) -> None:
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Note how HTTP answered."""
-        if response.request.method == "POST":
-            self.status = response.status_code
-            self.content_type = response.headers.get("content-type", "")
-            self.retry_after = retry_after(response.headers.get("retry-after"))
+        self.status = status
+        self.content_type = headers.get("content-type", "")
+        self.retry_after = retry_after(headers.get("retry-after"))
 
     def happened(self, event: str) -> None:
         """Note an event of the HTTP client (its "trace" extension)."""

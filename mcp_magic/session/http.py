@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -18,7 +16,7 @@ from mcp_magic.session.reconnect import Backoff
 from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from httpx2 import Response
     from mcp import Client
@@ -79,10 +77,6 @@ STREAM_SECONDS = 0.5
 """Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
 lost; but some servers open the stream only with its first notification."""
 
-POOL_SIZE = 8  # pending requests of a pool before another one is opened
-
-IDLE_SECONDS = 5.0  # seconds without a request after which such a pool may be closed
-
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
@@ -139,7 +133,8 @@ class ResilientClient:
         """Send one message; a failure becomes an error answer, which fails only this message."""
         try:
             response = await self._client.send(request, **options)
-            if not _is_stream(response):
+            is_stream = _is_stream(response)
+            if not is_stream:
                 response = await read_whole(response)
         except TooLargeError as error:
             return _failure(request, str(error))
@@ -149,7 +144,7 @@ class ResilientClient:
                 attempt.error = error
             self._wire.report(Event.DOUBTED, session, error)
         else:
-            if _is_stream(response):
+            if is_stream:
                 response.stream = _Followed(response.stream, self._wire)
             return response
         return _failure(request, f"Connection closed: {problem}")
@@ -210,73 +205,6 @@ class ResilientClient:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 return await self._client.send(request, **options)
         return httpx2.Response(504, request=request)
-
-
-@dataclass
-class _Pool:
-    transport: httpx2.AsyncBaseTransport
-    pending: int = 0
-    used: float = 0.0  # when its last answer ended, on the monotonic clock
-
-
-class ConnectionPools(httpx2.AsyncBaseTransport):
-    """Small connection pools as one: for each request and each answer a pool goes through all its connections.
-
-    Args:
-        make: Makes the transport of one pool.
-    """
-
-    def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
-        self._make = make
-        self._pools = [_Pool(make())]
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request through the first pool that has room."""
-        pool = next((pool for pool in self._pools if pool.pending < POOL_SIZE), None)
-        if pool is None:
-            self._pools.append(pool := _Pool(self._make()))
-        pool.pending += 1
-        try:
-            response = await pool.transport.handle_async_request(request)
-        except BaseException:
-            pool.pending -= 1
-            raise
-        if pool is self._pools[0]:  # it stays, so that only the others have to know when their answers end
-            pool.pending -= 1
-        else:
-            response.stream = _Counted(response.stream, pool)
-        await self._close_idle()
-        return response
-
-    async def _close_idle(self) -> None:
-        last = self._pools[-1]
-        if len(self._pools) > 1 and not last.pending and time.monotonic() - last.used > IDLE_SECONDS:
-            self._pools.pop()
-            await last.transport.aclose()
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        for pool in self._pools:
-            await pool.transport.aclose()
-
-
-class _Counted(httpx2.AsyncByteStream):
-    """The answer to a request that its pool counts until it is closed."""
-
-    def __init__(self, stream: Any, pool: _Pool) -> None:
-        self._stream = stream
-        self._pool: _Pool | None = pool
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        answer: AsyncIterator[bytes] = self._stream.__aiter__()
-        return answer
-
-    async def aclose(self) -> None:
-        """Close it; idempotent."""
-        await self._stream.aclose()
-        if self._pool is not None:
-            self._pool.pending -= 1
-            self._pool.used, self._pool = time.monotonic(), None
 
 
 class _Followed(httpx2.AsyncByteStream):

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -307,11 +307,6 @@ CONNECT_SECONDS = 15.0
 """Deadline in seconds for a TCP and TLS connection, or a write. Answers have none here: a server holds event streams
 open for hours, and a call has its own deadline."""
 
-KEPT_CONNECTIONS = 20
-"""Idle HTTP connections that a session keeps for its next requests. Open ones are not limited: over HTTP/1.1 each call
-holds one until it is answered, and its cancellation or the answer to a question of the server needs another.
-`session/requests.py` limits the concurrent calls."""
-
 
 class Transport(NamedTuple):
     """Opens sessions over a wire."""
@@ -415,7 +410,6 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     import httpx2
 
     from mcp_magic.auth.client import AuthContext, log_in_with
-    from mcp_magic.session.http import ConnectionPools
 
     timeout = httpx2.Timeout(min(CONNECT_SECONDS, spec.timeout), read=None, pool=None)
     headers = dict(spec.headers)
@@ -423,14 +417,15 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
         client: httpx2.AsyncClient = spec.client_factory(headers=headers, timeout=timeout, auth=None)
     else:
         plain = spec.verify is True and spec.cert is None
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS)
+        context = None if plain else tls_context(spec)
         if IN_BROWSER or getproxies():  # the client finds out what the browser offers, or which proxy a URL needs
-            verify = True if plain else tls_context(spec)
-            client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=verify, limits=limits)
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+            client = httpx2.AsyncClient(headers=headers, timeout=timeout, verify=context or True, limits=limits)
         else:
-            context = httpx2.create_ssl_context() if plain else tls_context(spec)
-            pools = ConnectionPools(lambda: httpx2.AsyncHTTPTransport(verify=context, limits=limits))
-            client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=pools)
+            from mcp_magic.session.pool import ConnectionPool
+
+            pool = ConnectionPool(cache(lambda: context or httpx2.create_ssl_context()))
+            client = httpx2.AsyncClient(headers=headers, timeout=timeout, transport=pool)
     _observe(client, wire)
     about = wire.recorder
     logged_in = partial(wire.report, Event.LOGGED_IN)
@@ -446,9 +441,14 @@ def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
     async def remember(response: httpx2.Response) -> None:
         if OWN in response.request.extensions:
             return
-        wire.recorder.http(response.request.method, response.status_code, response.headers)
-        if (attempt := current_attempt.get()) is not None:
-            attempt.answered(response)
+        method, headers = (
+            response.request.method,
+            dict(response.headers.items()),
+        )  # read at once: each look-up is a walk
+        cookies = response.headers.get_list("set-cookie") if "set-cookie" in headers else ()
+        wire.recorder.http(method, response.status_code, headers, cookies)
+        if method == "POST" and (attempt := current_attempt.get()) is not None:
+            attempt.answered(response.status_code, headers)
 
     async def count(event: str, info: dict[str, Any]) -> None:
         keep_alive(event, info)

@@ -373,9 +373,9 @@ class Recorder:
         self.trace.settle()  # a message may have brought one
         return self._masker.hide(text)
 
-    def http(self, method: str, status: int, headers: Any) -> None:
+    def http(self, method: str, status: int, headers: Mapping[str, str], cookies: Iterable[str] = ()) -> None:
         """Record the HTTP status of the message that is being sent in this context; learn the cookies that are set."""
-        for cookie in headers.get_list("set-cookie") if "set-cookie" in headers else ():
+        for cookie in cookies:
             self._masker.learn_cookies("set-cookie", cookie)
             for tap in self._taps:
                 tap.set_cookie(cookie)
@@ -385,7 +385,7 @@ class Recorder:
         entry.status = status
         for tap in self._taps:
             tap.answered(entry.id, status)
-        entry.headers = {name: str(headers[name])[:200] for name in _HEADERS if name in headers} or None
+        entry.headers = {name: headers[name][:200] for name in _HEADERS if name in headers} or None
 
     # Stderr
 

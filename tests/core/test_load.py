@@ -20,7 +20,7 @@ from mcp_magic import errors
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.config.specs import HttpSpec
 from mcp_magic.inflight import Reports
-from mcp_magic.session import http, transports
+from mcp_magic.session import pool, transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 from tests.core.asgi import Forgetful, serving
@@ -117,7 +117,7 @@ async def test_the_connections_of_many_calls_at_once_are_closed_again_and_those_
         tasks = calls(connection, 60)
         await until(lambda: len(holding.held) == 60)
         assert opened() >= 60
-        monkeypatch.setattr(http, "IDLE_SECONDS", 0.0)
+        monkeypatch.setattr(pool, "IDLE_SECONDS", 0.0)
         for task in tasks[:40]:
             task.cancel()
         await until(lambda: len(holding.held) == 20)
@@ -127,7 +127,7 @@ async def test_the_connections_of_many_calls_at_once_are_closed_again_and_those_
         assert await answers(tasks[40:]) == list(range(40, 60))
         for _ in range(10):
             await connection.listing("tools", refresh=True)
-        assert opened() <= http.POOL_SIZE + 1
+        assert opened() <= 3
         await host.disconnect("load")
 
 
