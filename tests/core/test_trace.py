@@ -359,6 +359,7 @@ def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None
         {"uri": "https://x.org/?token=s3cr3t-v4lue"},
         {"before": "s3cr3t-v4lue", "password": "s3cr3t-v4lue", "s3cr3t-v4lue": 1},
         {"passwords": {"deep": {"deeper": "s3cr3t-v4lue"}}, "after": "it is s3cr3t-v4lue."},
+        {"text": "API_KEY=s3cr3t-v4lue", "progressToken": 7},
     ],
 )
 def test_what_is_secret_by_its_name_is_masked_before_it_is_kept(message: dict[str, Any]) -> None:
@@ -385,6 +386,13 @@ def test_what_only_looks_like_a_secret_is_kept_as_it_is(message: dict[str, Any])
     assert json.loads(written) == message
     assert masker.mask(written) is written
     assert whole
+
+
+@pytest.mark.parametrize("text", ["日本 API_KEY=s3cr3t-v4lue", "\ud800 API_KEY=s3cr3t-v4lue"])
+def test_a_secret_is_found_among_letters_that_are_no_plain_text(text: str) -> None:
+    masker = Masker(())
+    assert b"v4lue" not in masker.mask(masker.write({"text": text})[0])
+    assert "v4lue" not in masker.text(text)
 
 
 def test_messages_that_nobody_can_write_are_kept_as_far_as_they_go() -> None:
