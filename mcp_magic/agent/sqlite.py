@@ -266,28 +266,27 @@ class FileThreads(SqliteSaver):
         return [(thread, json.loads(about or b"{}")) for thread, about, _ in rows]
 
     def prepare(self, file: Path) -> None:
-        """Check the file, and make missing tables."""
-        if problem := _damage(self.conn, file):
-            raise ThreadError(problem)
-        self._make_tables()
-        self.conn.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
-        self.conn.execute("BEGIN IMMEDIATE")
-        self.conn.rollback()
-
-    def _make_tables(self) -> None:
-        """Create missing tables; retry, as SQLite does not wait while another process creates the same file."""
+        """Check the file, and make missing tables; retry, as SQLite does not wait while others create the same file."""
         until = time.monotonic() + LOCKED_SECONDS
         while True:
             try:
-                self.conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
-                self.setup()
-                self.conn.execute(_MESSAGES)
-                return self.conn.commit()
+                return self._prepare(file)
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
             self.conn.rollback()
             time.sleep(0.01)
+
+    def _prepare(self, file: Path) -> None:
+        if problem := _damage(self.conn, file):
+            raise ThreadError(problem)
+        self.conn.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self.setup()
+        self.conn.execute(_MESSAGES)
+        self.conn.commit()
+        self.conn.execute("PRAGMA synchronous = NORMAL")  # safe in WAL mode
+        self.conn.execute("BEGIN IMMEDIATE")
+        self.conn.rollback()
 
 
 def _key(config: RunnableConfig) -> tuple[str, str]:
