@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -275,6 +275,8 @@ ESTIMATED_NODES, SAMPLE = 2000, 32
 
 KEPT_NODES = 400  # most values that are kept of a cut message
 
+SHORT_NAME = 40  # most characters of a name that is kept whatever is left out
+
 VALUE_BYTES = 100  # bytes that a value counts besides its characters
 
 LONGEST = 2000  # most characters of a secret that is masked where a cut goes through it; base64 makes it a third longer
@@ -283,12 +285,19 @@ DEEPEST = 40  # most levels of a message that are kept, because of Python's stac
 
 
 class Cut:
-    """The beginning of a message, within limits for values and characters."""
+    """The beginning of a message, within limits for values and characters.
+
+    Attributes:
+        left_out: About how many bytes of texts were left out.
+        is_sample: Whether items of a container were left out, too.
+    """
 
     def __init__(self, hide: Callable[[str], str], characters: int = KEPT_BYTES) -> None:
         self._hide = hide
         self._nodes = KEPT_NODES
         self._characters = self._most = characters
+        self.left_out = 0.0
+        self.is_sample = False
 
     @property
     def size(self) -> int:
@@ -303,19 +312,34 @@ class Cut:
         if not isinstance(value, dict | list | tuple):
             return value
         if depth >= DEEPEST or self._nodes <= 0:
+            self.is_sample = True
             return f"… ({len(value):,} more)"
         if isinstance(value, dict):
-            items = takewhile(lambda _: self._nodes > 0, value.items())
-            return {self._text(str(name)): self.value(inner, depth + 1) for name, inner in items}
-        return [self.value(inner, depth + 1) for inner in takewhile(lambda _: self._nodes > 0, value)]
+            named = {}
+            for key, inner in value.items():
+                if self._nodes <= 0:
+                    break
+                name = str(key)
+                named[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth + 1)
+            self.is_sample |= len(named) < len(value)
+            return named
+        listed = []
+        for inner in value:
+            if self._nodes <= 0:
+                break
+            listed.append(self.value(inner, depth + 1))
+        self.is_sample |= len(listed) < len(value)
+        return listed
 
     def _text(self, text: str) -> str:
         limit = max(self._characters, 0)
         self._characters -= len(text)
         if len(text) <= limit:
             return text
+        said = f"… ({len(text):,} characters)"
+        self.left_out += (len(text) - limit) * _bytes_per_character(text[: min(limit, 1000)]) - len(said)
         # mask first: half of a secret at the cut is secret too
-        return f"{self._hide(text[: limit + 2 * LONGEST])[:limit]}… ({len(text):,} characters)"
+        return self._hide(text[: limit + 2 * LONGEST])[:limit] + said
 
 
 # Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first
@@ -392,6 +416,11 @@ def _is_long(value: dict[str, Any]) -> bool:
     return left < 0
 
 
+def _bytes_per_character(text: str) -> float:
+    """Return how many bytes of JSON a character of a text takes on average."""
+    return (len(to_json(text)) - 2) / len(text) if text else 1.0
+
+
 def estimated_size(value: Any) -> int:
     """Return about how many bytes a value has as JSON, from the beginning of a text and some items of a container.
 
@@ -408,8 +437,7 @@ def estimated_size(value: Any) -> int:
             break
         value, weight = values.popleft()
         if isinstance(value, str):
-            begin = value[:CUT_BYTES]
-            size += weight * ((len(to_json(begin)) - 2) * len(value) / max(1, len(begin)) + 2)
+            size += weight * (_bytes_per_character(value[:CUT_BYTES]) * len(value) + 2)
         elif isinstance(value, dict | list | tuple):
             size += weight * (len(value) + 1)
             chosen = list(islice(value, 0, None, max(1, len(value) // SAMPLE)))
@@ -450,9 +478,8 @@ class Masker:
 
         A long message is cut before it is written as JSON, and its size is estimated. The text is not masked yet.
         """
-        if _is_long(message):
-            size = max(estimated_size(message), KEPT_BYTES + 1)
-        else:
+        size = None
+        if not _is_long(message):
             try:
                 text = self._dump(message)
             except ValueError:  # a value that is not JSON
@@ -460,7 +487,12 @@ class Masker:
             size = len(text)
             if 0 < size <= KEPT_BYTES:
                 return text, size, True
-        return to_json(Cut(self.hide, CUT_BYTES).value(message)), size, False
+        cut = Cut(self.hide, CUT_BYTES)
+        text = to_json(cut.value(message))
+        if size is None:
+            size = estimated_size(message) if cut.is_sample else len(text) + round(cut.left_out)
+            size = max(size, KEPT_BYTES + 1)
+        return text, size, False
 
     def mask(self, text: bytes, *, schemas: bool = False) -> bytes:
         """Return the JSON text of a message with its secrets masked; the same object if there are none.

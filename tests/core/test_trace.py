@@ -331,6 +331,17 @@ async def test_a_call_looks_at_the_stderr_once(talker: Connection, monkeypatch: 
     assert len(looks) == 1
 
 
+@pytest.mark.parametrize("text", ["x" * 100_000, "é" * 100_000, 'a line with "quotes"\n' * 5000, "x\x00" * 50_000])
+def test_of_a_long_text_the_size_is_known_and_the_names_after_it_are_kept(text: str) -> None:
+    message = {"result": {"content": [{"type": "text", "text": text}], "isError": False}, "id": 7}
+    written, size, whole = Masker(()).write(message)
+    assert size == pytest.approx(len(json.dumps(message, ensure_ascii=False).encode()), rel=0.01)
+    assert not whole
+    kept = json.loads(written)
+    assert (kept["id"], kept["result"]["isError"]) == (7, False)
+    assert len(kept["result"]["content"][0]["text"]) < KEPT_BYTES
+
+
 def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None:
     masker = Masker(["correct-horse-battery"])
     for start in range(KEPT_BYTES - 400, KEPT_BYTES):
