@@ -645,53 +645,6 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     return [current] if current is not None and current in calls else [*calls]
 
 
-_REPORTING = frozenset(("tools/call", "resources/read", "prompts/get"))  # requests that ask for progress notifications
-
-PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
-
-
-class HasLevel(Protocol):
-    """Has the least severe level of log messages that the user wants; None for the default."""
-
-    level: str | None
-
-
-def attend(session: Any, calls: list[InFlightRequest], logs: HasLevel) -> None:
-    """Let each request of a session ask for logs, and each call for progress; the SDK has no options for both.
-
-    A request that a server refuses because pages must be visited first is sent again after the visit (specification
-    2025-11-25, "URL Elicitation Required Error").
-    """
-    usual = session.send_request
-
-    async def send_request(request: Any, *arguments: Any, **options: Any) -> Any:
-        call = current_request.get()
-        if call is not None and (call.ended or call not in calls):
-            call = None
-        if logs.level is not None and session.discover_result is not None:
-            _name_level(request, logs.level)
-        if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
-            options["progress_callback"] = call.on_progress
-        try:
-            return await usual(request, *arguments, **options)
-        except Exception as error:
-            visit = call.visit if call is not None and getattr(error, "code", None) == PAGES_FIRST else None
-            if visit is None or not await visit(getattr(error, "data", None)):
-                raise
-        return await usual(request, *arguments, **options)
-
-    session.send_request = send_request
-
-
-def _name_level(request: Any, level: str) -> None:
-    """Add the log level to a request of a 2026-07-28 session, unless it names one itself."""
-    from mcp_types import LOG_LEVEL_META_KEY
-
-    params: Any = getattr(request, "params", None)
-    if hasattr(params, "meta"):
-        params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
-
-
 # Attempts: whether a request was written, and how HTTP answered it.
 #
 # The HTTP transports post a request in the context of its sender, so their hooks find the right attempt even if many

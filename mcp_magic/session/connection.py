@@ -6,7 +6,6 @@ import asyncio
 import time
 from contextlib import nullcontext
 from functools import partial
-from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -31,6 +30,7 @@ from mcp_magic.protocol import check_output, checked, is_closed, ping, without_c
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.cache import fresh_until
+from mcp_magic.session.calls import CALL, call_tool
 from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.notifications import Logs, Notices, request_level
@@ -184,8 +184,6 @@ AGAIN_SECONDS = 2.0
 LOOK_SECONDS = 1.0  # least seconds between two looks at the files of a server's programs
 
 _OPTIONS = ("timeout", "max_total_timeout", "on_progress")  # options of `call_tool` that `call` might be given
-
-_CALL = "tools/call"
 
 
 class Connection:
@@ -591,7 +589,7 @@ class Connection:
             with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
                 raw: CallToolResult = await self._sender.send(
                     f"{self.name}:{tool}",
-                    methodcaller("call_tool", tool, dict(given)),
+                    lambda client: call_tool(client, tool, given),
                     timeout,
                     is_call=True,
                     check=check,
@@ -890,7 +888,7 @@ class Connection:
         return found
 
     async def _allowed_params(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method != _CALL or self.consent is None or not isinstance(params.get("name"), str):
+        if method != CALL or self.consent is None or not isinstance(params.get("name"), str):
             return params
         name, arguments = params["name"], params.get("arguments")
         known = self.catalog.tools.get(name)

@@ -45,11 +45,11 @@ def build_models(protocol: str) -> None:
 
     The SDK builds models lazily, on first use.
     """
-    from mcp_types import CallToolRequest, CallToolRequestParams
+    from mcp_types import CallToolResult
     from mcp_types.methods import validate_server_result
 
     check_arguments({}, _ANY)
-    CallToolRequest(params=CallToolRequestParams(name="", arguments={})).model_dump(by_alias=True)
+    CallToolResult.model_validate({"content": []}, by_name=False)
     with suppress(ValueError, KeyError):  # a version that requires more in a result, or is unknown to this SDK
         validate_server_result("tools/call", protocol, {"content": []})
 

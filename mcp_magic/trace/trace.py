@@ -100,14 +100,14 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Entry, float, Callable[[Entry, float], None]]] = []
+        self._fresh: list[tuple[Recorder, Entry, float]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, entry: Entry, settle: Callable[[Entry, float], None]) -> None:
-        """Keep a message. Once it has its number, `settle` masks it and gets the moment when it was added."""
-        self._fresh.append((entry, perf_counter(), settle))
+    def add(self, recorder: Recorder, entry: Entry) -> None:
+        """Keep a message. Once it has its number, its recorder masks it and pairs it."""
+        self._fresh.append((recorder, entry, perf_counter()))
         if len(self._fresh) >= BATCH:
             self.settle()
         elif self._timer is None:
@@ -121,12 +121,16 @@ class Trace:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        fresh, self._fresh = self._fresh, []
-        for entry, moment, settle in fresh:
-            self._number = entry.number = self._number + 1
-            settle(entry, moment)
-            self._size += len(entry.text) + ENTRY_BYTES
-            self._entries.append(entry)
+        if fresh := self._fresh:
+            self._fresh = []
+            batches: dict[Recorder, list[tuple[Entry, float]]] = {}
+            for recorder, entry, moment in fresh:
+                self._number = entry.number = self._number + 1
+                batches.setdefault(recorder, []).append((entry, moment))
+            for recorder, batch in batches.items():
+                recorder.settle(batch)
+            self._entries.extend(entry for _, entry, _ in fresh)
+            self._size += sum(len(entry.text) + ENTRY_BYTES for _, entry, _ in fresh)
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
             self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
@@ -301,28 +305,38 @@ class Recorder:
         kind = ("notification" if number is None else "request") if method else _kind(message)
         text, size, whole = self._masker.write(message)
         entry = Entry(0, time(), self.server, direction, kind, method, number, size, text, whole)
-        self.trace.add(entry, self._settle)
+        self.trace.add(self, entry)
         return entry
 
-    def _settle(self, entry: Entry, moment: float) -> None:
-        """Pair an answer with its request, set their duration, and mask the message."""
+    def settle(self, batch: list[tuple[Entry, float]]) -> None:
+        """Pair the answers of a batch with their requests, set their durations, and mask the messages.
+
+        A batch comes with the moments when its messages were recorded. They are searched for secrets together, and one
+        by one only if there may be some.
+        """
+        for entry, moment in batch:
+            kind = entry.kind
+            if kind == "request":
+                asked = self._asked[entry.direction]
+                asked[str(entry.id)] = (entry, moment)
+                if len(asked) > WAITING:
+                    del asked[next(iter(asked))]
+            elif kind in ("answer", "error"):
+                request, sent = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), (None, 0.0))
+                if request is not None:
+                    entry.method, entry.pair, entry.status = request.method, request.number, request.status
+                    request.pair = entry.number
+                    entry.seconds = request.seconds = moment - sent
+        if self._masker.may_hold_secrets(b"\n".join([entry.text for entry, _ in batch])):
+            for entry, _ in batch:
+                self._mask(entry)
+
+    def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
             text = entry.text.decode("utf-8")
-            if (masked := self._masker.text(text)) != text:
-                entry.text, entry.whole = masked.encode("utf-8", "replace"), False
-            return
-        if entry.kind == "request":
-            asked = self._asked[entry.direction]
-            asked[str(entry.id)] = (entry, moment)
-            if len(asked) > WAITING:
-                del asked[next(iter(asked))]
-        elif entry.kind in ("answer", "error"):
-            request, sent = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), (None, 0.0))
-            if request is not None:
-                entry.method, entry.pair, entry.status = request.method, request.number, request.status
-                request.pair = entry.number
-                entry.seconds = request.seconds = moment - sent
-        kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
+            kept = entry.text if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
+        else:
+            kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
         if kept is not entry.text:
             entry.text, entry.whole = kept, False
 
@@ -330,7 +344,7 @@ class Recorder:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
             text, size, whole = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
-            self.trace.add(Entry(0, time(), self.server, KEPT, "kept", method, None, size, text, whole), self._settle)
+            self.trace.add(self, Entry(0, time(), self.server, KEPT, "kept", method, None, size, text, whole))
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""
@@ -413,7 +427,7 @@ class Recorder:
         size = len(text.encode("utf-8", "replace"))
         kept = text[:MAX_TEXT].encode("utf-8", "replace")
         entry = Entry(0, when, self.server, direction, kind, "", None, size, kept, len(text) <= MAX_TEXT)
-        self.trace.add(entry, self._settle)
+        self.trace.add(self, entry)
 
 
 def fault(entry: Entry) -> str | None:
