@@ -15,8 +15,9 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, nullconte
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
@@ -27,6 +28,7 @@ from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, witho
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.shared.dispatcher import ProgressFnT
+    from mcp_types import CallToolResult
 
     from mcp_magic.config.specs import Spec
     from mcp_magic.stderr import Position
@@ -643,6 +645,143 @@ def caused_by(calls: list[InFlightRequest]) -> list[InFlightRequest]:
     """
     current = current_request.get()
     return [current] if current is not None and current in calls else [*calls]
+
+
+# Requests as they go out, with what the SDK has no options for; and calls of tools without its models.
+#
+# The SDK builds three models of a `tools/call`, reads each once, and lets five functions pass its answer on. Here a
+# call is one object. Only an unusual first answer goes that way: the server asks for input, makes a task of the call,
+# or wants its tools to be listed again.
+
+CALL = "tools/call"
+
+_REPORTING = frozenset((CALL, "resources/read", "prompts/get"))  # requests that ask for progress notifications
+
+PAGES_FIRST = -32042  # JSON-RPC error code: the user must visit pages first
+
+HEADER_MISMATCH = -32020  # JSON-RPC error code: the tools must be listed before the call
+
+_first_answer: ContextVar[Any] = ContextVar("mcp_magic_first_answer", default=None)
+"""The answer to a call, or its error, with which the SDK's client is to go on."""
+
+
+class HasLevel(Protocol):
+    """Has the least severe level of log messages that the user wants; None for the default."""
+
+    level: str | None
+
+
+def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel) -> None:
+    """Let each request of a client's session ask for logs, and each call for progress.
+
+    A request that a server refuses because pages must be visited first is sent again after the visit (specification
+    2025-11-25, "URL Elicitation Required Error").
+    """
+    session: Any = client.session
+    usual = session.send_request
+
+    async def send_request(request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
+        is_call = type(request) is ToolCall
+        if not is_call and (first := _first_answer.get()) is not None:
+            return _answer_again(first, result_type)
+        call = current_request.get()
+        if call is not None and (call.ended or call not in calls):
+            call = None
+        if logs.level is not None and session.discover_result is not None:
+            _name_level(request, logs.level)
+        if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
+            options["progress_callback"] = call.on_progress
+        try:
+            answer = await usual(request, result_type, *arguments, **options)
+        except Exception as error:
+            if is_call and getattr(error, "code", None) == HEADER_MISMATCH:
+                answer = error
+            elif await _has_visited(call, error):
+                answer = await usual(request, result_type, *arguments, **options)
+            else:
+                raise
+        return await _go_on(client, request, answer) if is_call and isinstance(answer, dict | Exception) else answer
+
+    session.send_request = send_request
+
+
+async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
+    """Whether the user has visited the pages that a server wants visited before a call."""
+    if call is None or call.visit is None or getattr(error, "code", None) != PAGES_FIRST:
+        return False
+    return await call.visit(getattr(error, "data", None))
+
+
+def _answer_again(first: dict[str, Any] | Exception, result_type: Any) -> Any:
+    _first_answer.set(None)
+    if isinstance(first, Exception):
+        raise first
+    return result_type.validate_python(first, by_name=False)
+
+
+async def _go_on(client: Client, call: ToolCall, first: dict[str, Any] | Exception) -> CallToolResult:
+    """Let the SDK's client go on after the first answer to a call: it asks the user, or lists the tools again."""
+    token = _first_answer.set(first)
+    try:
+        return await client.call_tool(call.name, {**call.arguments})
+    finally:
+        _first_answer.reset(token)
+
+
+def _name_level(request: Any, level: str) -> None:
+    """Add the log level to a request of a 2026-07-28 session, unless it names one itself."""
+    from mcp_types import LOG_LEVEL_META_KEY
+
+    params: Any = getattr(request, "params", None)
+    if hasattr(params, "meta"):
+        params.meta = {LOG_LEVEL_META_KEY: level, **(params.meta or {})}
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A `tools/call` request as a session of the SDK takes it; it is its own `params`. Its arguments are JSON."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    meta: dict[str, Any] | None = None
+    method: ClassVar = CALL
+    name_param: ClassVar = None
+
+    @property
+    def params(self) -> ToolCall:
+        """What a log level is added to."""
+        return self
+
+    def model_dump(self, **_: Any) -> dict[str, Any]:
+        """Return the message, with a copy of the arguments: a server in this process may change them."""
+        copied, _ = _sdk()
+        params = {"name": self.name, "arguments": copied(self.arguments)}
+        if self.meta is not None:
+            params["_meta"] = {**self.meta}
+        return {"method": CALL, "params": params}
+
+
+@cache
+def _sdk() -> tuple[Callable[[Any], Any], Any]:
+    """Return what copies JSON, and the type of the answer to a `ToolCall`: a tool's result, or it as it came."""
+    from mcp_types import CallToolResult
+    from pydantic_core import to_jsonable_python
+
+    class Answer:
+        @staticmethod
+        def model_validate(raw: dict[str, Any], *, by_name: bool) -> Any:
+            if raw.get("resultType", "complete") == "complete":
+                return CallToolResult.model_validate(raw, by_name=by_name)
+            return raw
+
+    return to_jsonable_python, Answer
+
+
+def call_tool(client: Client, tool: str, arguments: Mapping[str, Any]) -> Awaitable[CallToolResult]:
+    """Call a tool as `client.call_tool` does."""
+    session: Any = client.session
+    _, answer = _sdk()
+    return session.send_request(ToolCall(tool, arguments), answer)  # type: ignore[no-any-return]
 
 
 # Attempts: whether a request was written, and how HTTP answered it.

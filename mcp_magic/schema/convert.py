@@ -205,8 +205,11 @@ MAX_DIGITS = 4_300  # digits of the longest integer that Python's json writes (`
 
 def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str, Any]:
     """Return the arguments of a call as JSON values; arguments that are JSON already are returned unchanged."""
-    if _is_json(arguments):
-        return arguments  # type: ignore[return-value]
+    try:
+        if _holds_json(arguments):
+            return arguments  # type: ignore[return-value]
+    except RecursionError:  # said below
+        pass
     root = root_field(schema)
     converted: dict[str, Any] = {}
     for key, value in arguments.items():

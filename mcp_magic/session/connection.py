@@ -25,12 +25,11 @@ from mcp_magic.errors import (
     UnknownToolError,
     on_one_line,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, is_repeatable
+from mcp_magic.inflight import CALL, METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, call_tool, is_repeatable
 from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.cache import fresh_until
-from mcp_magic.session.calls import CALL, call_tool
 from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.notifications import Logs, Notices, request_level
@@ -585,32 +584,33 @@ class Connection:
             watcher.call_sent()
         session = self._supervisor.known
         version = session.protocol_version if session is not None else None
+        measured = Measured(self.name, tool, self.spec, self._services.metrics, version)
         try:
-            with Measured(self.name, tool, self.spec, self._services.metrics, version) as measured:
-                raw: CallToolResult = await self._sender.send(
-                    f"{self.name}:{tool}",
-                    lambda client: call_tool(client, tool, given),
-                    timeout,
-                    is_call=True,
-                    check=check,
-                    elicitor=elicitor,
-                    prepared=prepared,
-                    on_progress=on_progress,
-                    max_total=max_total_timeout,
-                    harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
-                    wait_if_busy=wait_if_busy,
-                    quiet=quiet,
-                )
-                if task is not None:
-                    limits: Any = {"elicitor": elicitor, "prepared": prepared, "max_total": max_total_timeout}
-                    waiting = self._services.waiting(self.name, self.spec, tool, task.id)
-                    with waiting if watcher is None else nullcontext():
-                        ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
-                    raw = self._result_of(tool, known or self.catalog.tools.get(tool), ended, remarks)
-                measured.answered(failed=raw.is_error is True)
+            raw: CallToolResult = await self._sender.send(
+                f"{self.name}:{tool}",
+                partial(call_tool, tool=tool, arguments=given),
+                timeout,
+                is_call=True,
+                check=check,
+                elicitor=elicitor,
+                prepared=prepared,
+                on_progress=on_progress,
+                max_total=max_total_timeout,
+                harmless=repeat and self.spec.trust and is_repeatable(self.spec, known),
+                wait_if_busy=wait_if_busy,
+                quiet=quiet,
+            )
+            if task is not None:
+                limits: Any = {"elicitor": elicitor, "prepared": prepared, "max_total": max_total_timeout}
+                waiting = self._services.waiting(self.name, self.spec, tool, task.id)
+                with waiting if watcher is None else nullcontext():
+                    ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
+                raw = self._result_of(tool, known or self.catalog.tools.get(tool), ended, remarks)
         except BaseException as error:
+            measured.end(error)
             _end(app, error)
             raise
+        measured.end(tool_failed=raw.is_error is True)
         _end(app, raw)
         if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):
             remarks.insert(0, remark)

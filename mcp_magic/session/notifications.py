@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic.apps.view import EXTENSION, MIME_TYPE
 from mcp_magic.config.masking import Cut
-from mcp_magic.inflight import InFlightRequest, caused_by
+from mcp_magic.inflight import InFlightRequest, attend, caused_by
 from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_error, leave_outputs_to_us
 from mcp_magic.session.cache import ReadStore
-from mcp_magic.session.calls import attend
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
 from mcp_magic.session.reconnect import Backoff

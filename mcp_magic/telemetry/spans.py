@@ -15,7 +15,7 @@ from mcp_magic.trace.trace import OUT, Tap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
     from opentelemetry.trace import Span, Tracer
 
@@ -162,10 +162,10 @@ def _target(message: dict[str, Any]) -> dict[str, str]:
 # One tool call with its counters and its span, however it ends.
 
 
-class Measured(AbstractContextManager["Measured"]):
-    """A context around an approved call: counts and times it, in a span above those of the SDK."""
+class Measured:
+    """An approved call from now on until `end`: counted and timed, in a span above those of the SDK."""
 
-    __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "_tool_failed", "seconds")
+    __slots__ = ("_counter", "_server", "_span", "_started", "_tool", "seconds")
 
     def __init__(self, server: str, tool: str, spec: Spec, counter: Metrics | None, version: str | None = None) -> None:
         self._server = server
@@ -173,7 +173,6 @@ class Measured(AbstractContextManager["Measured"]):
         self._counter = counter
         self._span: tuple[AbstractContextManager[Span], Span] | None = None
         self.seconds = 0.0
-        self._tool_failed = False
         api, named = _api()
         # This private shortcut avoids get_tracer_provider(), whose look into os.environ takes 2 % of a call.
         if (named or getattr(api, "_TRACER_PROVIDER", api) is not None) and recording():
@@ -189,19 +188,17 @@ class Measured(AbstractContextManager["Measured"]):
             self._span = context, context.__enter__()
         self._started = time.perf_counter()
 
-    def answered(self, *, failed: bool) -> None:
-        """Note whether the answer is an error that the tool reports."""
-        self._tool_failed = failed
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def end(self, error: BaseException | None = None, *, tool_failed: bool = False) -> None:
+        """Note how it ended: with an error, or with an answer that may be an error of the tool."""
         self.seconds = time.perf_counter() - self._started
-        failure = error_kind(error) if error is not None else TOOL_ERROR if self._tool_failed else ""
         if self._counter is not None:
+            failure = error_kind(error) if error is not None else TOOL_ERROR if tool_failed else ""
             self._counter.record(self._server, self._tool, self.seconds, failure)
         if self._span is not None:
             context, made = self._span
-            if self._tool_failed:
+            if tool_failed:
                 fail(made, TOOL_ERROR)
-            context.__exit__(kind, error, traceback)
+            if error is None:
+                context.__exit__(None, None, None)
+            else:
+                context.__exit__(type(error), error, error.__traceback__)
