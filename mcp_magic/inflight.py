@@ -455,6 +455,17 @@ class InFlightRequest:
     pages that a server wants visited first.
     """
 
+    ended = False
+    questions_asked = 0
+    on_progress: ProgressFnT | None = None
+    _deadline: Deadline | None = None
+    _report: Report | None = None
+    _changed: Callable[[], None] | None = None
+    _task: asyncio.Task[Any] | None = None
+    _cancelling = 0
+    _cancelled = _failed = False
+    _questions: tuple[asyncio.Task[Any], ...] = ()
+
     def __init__(
         self,
         title: str = "",
@@ -476,30 +487,20 @@ class InFlightRequest:
         self.elicitor = elicitor
         self.prepared = prepared
         self.visit = visit
-        self.ended = False
-        self.questions_asked = 0
         self._server = server
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
         self._outcome = outcome
         self._button = button
-        self._deadline: Deadline | None = None
         if seconds is not None or max_total is not None:
             self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
         self._listener = on_progress
         self._shows_progress = on_progress is None and reports.progress and reports.reporter is not None
-        self.on_progress: ProgressFnT | None = None
         if on_progress is not None or self._deadline is not None or self._shows_progress:
             self.on_progress = self._progressed
         self._started = time.perf_counter()
         self._context = copy_context()
-        self._report: Report | None = None
-        self._changed: Callable[[], None] | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0
-        self._cancelled = self._failed = False
-        self._questions: set[asyncio.Task[Any]] = set()
 
     async def wait(self, sending: Awaitable[T], calls: list[InFlightRequest]) -> T:
         """Wait for the answer, as one of `calls` meanwhile; then cancel open questions. Raises as `Deadline.wait`."""
@@ -618,8 +619,7 @@ class InFlightRequest:
     def ask(self, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a question to the user in the context of the call, so that it appears below the calling cell."""
         task = asyncio.get_running_loop().create_task(question, context=self._context.copy())
-        self._questions.add(task)
-        task.add_done_callback(self._questions.discard)
+        self._questions = (*(asked for asked in self._questions if not asked.done()), task)
         return task
 
 

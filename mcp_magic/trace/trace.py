@@ -93,6 +93,10 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
+Fresh = tuple[Entry, float, dict[str, Any] | None]
+"""A new entry, the moment when it was recorded (`time.perf_counter()`), and its message unless it is written already."""
+
+
 class Trace:
     """The messages of one host, a bounded ring; `flush` is called before it is read, by the id of a recorder."""
 
@@ -100,14 +104,14 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Recorder, Entry, float]] = []
+        self._fresh: list[tuple[Recorder, Fresh]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, recorder: Recorder, entry: Entry) -> None:
-        """Keep a message. Once it has its number, its recorder masks it and pairs it."""
-        self._fresh.append((recorder, entry, perf_counter()))
+    def add(self, recorder: Recorder, entry: Entry, unwritten: dict[str, Any] | None = None) -> None:
+        """Keep a message. Once it has its number, its recorder masks and pairs it, and writes it if it is unwritten."""
+        self._fresh.append((recorder, (entry, perf_counter(), unwritten)))
         if len(self._fresh) >= BATCH:
             self.settle()
         elif self._timer is None:
@@ -121,16 +125,15 @@ class Trace:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if fresh := self._fresh:
+        if self._fresh:
+            batches: dict[Recorder, list[Fresh]] = {}
+            for recorder, fresh in self._fresh:
+                self._number = fresh[0].number = self._number + 1
+                self._entries.append(fresh[0])
+                batches.setdefault(recorder, []).append(fresh)
             self._fresh = []
-            batches: dict[Recorder, list[tuple[Entry, float]]] = {}
-            for recorder, entry, moment in fresh:
-                self._number = entry.number = self._number + 1
-                batches.setdefault(recorder, []).append((entry, moment))
             for recorder, batch in batches.items():
-                recorder.settle(batch)
-            self._entries.extend(entry for _, entry, _ in fresh)
-            self._size += sum(len(entry.text) + ENTRY_BYTES for _, entry, _ in fresh)
+                self._size += recorder.settle(batch) + ENTRY_BYTES * len(batch)
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
             self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
@@ -284,9 +287,10 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any]) -> Entry:
+    def message(self, direction: str, message: dict[str, Any], *, is_ours: bool = False) -> Entry:
         """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
 
+        One that nothing but this recorder can change (`is_ours`) is written as JSON together with others.
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
         """
@@ -303,18 +307,23 @@ class Recorder:
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
         kind = ("notification" if number is None else "request") if method else _kind(message)
-        text, size, whole = self._masker.write(message)
-        entry = Entry(0, time(), self.server, direction, kind, method, number, size, text, whole)
-        self.trace.add(self, entry)
+        if is_ours:
+            entry = Entry(0, time(), self.server, direction, kind, method, number, 0, b"")
+            self.trace.add(self, entry, message)
+        else:
+            text, size, whole = self._masker.write(message)
+            entry = Entry(0, time(), self.server, direction, kind, method, number, size, text, whole)
+            self.trace.add(self, entry)
         return entry
 
-    def settle(self, batch: list[tuple[Entry, float]]) -> None:
-        """Pair the answers of a batch with their requests, set their durations, and mask the messages.
+    def settle(self, batch: list[Fresh]) -> int:
+        """Write, pair and mask the messages of a batch, and set how long their requests took; return their bytes.
 
-        A batch comes with the moments when its messages were recorded. They are searched for secrets together, and one
-        by one only if there may be some.
+        The messages are searched for secrets together, and one by one only if there may be some.
         """
-        for entry, moment in batch:
+        for entry, moment, unwritten in batch:
+            if unwritten is not None:
+                entry.text, entry.size, entry.whole = self._masker.write(unwritten)
             kind = entry.kind
             if kind == "request":
                 asked = self._asked[entry.direction]
@@ -327,9 +336,12 @@ class Recorder:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
                     entry.seconds = request.seconds = moment - sent
-        if self._masker.may_hold_secrets(b"\n".join([entry.text for entry, _ in batch])):
-            for entry, _ in batch:
-                self._mask(entry)
+        texts = [entry.text for entry, _, _ in batch]
+        if not self._masker.may_hold_secrets(together := b"\n".join(texts)):
+            return len(together) + 1 - len(texts)
+        for entry, _, _ in batch:
+            self._mask(entry)
+        return sum(len(entry.text) for entry, _, _ in batch)
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
