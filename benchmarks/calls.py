@@ -45,7 +45,10 @@ async def _kept(count: int) -> Result:
     async with Host() as host, Client(server) as client:
         connection = await host.connect(server, name="notes")
         taken = await async_pairs(
-            lambda: connection.read("notes://long"), lambda: client.read_resource("notes://long"), count
+            lambda: connection.read("notes://long"),
+            lambda: client.read_resource("notes://long"),
+            count,
+            settle=host.trace.settle,
         )
     return compared("kept read, in-process", taken, group=CALLS_IN_A_BATCH)
 
@@ -74,6 +77,7 @@ async def _measured(spec: Spec, count: int) -> Result:
                 lambda: connection.call(servers.TOOL, servers.ADD),
                 lambda: client.call_tool(servers.TOOL, servers.ADD),
                 count,
+                settle=host.trace.settle,
             )
     finally:
         await host.close()

@@ -89,7 +89,7 @@ async def _measured(spec: Spec, count: int, characters: int = 0) -> Result:
             await connection.call(servers.TOOL, servers.ADD)
 
     try:
-        taken = await async_pairs(lambda: call(kept), lambda: call(0), count)
+        taken = await async_pairs(lambda: call(kept), lambda: call(0), count, settle=traced.trace.settle)
     finally:
         await traced.close()
     size = f" {characters / 1e6:g} MB," if characters else ""

@@ -71,7 +71,7 @@ class RequestSender:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self.in_flight = 0
-        self._idle = asyncio.Event()
+        self._drained: asyncio.Event | None = None
         self._place = place
         self._takes_turns = isinstance(place.spec, HttpSpec)
         self._has_stderr = isinstance(place.spec, StdioSpec)
@@ -194,8 +194,8 @@ class RequestSender:
             raise
         finally:
             self.in_flight -= 1
-            if not self.in_flight:
-                self._idle.set()
+            if not self.in_flight and self._drained is not None:
+                self._drained.set()
             attempt.over = True
             current_attempt.reset(token)
         self.latency = time.perf_counter() - started
@@ -273,8 +273,8 @@ class RequestSender:
 
     async def drained(self, seconds: float) -> None:
         """Wait until no request is pending, but at most `seconds`."""
-        self._idle.clear()
         if self.in_flight:
+            self._drained = asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await self._idle.wait()
+                    await self._drained.wait()

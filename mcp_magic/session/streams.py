@@ -83,38 +83,6 @@ def trace_in_process(client: Any, recorder: Recorder) -> None:
     client._connect = traced
 
 
-# Client and server share the objects of a message, and may change them after it was recorded. A copy of a plain call, or
-# of a plain answer, is the trace's own. It is written as JSON later, together with others, which takes half of the time.
-
-_FIXED = frozenset((str, int, float, bool, type(None)))  # types of JSON that nothing can change
-
-_CALL, _ANSWER = {"name", "arguments", "_meta"}, {"content", "structuredContent", "isError", "resultType", "_meta"}
-
-
-def _own_call(params: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a copy of the parameters of a call whose arguments are texts and numbers, or None for others."""
-    arguments = params.get("arguments")
-    if type(arguments) is not dict or not _is_flat(arguments) or not params.keys() <= _CALL:
-        return None
-    return {**params, "arguments": {**arguments}}
-
-
-def _own_answer(result: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a copy of an answer of one block and of a flat object, or None for others."""
-    content, structured = result.get("content"), result.get("structuredContent")
-    if type(content) is not list or len(content) != 1 or not result.keys() <= _ANSWER or not _is_flat(content[0]):
-        return None
-    if structured is None:
-        return {**result, "content": [{**content[0]}]}
-    if type(structured) is not dict or not _is_flat(structured):
-        return None
-    return {**result, "content": [{**content[0]}], "structuredContent": {**structured}}
-
-
-def _is_flat(value: dict[str, Any]) -> bool:
-    return _FIXED.issuperset(map(type, value.values()))
-
-
 class _TracedCalls:
     """A dispatcher of the SDK that records requests, answers and notifications."""
 
@@ -130,11 +98,9 @@ class _TracedCalls:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if number is not None:
             message["id"] = number
-        own = None
         if params is not None:
-            own = _own_call(params)
-            message["params"] = params if own is None else own
-        self._recorder.message(direction, message, is_ours=own is not None)
+            message["params"] = params
+        self._recorder.message(direction, message)
 
     async def _exchange(self, direction: str, method: str, params: Any, asked: Any, wanted: Any = None) -> Any:
         """Record a request, await its answer and record that."""
@@ -150,9 +116,7 @@ class _TracedCalls:
                 problem["data"] = data
             self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": problem})
             raise
-        own = _own_answer(answer)
-        message = {"jsonrpc": "2.0", "id": number, "result": answer if own is None else own}
-        self._recorder.message(back, message, is_ours=own is not None)
+        self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
         return answer
 
     def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Awaitable[Any]:
@@ -337,7 +301,7 @@ class WatchedWrite(Wrapped):
         # The HTTP status of a notification or an answer is not that of the pending request.
         attempt = current_attempt.get() if "method" in fields and "id" in fields else None
         posted_for = current_attempt.set(attempt)
-        token = being_sent.set(self._recorder.message(OUT, members(item.message), is_ours=True))
+        token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
             await self._stream.send(item)
         finally:

@@ -53,18 +53,6 @@ class Series:
             seen, low = seen + count, high
         return self.longest
 
-    def add(self, seconds: float, error: str = "") -> None:
-        """Count a call."""
-        self.calls += 1
-        self.seconds += seconds
-        if seconds > self.longest:
-            self.longest = seconds
-        if seconds < self.shortest:
-            self.shortest = seconds
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
-        if error:
-            self.errors[error] = self.errors.get(error, 0) + 1
-
 
 class Metrics(Mapping[tuple[str, str], Series]):
     """The counters of one host: a mapping from (server, tool) to the series of its calls.
@@ -86,7 +74,15 @@ class Metrics(Mapping[tuple[str, str], Series]):
             if len(self._series) >= LIMIT and key not in self._series:
                 key = (OTHER, OTHER)
             series = self._series.setdefault(key, Series())
-        series.add(seconds, error)
+        series.calls += 1
+        series.seconds += seconds
+        if seconds > series.longest:
+            series.longest = seconds
+        if seconds < series.shortest:
+            series.shortest = seconds
+        series.buckets[bisect_left(BUCKETS, seconds)] += 1
+        if error:
+            series.errors[error] = series.errors.get(error, 0) + 1
 
     def clear(self) -> None:
         """Reset all counters to zero."""

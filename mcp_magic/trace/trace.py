@@ -36,7 +36,7 @@ MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-BATCH, BATCH_SECONDS = 32, 0.05  # most messages of a batch, and how long its first may wait to be masked
+BATCH, BATCH_SECONDS = 64, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
 @dataclass(slots=True, repr=False)
@@ -93,8 +93,8 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
-Fresh = tuple[Entry, float, dict[str, Any] | None]
-"""A new entry, the moment when it was recorded (`time.perf_counter()`), and its message unless it is written already."""
+Fresh = tuple["Recorder", Entry, float, dict[str, Any] | None]
+"""A recorder, its new entry, when that was recorded (`time.perf_counter()`), and its message unless that is written."""
 
 
 class Trace:
@@ -104,15 +104,16 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Recorder, Fresh]] = []
+        self._fresh: list[Fresh] = []
         self._timer: asyncio.TimerHandle | None = None
         self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
     def add(self, recorder: Recorder, entry: Entry, unwritten: dict[str, Any] | None = None) -> None:
         """Keep a message. Once it has its number, its recorder masks and pairs it, and writes it if it is unwritten."""
-        self._fresh.append((recorder, (entry, perf_counter(), unwritten)))
-        if len(self._fresh) >= BATCH:
+        fresh = self._fresh
+        fresh.append((recorder, entry, perf_counter(), unwritten))
+        if len(fresh) >= BATCH:
             self.settle()
         elif self._timer is None:
             try:
@@ -125,15 +126,15 @@ class Trace:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._fresh:
-            batches: dict[Recorder, list[Fresh]] = {}
-            for recorder, fresh in self._fresh:
-                self._number = fresh[0].number = self._number + 1
-                self._entries.append(fresh[0])
-                batches.setdefault(recorder, []).append(fresh)
+        if fresh := self._fresh:
             self._fresh = []
-            for recorder, batch in batches.items():
-                self._size += recorder.settle(batch) + ENTRY_BYTES * len(batch)
+            batches: dict[Recorder, list[Fresh]] = {}
+            for number, item in enumerate(fresh, self._number + 1):
+                item[1].number = number
+                batches.setdefault(item[0], []).append(item)
+            self._number += len(fresh)
+            self._entries.extend([item[1] for item in fresh])
+            self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
             self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
@@ -215,12 +216,6 @@ being_sent: ContextVar[Entry | None] = ContextVar("mcp_magic_being_sent", defaul
 """The message that is being sent. HTTP transports post it in the sender's context."""
 
 
-def _kind(answer: dict[str, Any]) -> str:
-    result = answer.get("result")
-    failed = "error" in answer or (isinstance(result, dict) and result.get("isError") is True)
-    return "error" if failed else "answer"
-
-
 class Tap:
     """Sees the messages of a connection as they are sent and received, unmasked. Subclasses override its callbacks."""
 
@@ -252,6 +247,52 @@ class Tap:
 
     def conceal(self, answered: Mapping[str, Any]) -> None:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
+
+
+# A message is written as JSON at once, because sender and receiver may change its lists and objects afterwards. A plain
+# call and its answer are safe from that, and are written later, together with others, in half of the time.
+
+_FIXED = frozenset((int, float, bool, type(None)))  # types of JSON that nothing can change, besides text
+
+FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
+
+_CALL = frozenset(("name", "arguments", "_meta"))
+_ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_meta"))
+
+
+def is_plain(message: dict[str, Any]) -> bool:
+    """Whether a message is a short call or answer of numbers and texts, which keeps its values.
+
+    The arguments are copied for that: a server in this process gets the same. Of an answer the SDK passes on copies.
+    The inside of `_meta` is left as it is.
+
+    >>> is_plain({"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}})
+    True
+    >>> is_plain({"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": [1]}}})
+    False
+    """
+    objects: Iterable[Any]
+    if (params := message.get("params")) is not None:
+        if not _CALL.issuperset(params):
+            return False
+        objects = (params.get("arguments"),)
+    else:
+        result = message.get("result")
+        if type(result) is not dict or not _ANSWER.issuperset(result):
+            return False
+        content, structured = result.get("content"), result.get("structuredContent")
+        if type(content) is not list or len(content) != 1:
+            return False
+        objects = content if structured is None else (content[0], structured)
+    for each in objects:  # in one function, because calling others would take as long
+        if type(each) is not dict or len(each) > FEW:
+            return False
+        for inner in each.values():
+            if len(inner) > SHORT if type(inner) is str else type(inner) not in _FIXED:
+                return False
+    if params is not None:
+        message["params"] = {**params, "arguments": {**params["arguments"]}}
+    return True
 
 
 class Recorder:
@@ -287,10 +328,9 @@ class Recorder:
     def __repr__(self) -> str:
         return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
 
-    def message(self, direction: str, message: dict[str, Any], *, is_ours: bool = False) -> Entry:
+    def message(self, direction: str, message: dict[str, Any]) -> Entry:
         """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
 
-        One that nothing but this recorder can change (`is_ours`) is written as JSON together with others.
         Runs twice per call, between unrelated work, so most of its cost is filling the processor's caches. It therefore
         creates few objects and calls few functions.
         """
@@ -306,8 +346,13 @@ class Recorder:
             method = method[:MAX_NAME]
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
-        kind = ("notification" if number is None else "request") if method else _kind(message)
-        if is_ours:
+        if method:
+            kind = "notification" if number is None else "request"
+        else:
+            result = message.get("result")
+            failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
+            kind = "error" if failed else "answer"
+        if is_plain(message):
             entry = Entry(0, time(), self.server, direction, kind, method, number, 0, b"")
             self.trace.add(self, entry, message)
         else:
@@ -321,9 +366,11 @@ class Recorder:
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        for entry, moment, unwritten in batch:
+        write, texts = self._masker.write, []
+        for _, entry, moment, unwritten in batch:
             if unwritten is not None:
-                entry.text, entry.size, entry.whole = self._masker.write(unwritten)
+                entry.text, entry.size, entry.whole = write(unwritten, is_short=True)
+            texts.append(entry.text)
             kind = entry.kind
             if kind == "request":
                 asked = self._asked[entry.direction]
@@ -336,12 +383,11 @@ class Recorder:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
                     entry.seconds = request.seconds = moment - sent
-        texts = [entry.text for entry, _, _ in batch]
         if not self._masker.may_hold_secrets(together := b"\n".join(texts)):
             return len(together) + 1 - len(texts)
-        for entry, _, _ in batch:
+        for _, entry, _, _ in batch:
             self._mask(entry)
-        return sum(len(entry.text) for entry, _, _ in batch)
+        return sum(len(entry.text) for _, entry, _, _ in batch)
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
