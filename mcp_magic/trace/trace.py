@@ -249,8 +249,9 @@ class Tap:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
-# A message is written as JSON at once, because sender and receiver may change its lists and objects afterwards. A plain
-# call and its answer are safe from that, and are written later, together with others, in half of the time.
+# A message is written as JSON at once: later, those who send or receive it may have changed its lists and objects. Of a
+# plain call or answer, the one object that is shared is copied instead. (The inside of `_meta` is not: the SDK writes
+# it.) The message is then written together with others, which takes half of the time.
 
 _FIXED = frozenset((int, float, bool, type(None)))  # types of JSON that nothing can change, besides text
 
@@ -260,38 +261,37 @@ _CALL = frozenset(("name", "arguments", "_meta"))
 _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_meta"))
 
 
-def is_plain(message: dict[str, Any]) -> bool:
-    """Whether a message is a short call or answer of numbers and texts, which keeps its values.
+def _is_plain_call(message: dict[str, Any]) -> bool:
+    """Whether a message is a call with a few numbers and short texts; then copy those."""
+    params = message.get("params")
+    if type(params) is not dict or not _CALL.issuperset(params) or not _is_flat(params.get("arguments")):
+        return False
+    message["params"] = {**params, "arguments": {**params["arguments"]}}
+    return True
 
-    The arguments are copied for that: a server in this process gets the same. Of an answer the SDK passes on copies.
-    The inside of `_meta` is left as it is.
 
-    >>> is_plain({"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1}}})
-    True
-    >>> is_plain({"id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": [1]}}})
-    False
-    """
-    objects: Iterable[Any]
-    if (params := message.get("params")) is not None:
-        if not _CALL.issuperset(params):
+def _is_plain_answer(message: dict[str, Any]) -> bool:
+    """Whether a message is the result of a tool in one short text, perhaps with an object; then copy that."""
+    result = message.get("result")
+    if type(result) is not dict or not _ANSWER.issuperset(result):
+        return False
+    content, structured = result.get("content"), result.get("structuredContent")
+    if type(content) is not list or len(content) != 1 or not _is_flat(content[0]):
+        return False
+    if structured is not None:
+        if not _is_flat(structured):
             return False
-        objects = (params.get("arguments"),)
-    else:
-        result = message.get("result")
-        if type(result) is not dict or not _ANSWER.issuperset(result):
+        message["result"] = {**result, "structuredContent": {**structured}}
+    return True
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a value is an object of a few numbers and short texts."""
+    if type(value) is not dict or len(value) > FEW:
+        return False
+    for inner in value.values():
+        if len(inner) > SHORT if type(inner) is str else type(inner) not in _FIXED:
             return False
-        content, structured = result.get("content"), result.get("structuredContent")
-        if type(content) is not list or len(content) != 1:
-            return False
-        objects = content if structured is None else (content[0], structured)
-    for each in objects:  # in one function, because calling others would take as long
-        if type(each) is not dict or len(each) > FEW:
-            return False
-        for inner in each.values():
-            if len(inner) > SHORT if type(inner) is str else type(inner) not in _FIXED:
-                return False
-    if params is not None:
-        message["params"] = {**params, "arguments": {**params["arguments"]}}
     return True
 
 
@@ -352,7 +352,7 @@ class Recorder:
             result = message.get("result")
             failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
             kind = "error" if failed else "answer"
-        if is_plain(message):
+        if _is_plain_call(message) if method else _is_plain_answer(message):
             entry = Entry(0, time(), self.server, direction, kind, method, number, 0, b"")
             self.trace.add(self, entry, message)
         else:

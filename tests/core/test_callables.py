@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mcp_types as types
 import pytest
+from mcp import MCPError
 from mcp.server import Server
 
 from mcp_magic import errors
@@ -134,6 +135,26 @@ async def test_arguments_may_have_any_name_whichever_way_a_tool_is_called(host: 
         await host.call("any:f", given),
     ):
         assert answer.text == repr(given)
+
+
+async def test_a_call_that_a_server_refuses_until_its_tools_are_listed_is_sent_once_more(host: Host) -> None:
+    entered: list[str] = []
+
+    async def tools(context: Any, params: Any) -> types.ListToolsResult:
+        entered.append("list")
+        return types.ListToolsResult(tools=[types.Tool(name="f", input_schema={"type": "object"})])
+
+    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        entered.append("call")
+        if entered.count("call") == 1:
+            raise MCPError(types.HEADER_MISMATCH, "the Mcp-Param-* headers do not match the arguments")
+        return types.CallToolResult(content=[types.TextContent(text="done")])
+
+    connection = await host.connect(Server("strict", on_list_tools=tools, on_call_tool=called), name="strict")
+    await connection.listing("tools")
+    entered.clear()
+    assert (await connection.call("f")).text == "done"
+    assert entered == ["call", "list", "call"]
 
 
 async def test_a_call_goes_straight_to_its_transport(show: Connection, monkeypatch: pytest.MonkeyPatch) -> None:

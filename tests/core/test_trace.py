@@ -20,7 +20,7 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
-from mcp_magic.trace.trace import BATCH, BATCH_SECONDS, IN, OUT, Entry, Recorder, Tap, Trace, fault
+from mcp_magic.trace.trace import BATCH, BATCH_SECONDS, IN, OUT, SHORT, Entry, Recorder, Tap, Trace, fault
 from tests.core.asgi import serving
 from tests.core.test_sessions import PLAIN, until
 from tests.environments import ROOT
@@ -263,6 +263,34 @@ async def test_calls_that_nobody_looked_at_are_numbered_and_paired_all_the_same(
     assert all(asked[answer.pair].id == answer.id for answer in answers if answer.pair)
     assert all(0 < (answer.seconds or 0) < 100 for answer in answers)
     assert asked[first].pair is None
+
+
+@pytest.mark.parametrize("value", [1, "x" * 2 * SHORT, {"inside": [1]}], ids=["plain", "long", "nested"])
+async def test_what_is_changed_after_a_call_was_sent_or_answered_is_recorded_as_it_was(host: Host, value: Any) -> None:
+    server = MCPServer("box")
+
+    async def change(context: Any, call_next: Any) -> Any:
+        answer = await call_next(context)
+        if context.method == "tools/call":
+            arguments = context.params["arguments"]
+            (arguments["value"] if isinstance(arguments["value"], dict) else arguments).clear()
+        return answer
+
+    @server.tool()
+    def give(value: Any) -> dict[str, Any]:
+        return {"value": value}
+
+    server.middleware.append(change)
+    connection = await host.connect(server, name="box")
+    given = {"value": value}
+    result = await connection.call("give", given)
+    assert result.data == given
+    for changed in (result.data, result.raw.structured_content, given):
+        changed["value"] = "changed"
+    request, answer = connection.trace.entries[-2:]
+    shown = "x" * SHORT if isinstance(value, str) else value
+    assert str(shown) in str(request.message["params"]["arguments"])
+    assert str(shown) in str(answer.message["result"]["structuredContent"])
 
 
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
