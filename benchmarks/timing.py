@@ -168,16 +168,17 @@ async def async_pairs(
     theirs: Callable[[], Awaitable[object]],
     count: int,
     *,
+    warm_up: int = WARM_UP,
     settle: Callable[[], None] = lambda: None,
 ) -> Pairs:
     """Time two coroutine functions that each take milliseconds, `count` times.
 
-    `settle` does what the pairs that are not counted have left to do.
+    After each collection `warm_up` pairs are not counted. `settle` does what they have left to do.
     """
     taken = Pairs()
     for start in range(0, count, COLLECT_EVERY):
         with _no_collector():
-            await _taken(ours, theirs, range(WARM_UP))
+            await _taken(ours, theirs, range(warm_up))
             settle()
             part = await _taken(ours, theirs, range(start, min(start + COLLECT_EVERY, count)))
         taken.ours += part.ours

@@ -129,12 +129,6 @@ class RunContext:
         return self._plan[2]
 
 
-def _context() -> RunContext:
-    """Return the context of the current run; a new one if the caller of the graph gave none."""
-    runtime = get_runtime(RunContext)  # None if a state is written from outside
-    return (runtime.context if runtime is not None else None) or RunContext()
-
-
 def turns_taken(messages: Sequence[BaseMessage]) -> int:
     """Return the number of turns since the last request."""
     turns = 0
@@ -183,6 +177,17 @@ class _Nodes:
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
+    _unnamed: tuple[Any, RunContext] | None = None
+
+    def _run_of(self, turn: Any) -> RunContext:
+        """Return the context of the current run. If the caller of the graph gave none, each turn has one of its own."""
+        runtime = get_runtime(RunContext)  # None if a state is written from outside
+        context: RunContext | None = runtime.context if runtime is not None else None
+        if context is None:
+            if self._unnamed is None or self._unnamed[0] is not turn:
+                self._unnamed = (turn, RunContext())
+            context = self._unnamed[1]
+        return context
 
     # The node "think": the model's turn.
 
@@ -211,7 +216,7 @@ class _Nodes:
 
     def _drafting(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
         """Return what takes the parts of a turn and shows the views of its calls; None where no views are shown."""
-        run, write = _context(), get_stream_writer()
+        run, write = self._run_of(messages[-1] if messages else None), get_stream_writer()
         if run.drafts is None or self.programs is not None:
             return None
         taken = {call["id"] for message in messages if message.type == "ai" for call in calls_of(message)}
@@ -272,7 +277,7 @@ class _Nodes:
             return END
         if turns_taken(messages) >= self.max_turns or self.bounds.reached(messages)[0]:
             return "stop"
-        calls = _context().plan(messages[-1], self.registry.offers, self.builtin, self.programs)
+        calls = self._run_of(messages[-1]).plan(messages[-1], self.registry.offers, self.builtin, self.programs)
         return "approve" if any(map(self.is_asked, calls)) else "act"
 
     # The node "approve": consent decides about every call of a turn before any call goes out.
@@ -295,7 +300,8 @@ class _Nodes:
     async def approve(self, state: AgentState) -> dict[str, Any]:
         """Return the decision about each call of the last turn; all calls wait at the same time."""
         offers = self.registry.offers or await self.registry.refresh()
-        turn, run = state["messages"][-1], _context()
+        turn = state["messages"][-1]
+        run = self._run_of(turn)
         calls = run.plan(turn, offers, self.builtin, self.programs)
         offered = [planned.offer for planned in calls if planned.offer]
         for connection in {offer.connection.name: offer.connection for offer in offered}.values():
@@ -391,7 +397,8 @@ class _Nodes:
     async def act(self, state: AgentState) -> dict[str, Any]:
         """Make the calls of the last turn; return their answers in the order of the calls."""
         offers = self.registry.offers or await self.registry.refresh()
-        run, turn = _context(), state["messages"][-1]
+        turn = state["messages"][-1]
+        run = self._run_of(turn)
         approvals = state.get("approvals") or {}
         calls = run.plan(turn, offers, self.builtin, self.programs)
         if any(approvals.get(planned.id, {}).get("of", {}).get("turn") != turn.id for planned in calls):

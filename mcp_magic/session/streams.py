@@ -299,14 +299,14 @@ class WatchedWrite(Wrapped):
             self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
         # The HTTP status of a notification or an answer is not that of the pending request.
-        attempt = current_attempt.get() if "method" in fields and "id" in fields else None
-        posted_for = current_attempt.set(attempt)
+        posted_for = None if "method" in fields and "id" in fields else current_attempt.set(None)
         token = being_sent.set(self._recorder.message(OUT, members(item.message)))
         try:
             await self._stream.send(item)
         finally:
             being_sent.reset(token)
-            current_attempt.reset(posted_for)
+            if posted_for is not None:
+                current_attempt.reset(posted_for)
 
 
 class WatchedStream(Wrapped):
@@ -370,7 +370,8 @@ class WatchedStream(Wrapped):
             self._wire.recorder.message(IN, members(item.message))
             if self._wire.modern:
                 assume_complete(item.message)
-            self._log(stand_in_line(item.message))
+            if line := stand_in_line(item.message):
+                self._log(line)
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
         instead = instead_of(item)
@@ -380,7 +381,8 @@ class WatchedStream(Wrapped):
             instead = self._strays.came(instead.message, self._stream) or instead
         self._wire.recorder.garbage(text, members(instead.message) if instead is not None else None)
         self._wire.wrote_garbage(text)
-        self._log(log_line(item, self._wire.recorder.hide))
+        if line := log_line(item, self._wire.recorder.hide):
+            self._log(line)
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
             # Not awaited: if the server reads nothing until it has written everything, both sides would block.
             task = asyncio.ensure_future(self._refuse(refusal))
@@ -389,7 +391,7 @@ class WatchedStream(Wrapped):
         return instead or item
 
     def _log(self, text: str) -> None:
-        if text and self._unreadable < TOLD:
+        if self._unreadable < TOLD:
             self._unreadable += 1
             self._wire.warn(text)
 

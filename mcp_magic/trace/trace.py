@@ -250,8 +250,8 @@ class Tap:
 
 
 # A message is written as JSON at once: later, those who send or receive it may have changed its lists and objects. Of a
-# plain call or answer, the one object that is shared is copied instead. (The inside of `_meta` is not: the SDK writes
-# it.) The message is then written together with others, which takes half of the time.
+# plain call or answer, what is shared is copied instead. (The inside of `_meta` is not: the SDK writes it.) The message
+# is then written together with others, which takes half of the time.
 
 _FIXED = frozenset((int, float, bool, type(None)))  # types of JSON that nothing can change, besides text
 
@@ -278,10 +278,12 @@ def _is_plain_answer(message: dict[str, Any]) -> bool:
     content, structured = result.get("content"), result.get("structuredContent")
     if type(content) is not list or len(content) != 1 or not _is_flat(content[0]):
         return False
-    if structured is not None:
-        if not _is_flat(structured):
-            return False
+    if structured is None:
+        message["result"] = {**result}
+    elif _is_flat(structured):
         message["result"] = {**result, "structuredContent": {**structured}}
+    else:
+        return False
     return True
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main, table
-from benchmarks.timing import Pairs, Result, added, async_pairs, at_most, compared, pairs
+from benchmarks.timing import COLLECT_EVERY, Pairs, Result, added, async_pairs, at_most, compared, pairs
 from tests.environments import ROOT
 
 SLOW = Result("call, stdio", 3.0, 1.0, 3.0, "at most 1.10", "ms", False)
@@ -52,16 +52,22 @@ def test_the_sides_of_a_pair_take_turns_in_going_first():
     assert len(taken.ours) == len(taken.theirs) == 4
 
 
-async def test_pairs_to_warm_up_are_run_and_not_counted():
+async def test_pairs_to_warm_up_are_run_after_each_collection_and_not_counted():
     calls = {"ours": 0, "theirs": 0}
+    left = []
 
     async def call(side):
         calls[side] += 1
 
-    taken = await async_pairs(lambda: call("ours"), lambda: call("theirs"), 60, warm_up=7)
+    def settle():
+        left.append(calls["ours"])
 
-    assert calls == {"ours": 67, "theirs": 67}
-    assert len(taken.ours) == len(taken.theirs) == 60
+    count = COLLECT_EVERY + 5
+    taken = await async_pairs(lambda: call("ours"), lambda: call("theirs"), count, warm_up=7, settle=settle)
+
+    assert left == [7, 7 + COLLECT_EVERY + 7]
+    assert calls == {"ours": count + 14, "theirs": count + 14}
+    assert len(taken.ours) == len(taken.theirs) == count
 
 
 def test_the_collector_rests_while_the_clock_runs_and_works_again_afterwards():
