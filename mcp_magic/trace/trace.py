@@ -257,14 +257,14 @@ _FIXED = frozenset((int, float, bool, type(None)))  # types of JSON that nothing
 
 FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
 
-_CALL = frozenset(("name", "arguments", "_meta"))
 _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_meta"))
 
 
 def _is_plain_call(message: dict[str, Any]) -> bool:
     """Whether a message is a call with a few numbers and short texts; then copy those."""
     params = message.get("params")
-    if type(params) is not dict or not _CALL.issuperset(params) or not _is_flat(params.get("arguments")):
+    # besides the name and the arguments it has `_meta` at most
+    if type(params) is not dict or len(params) > 3 or not _is_flat(params.get("arguments")):
         return False
     message["params"] = {**params, "arguments": {**params["arguments"]}}
     return True
@@ -276,7 +276,10 @@ def _is_plain_answer(message: dict[str, Any]) -> bool:
     if type(result) is not dict or not _ANSWER.issuperset(result):
         return False
     content, structured = result.get("content"), result.get("structuredContent")
-    if type(content) is not list or len(content) != 1 or not _is_flat(content[0]):
+    if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
+        return False
+    text = content[0].get("text")
+    if len(content[0]) != 2 or type(text) is not str or len(text) > SHORT:
         return False
     if structured is None:
         message["result"] = {**result}
