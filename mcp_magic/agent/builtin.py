@@ -133,7 +133,8 @@ def job_waiter(host: Host, limit: int, *, images: bool = False) -> BuiltinTool:
 
 def _jobs_of(messages: Sequence[BaseMessage]) -> dict[int, float]:
     """Return the numbers of the jobs that the calls of a thread have become, and when they began."""
-    artifacts = [getattr(message, "artifact", None) for message in messages]
+    # pydantic takes long to say that a message of another type has none
+    artifacts = [getattr(message, "artifact", None) for message in messages if message.type == "tool"]
     return dict([artifact[JOB] for artifact in artifacts if isinstance(artifact, dict) and JOB in artifact])
 
 

@@ -314,8 +314,9 @@ class _Nodes:
                 planned.request = None if planned.problem else planned.request
         approver_of = self._interrupt(calls, str(turn.id)) if self.ask == "interrupt" else None
         write = get_stream_writer()
+        number = turns_taken(state["messages"])
         for planned in calls:
-            write(self.announced(planned, turns_taken(state["messages"])))
+            write(self.announced(planned, number))
         if run.before_asking is not None:
             await run.before_asking({planned.id for planned in calls})
         asked = [(planned, planned.request) for planned in calls if planned.request is not None]

@@ -103,7 +103,7 @@ def stop_of(message: BaseMessage) -> str:
 
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that a bound ended."""
-    return stop_of(message) != ""
+    return "stopped" in message.response_metadata and stop_of(message) != ""
 
 
 def is_turn(message: BaseMessage) -> bool:
