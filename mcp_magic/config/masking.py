@@ -400,21 +400,16 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
-def _is_long(message: dict[str, Any]) -> bool:
-    """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on every message; looks at 10,000 values.
-
-    The `_meta` of a request counts nothing: the SDK writes it, and it has more values than the rest.
-    """
+def _is_long(value: dict[str, Any]) -> bool:
+    """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on most messages; looks at 10,000 values."""
     left = KEPT_BYTES
-    params = message.get("params")
-    meta = params.get("_meta") if type(params) is dict else None
-    containers: list[Any] = [message]
+    containers: list[Any] = [value]
     for container in containers:  # it grows meanwhile
         for inner in container.values() if type(container) is dict else container:
             kind = type(inner)
             if kind is str:
                 left -= len(inner)
-            elif (kind is dict and inner is not meta) or kind is list:
+            elif kind is dict or kind is list:
                 left -= 2 * len(inner)
                 if left < 0:
                     return True

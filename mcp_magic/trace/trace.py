@@ -261,7 +261,7 @@ _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_
 
 
 def _is_plain_call(message: dict[str, Any]) -> bool:
-    """Whether a message is a call with a few numbers and short texts; then copy those."""
+    """Whether a message of ours is a call with a few numbers and short texts; then copy those."""
     params = message.get("params")
     # besides the name and the arguments it has `_meta` at most
     if type(params) is not dict or len(params) > 3 or not _is_flat(params.get("arguments")):
@@ -357,7 +357,7 @@ class Recorder:
             result = message.get("result")
             failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
             kind = "error" if failed else "answer"
-        if _is_plain_call(message) if method else _is_plain_answer(message):
+        if _is_plain_call(message) if direction == OUT else not method and _is_plain_answer(message):
             entry = Entry(0, time(), self.server, direction, kind, method, number, 0, b"")
             self.trace.add(self, entry, message)
         else:
@@ -374,7 +374,7 @@ class Recorder:
         write, texts = self._masker.write, []
         for _, entry, moment, unwritten in batch:
             if unwritten is not None:
-                entry.text, entry.size, entry.whole = write(unwritten, is_short=True)
+                entry.text, entry.size, entry.whole = write(unwritten, is_short=entry.direction == OUT)
             texts.append(entry.text)
             kind = entry.kind
             if kind == "request":

@@ -331,18 +331,20 @@ async def test_a_long_message_is_cut_and_its_size_is_told(host: Host, talker: Co
     assert "(1,000,000 characters)" in request.message["params"]["arguments"]["text"]
 
 
-@pytest.mark.parametrize("result", ["text", "rows"])
+@pytest.mark.parametrize("result", ["text", "rows", "meta"])
 def test_an_answer_of_50_MB_holds_up_the_loop_for_a_moment_only(result: str) -> None:
     rows = [{"number": number, "name": "x" * 40} for number in range(800_000)]
     results = {
         "text": {"content": [{"type": "text", "text": "words\n" * 8_000_000}]},
         "rows": {"structuredContent": rows},
+        "meta": {"content": [{"type": "text", "text": "short"}], "_meta": {"rows": rows}},
     }
     message = {"jsonrpc": "2.0", "id": 1, "result": results[result]}
     recorder = Recorder("big", StdioSpec(command="big"))
 
     started = time.thread_time()
     recorder.message(IN, message)
+    recorder.trace.settle()
 
     assert time.thread_time() - started < 0.08
     [entry] = recorder.entries
