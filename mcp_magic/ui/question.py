@@ -576,7 +576,7 @@ class Panel:
         self._pending.append(pending)
         self._later.append(pending)
         started = time.monotonic()
-        reply = Reply(reason=INTERRUPTED)
+        reply = None
         try:
             if len(self._cards) < MAX_CARDS:
                 self._fill()
@@ -590,10 +590,10 @@ class Panel:
                 else:
                     await question.settled()
                     reply = Reply("settled")
-        except TimeoutError:
-            reply = Reply(reason=NOT_ANSWERED)
-            raise
         finally:
+            if reply is None:  # by the clock: on a busy event loop the caller's own deadline may cancel this wait first
+                is_late = until is not None and self._loop.time() >= until
+                reply = Reply(reason=NOT_ANSWERED if is_late else INTERRUPTED)
             self._settle(pending, question.outcome(reply, time.monotonic() - started))
         return reply
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from typing import Any
 
 import ipywidgets
@@ -560,6 +561,18 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
 
     with pytest.raises(TimeoutError):
         await panel.ask(request())
+    assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
+
+
+async def test_a_busy_event_loop_does_not_turn_a_time_out_into_an_interruption(page: Page) -> None:
+    panel = ApprovalPanel(page, 0.25)
+    checking = asyncio.ensure_future(Consent(approver=panel, timeout=0.3).check(request()))
+    while not panel.waiting:
+        await asyncio.sleep(0)
+    time.sleep(0.5)  # both deadlines have passed when the loop looks again
+
+    with pytest.raises(DeniedError, match="denied by time-out"):
+        await checking
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
 
 
