@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, overload
 
 from mcp_magic.display import document
@@ -10,7 +12,7 @@ from mcp_magic.display.document import Badge, Markup, Part, joined, parts_text, 
 from mcp_magic.display.text import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pandas as pd
 
@@ -20,21 +22,28 @@ _NOTHING: tuple[object, ...] = (None, "", [])  # empty cells; a column that has 
 
 
 class LazyRows(Sequence[Mapping[str, Any]]):
-    """Rows that are made when they are first read: of ten thousand tools a listing displays two hundred."""
+    """Rows that are made when they are first read: of ten thousand tools a listing displays two hundred.
 
-    def __init__(self, makers: Sequence[Callable[[], Mapping[str, Any]]]) -> None:
-        self._makers = makers
+    A group is a function and the items of which it makes a row each. The items are kept as they are: IPython keeps
+    each listing that a cell shows, and an object per row would make every later garbage collection longer.
+    """
+
+    def __init__(self, groups: Iterable[tuple[Callable[[Any], Mapping[str, Any]], Sequence[Any]]]) -> None:
+        self._groups = [*groups]
+        self._ends = [*accumulate(len(items) for _, items in self._groups)]
         self._made: dict[int, Mapping[str, Any]] = {}
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[number] for number in range(len(self))[index]]
         number = range(len(self))[index]
         if number not in self._made:
-            self._made[number] = self._makers[number]()
+            group = bisect_right(self._ends, number)
+            make, items = self._groups[group]
+            self._made[number] = make(items[number - self._ends[group]])
         return self._made[number]
 
 

@@ -392,6 +392,10 @@ class Pages(Generic[T]):
         self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
         self._on_draw(shown)
 
+    def close(self) -> None:
+        """Let the items go; the scope closes the widgets."""
+        self._items = ()
+
 
 class RowContent(NamedTuple):
     """What a row shows; a click on its name calls `choose`."""
@@ -766,11 +770,13 @@ class Explorer:
         await self._doing.finished()
 
     def close(self) -> None:
-        """Close every comm, and stop following the servers. Idempotent."""
+        """Close every comm, stop following the servers, and let their items go. Idempotent."""
         self.closed = True
         self._stop()
         self._doing.end()
         self.detail.close()
+        self.items.close()
+        self._index = Index()
         self._scope.close()
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from functools import partial
+import gc
 from typing import Any
 
 import pytest
@@ -263,6 +263,16 @@ def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cu
     )
 
 
+def test_a_listing_of_many_items_holds_no_object_for_each_of_them() -> None:
+    items = tuple({"n": number} for number in range(10_000))
+    gc.collect()
+    before = len(gc.get_objects())
+    listing = Listing(LazyRows([(dict, items)]), columns=["n"], kind="numbers")
+    assert "10,000" in str(listing)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 1_000
+
+
 def test_rows_are_made_when_they_are_read_and_once() -> None:
     made: list[int] = []
 
@@ -270,11 +280,12 @@ def test_rows_are_made_when_they_are_read_and_once() -> None:
         made.append(number)
         return {"n": number}
 
-    listing = Listing(LazyRows([partial(make, number) for number in range(10_000)]), columns=["n"], kind="numbers")
+    rows = LazyRows([(make, range(3_000)), (make, ()), (make, range(3_000, 10_000))])
+    listing = Listing(rows, columns=["n"], kind="numbers")
     assert "10,000" in str(listing)
     assert len(made) == len(set(made)) <= 200
     assert listing[-1] == {"n": 9999}
-    assert listing[2:4] == Listing([{"n": 2}, {"n": 3}])
+    assert listing[2_999:3_001] == Listing([{"n": 2_999}, {"n": 3_000}])
     assert listing.df["n"].sum() == sum(range(10_000))
     assert len(made) == 10_000
     with pytest.raises(IndexError):

@@ -542,6 +542,7 @@ async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(host: Host)
     await host.disconnect("math")
     assert "math" not in explorer._repr_mimebundle_()["text/plain"]
     assert repr(explorer) == "<Explorer of 1 servers (closed)>"
+    assert not explorer.found  # IPython keeps it in `Out`, but its items are not kept with it
     assert host._watchers._callbacks == {}
 
 

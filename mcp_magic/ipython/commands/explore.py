@@ -32,7 +32,7 @@ from mcp_magic.results.cards import ToolCard
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from mcp_types import ResourceTemplate
 
@@ -116,12 +116,12 @@ async def _list(
         texts = (item.name, item.title or "", item.description or "", str(getattr(item, "uri", "")))
         return words in "\n".join(texts).casefold()
 
-    async def of_one(connection: Connection) -> list[partial[dict[str, Any]]]:
+    async def of_one(connection: Connection) -> list[tuple[partial[dict[str, Any]], Sequence[Any]]]:
         items = await connection.listing(kind, refresh=arguments.refresh, timeout=arguments.timeout)
-        return [partial(row, connection, item) for item in items if not words or matches(item)]
+        return [(partial(row, connection), [*filter(matches, items)] if words else items)]
 
-    makers, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
-    rows = LazyRows(makers)
+    groups, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    rows = LazyRows(groups)
     empty = f"{arguments.server} lists no {kind}" if arguments.server else f"the connected servers list no {kind}"
     if not connections:
         empty = "no server is connected: `%mcp connect TARGET` opens a session"
