@@ -474,13 +474,13 @@ class Masker:
             self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
         return self._encoded
 
-    def write(self, message: dict[str, Any]) -> tuple[bytes, int, bool]:
+    def write(self, message: dict[str, Any], *, is_short: bool = False) -> tuple[bytes, int, bool]:
         """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is all of it.
 
         A long message is cut before it is written as JSON, and its size is estimated. The text is not masked yet.
         """
         size = None
-        if not _is_long(message):
+        if is_short or not _is_long(message):
             try:
                 text = self._dump(message)
             except ValueError:  # a value that is not JSON

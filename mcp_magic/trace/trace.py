@@ -12,7 +12,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
-from mcp_magic.config.masking import KEPT_BYTES, Masker, to_json
+from mcp_magic.config.masking import Masker
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -371,13 +371,10 @@ class Recorder:
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        texts = []
+        write, texts = self._masker.write, []
         for _, entry, moment, unwritten in batch:
             if unwritten is not None:
-                entry.text = text = to_json(unwritten)
-                entry.size = len(text)
-                if not 0 < entry.size <= KEPT_BYTES:
-                    entry.text, entry.size, entry.whole = self._masker.write(unwritten)
+                entry.text, entry.size, entry.whole = write(unwritten, is_short=entry.direction == OUT)
             texts.append(entry.text)
             kind = entry.kind
             if kind == "request":

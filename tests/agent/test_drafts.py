@@ -234,7 +234,11 @@ async def test_a_tool_that_changes_while_the_call_is_written_shows_another_view(
 
     await run(host, screen, turn)
     first, second = screen.pages
-    assert heard(first) == [("partial", {"region": "U"}), CANCELLED]
+    # the end of the arguments may still reach the first view: that depends on the time since the last piece
+    assert heard(first) in (
+        [("partial", {"region": "U"}), CANCELLED],
+        [("partial", {"region": "U"}), ("partial", {"region": "US"}), CANCELLED],
+    )
     await second.until(lambda each: each["kind"] == "view")
     assert heard(second) == [("whole", {"region": "US"}), RESULT]
 
