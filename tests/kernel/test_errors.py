@@ -178,9 +178,13 @@ def test_no_group_is_in_the_context_of_an_error(kernel: Kernel) -> None:
             assert kernel.ok("found").text == "[]"
 
 
-def test_run_all_stops_at_an_error(kernel: Kernel) -> None:
-    kernel.ok("went_on = False")
-    cells = [kernel.start(code) for code in ("%mcp call showcase:fail_error", "went_on = True")]
+def test_run_all_stops_at_an_error(kernel: Kernel, tmp_path: Path) -> None:
+    both_sent = tmp_path / "both_sent"
+    kernel.ok(f"went_on = False\nimport time\nfrom pathlib import Path\nboth_sent = Path({str(both_sent)!r})")
+    # the kernel drops what waits when a cell fails: the second cell has to have arrived by then
+    waits = "while not both_sent.exists(): time.sleep(0.2)\ntime.sleep(0.2)\n"
+    cells = [kernel.start(code) for code in (f"{waits}%mcp call showcase:fail_error", "went_on = True")]
+    both_sent.touch()
 
     assert [kernel.finish(cell).status for cell in cells] == ["error", "aborted"]
     assert kernel.ok("went_on").text == "False"
