@@ -21,7 +21,7 @@ CALLS_IN_A_BATCH = BATCH // 2
 """The trace masks and pairs the messages of so many calls at once: their sums are compared, so that this counts."""
 
 PAIRS = {"in-process": 1000, "stdio": 400, "http": 300}
-"""An in-process call takes a millisecond and differs by some hundredths of one: the shorter, the more of them."""
+"""An in-process call takes 0.2 ms and varies by some hundredths of one: the shorter a call, the more of them."""
 
 
 def run(*, quick: bool = False) -> list[Result]:

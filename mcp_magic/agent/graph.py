@@ -177,16 +177,17 @@ class _Nodes:
     _known_modules: tuple[dict[str, Offer], State, dict[str, Module]] | None = None
     _shown: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
     """Turn -> call -> name and digest of the tool about which the graph was interrupted."""
-    _unnamed: tuple[Any, RunContext] | None = None
+    _own_context: tuple[Any, RunContext] | None = None
+    """The latest turn whose run has no context, and the one that it got here: its calls are planned once."""
 
     def _run_of(self, turn: Any) -> RunContext:
         """Return the context of the current run. If the caller of the graph gave none, each turn has one of its own."""
         runtime = get_runtime(RunContext)  # None if a state is written from outside
         context: RunContext | None = runtime.context if runtime is not None else None
         if context is None:
-            if self._unnamed is None or self._unnamed[0] is not turn:
-                self._unnamed = (turn, RunContext())
-            context = self._unnamed[1]
+            if self._own_context is None or self._own_context[0] is not turn:
+                self._own_context = (turn, RunContext())
+            context = self._own_context[1]
         return context
 
     # The node "think": the model's turn.

@@ -588,7 +588,7 @@ class Connection:
         try:
             raw: CallToolResult = await self._sender.send(
                 f"{self.name}:{tool}",
-                partial(call_tool, tool=tool, arguments={**given}),
+                partial(call_tool, tool=tool, arguments={**given}),  # the caller may change its own while this waits
                 timeout,
                 is_call=True,
                 check=check,

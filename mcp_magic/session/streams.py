@@ -370,8 +370,7 @@ class WatchedStream(Wrapped):
             self._wire.recorder.message(IN, members(item.message))
             if self._wire.modern:
                 assume_complete(item.message)
-            if line := stand_in_line(item.message):
-                self._log(line)
+            self._log(stand_in_line(item.message))
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
         instead = instead_of(item)
@@ -381,8 +380,7 @@ class WatchedStream(Wrapped):
             instead = self._strays.came(instead.message, self._stream) or instead
         self._wire.recorder.garbage(text, members(instead.message) if instead is not None else None)
         self._wire.wrote_garbage(text)
-        if line := log_line(item, self._wire.recorder.hide):
-            self._log(line)
+        self._log(log_line(item, self._wire.recorder.hide))
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
             # Not awaited: if the server reads nothing until it has written everything, both sides would block.
             task = asyncio.ensure_future(self._refuse(refusal))
@@ -391,7 +389,7 @@ class WatchedStream(Wrapped):
         return instead or item
 
     def _log(self, text: str) -> None:
-        if self._unreadable < TOLD:
+        if text and self._unreadable < TOLD:
             self._unreadable += 1
             self._wire.warn(text)
 

@@ -263,7 +263,7 @@ _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_
 def _is_plain_call(message: dict[str, Any]) -> bool:
     """Whether a message of ours is a call with a few numbers and short texts; then copy those."""
     params = message.get("params")
-    # besides the name and the arguments it has `_meta` at most
+    # besides the name and the arguments it has one more member at most, `_meta` or `task`, which the SDK writes
     if type(params) is not dict or len(params) > 3 or not _is_flat(params.get("arguments")):
         return False
     message["params"] = {**params, "arguments": {**params["arguments"]}}

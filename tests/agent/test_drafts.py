@@ -231,14 +231,11 @@ async def test_a_tool_that_changes_while_the_call_is_written_shows_another_view(
         changing.add_tool(sales, meta=WITH_VIEW, description="Sales, and more")
         await host["other"].listing("tools", refresh=True)
         yield goes_on('S"}')
+        await screen.pages[0].until(has(region="US"))
 
     await run(host, screen, turn)
     first, second = screen.pages
-    # the end of the arguments may still reach the first view: that depends on the time since the last piece
-    assert heard(first) in (
-        [("partial", {"region": "U"}), CANCELLED],
-        [("partial", {"region": "U"}), ("partial", {"region": "US"}), CANCELLED],
-    )
+    assert heard(first) == [("partial", {"region": "U"}), ("partial", {"region": "US"}), CANCELLED]
     await second.until(lambda each: each["kind"] == "view")
     assert heard(second) == [("whole", {"region": "US"}), RESULT]
 

@@ -98,12 +98,12 @@ def failed(message: BaseMessage) -> bool:
 def stop_of(message: BaseMessage) -> str:
     """Return which bound ended a run with this closing text, which the host writes; "" for any other message."""
     stopped = message.response_metadata.get("stopped")
-    return str(stopped) if message.type in _MODELS and stopped in ("max_turns", "max_tokens", "max_cost") else ""
+    return str(stopped) if stopped in ("max_turns", "max_tokens", "max_cost") and message.type in _MODELS else ""
 
 
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that a bound ended."""
-    return "stopped" in message.response_metadata and stop_of(message) != ""
+    return stop_of(message) != ""
 
 
 def is_turn(message: BaseMessage) -> bool:

@@ -138,8 +138,8 @@ async def _list(
 
 
 async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
-    """Return the rows of several servers, and what went wrong with the others unless that is raised."""
-    rows: list[_T] = []
+    """Return what several servers list, and what went wrong with the others unless that is raised."""
+    items: list[_T] = []
     problems: list[str] = []
     for found in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(found, MCPMagicError) and not raising:
@@ -147,8 +147,8 @@ async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: boo
         elif isinstance(found, BaseException):
             raise found
         else:
-            rows += found
-    return rows, problems
+            items += found
+    return items, problems
 
 
 _LISTING_ARGUMENTS = (
