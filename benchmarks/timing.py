@@ -25,7 +25,7 @@ T = TypeVar("T")
 WARM_UP = 5
 """Pairs that are run and not counted: imports, connection pools, and the processor's caches after a collection."""
 
-COLLECT_EVERY = 32
+COLLECT_EVERY = 64
 """Pairs of short samples between two collections, which take longer than many samples and empty the processor's caches.
 So many calls fill whole batches of the trace: no message of theirs is written in a sample of the other side."""
 

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
+from mcp_magic._compat import IN_BROWSER
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, is_secret_name
 
 if TYPE_CHECKING:
@@ -378,8 +379,8 @@ def _pydantics() -> tuple[Callable[..., bytes], Callable[[bytes], bool]]:
     """Return what writes JSON, and what tells whether a text in lower case has a `_WORD`.
 
     The search is that of Rust, which looks for all words at once: Python's `re` and a search for one word after the
-    other take ten to forty times as long. In a call, a message is written by pydantic in less time than by orjson:
-    the SDK has just used pydantic, so its code is in the processor's caches.
+    other take ten to forty times as long. A message that is written during a call is written by pydantic in less time
+    than by orjson: the SDK has just used pydantic, so its code is in the processor's caches.
     """
     from pydantic_core import SchemaValidator, core_schema
     from pydantic_core import to_json as dump
@@ -400,7 +401,37 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
-def _is_long(value: dict[str, Any]) -> bool:
+_BETWEEN, _SEPARATOR = "\x1e", b',"\\u001e",'  # in a text inside of a message, the quotes would have backslashes
+
+
+def write_together(messages: list[Any]) -> list[bytes]:
+    r"""Return the JSON text of each of some short messages.
+
+    >>> write_together([{"id": 1}, {"method": ",\x1e,"}])
+    [b'{"id":1}', b'{"method":",\\u001e,"}']
+    """
+    if not messages:
+        return []
+    together: list[Any] = [_BETWEEN] * (2 * len(messages) - 1)
+    together[::2] = messages
+    try:
+        texts = _dump_short()(together)[1:-1].split(_SEPARATOR)
+    except (TypeError, ValueError):  # a large number, or half of a surrogate pair
+        texts = []
+    return texts if len(texts) == len(messages) else [to_json(message) for message in messages]
+
+
+@lru_cache(maxsize=1)
+def _dump_short() -> Callable[[Any], bytes]:
+    """Return what writes JSON fastest. In the browser there is no orjson."""
+    if IN_BROWSER:
+        return _pydantics()[0]
+    from orjson import dumps
+
+    return dumps
+
+
+def is_long(value: dict[str, Any]) -> bool:
     """Whether a message has certainly more than `KEPT_BYTES` as JSON. Runs on most messages; looks at 10,000 values."""
     left = KEPT_BYTES
     containers: list[Any] = [value]
@@ -474,13 +505,13 @@ class Masker:
             self._encoded = _longest_first(map(_in_base64, (*self.known, *self._learned)))
         return self._encoded
 
-    def write(self, message: dict[str, Any], *, is_short: bool = False) -> tuple[bytes, int, bool]:
+    def write(self, message: dict[str, Any]) -> tuple[bytes, int, bool]:
         """Return the JSON text to keep of a message, the message's size in bytes, and whether the text is all of it.
 
         A long message is cut before it is written as JSON, and its size is estimated. The text is not masked yet.
         """
         size = None
-        if is_short or not _is_long(message):
+        if not is_long(message):
             try:
                 text = self._dump(message)
             except ValueError:  # a value that is not JSON

@@ -6,13 +6,14 @@ import asyncio
 import json
 from collections import deque
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
-from mcp_magic.config.masking import Masker
+from mcp_magic.config.masking import Masker, is_long, write_together
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
 # messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So a
-# message is only written as JSON at once. Masking, numbering and pairing are done for a batch of messages: before
-# anything reads the trace, at the end of a session, and at the latest when the batch is full or its time is over.
+# message is only copied or written as JSON at once. The rest is done for a batch of messages: before anything reads the
+# trace, at the end of a session, and at the latest when the batch is full or its time is over.
 
 OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
 
@@ -36,12 +37,12 @@ MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-BATCH, BATCH_SECONDS = 64, 0.05  # most messages of a batch, and how long its first may wait to be masked
+BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True, repr=False, init=False)
 class Entry:
-    """One message."""
+    """One message. Until its batch is settled it has only what `__init__` sets."""
 
     number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
     time: float  # when it was sent or received (`time.time()`)
@@ -52,11 +53,26 @@ class Entry:
     id: int | str | None
     size: int  # bytes as JSON, before masking and cutting
     text: bytes  # JSON, masked and cut; the text itself for stderr and garbage
-    whole: bool = True  # whether nothing was masked or cut
-    seconds: float | None = None  # from request to answer, for both
-    pair: int | None = None  # the number of a request's answer or of an answer's request
-    status: int | None = None  # HTTP status of the answer to the request
-    headers: dict[str, str] | None = None  # content type, when to retry, location
+    whole: bool  # whether nothing was masked or cut
+    seconds: float | None  # from request to answer, for both
+    pair: int | None  # the number of a request's answer or of an answer's request
+    status: int | None  # HTTP status of the answer to the request
+    headers: dict[str, str] | None  # content type, when to retry, location
+    moment: float  # when it was sent or received (`time.perf_counter()`)
+    unwritten: dict[str, Any] | None  # the message, until its batch is settled, unless it was written at once
+
+    def __init__(self, server: str, direction: str, id: int | str | None, unwritten: dict[str, Any] | None) -> None:
+        self.server = server
+        self.direction = direction
+        self.id = id
+        self.unwritten = unwritten
+        self.status = self.headers = None
+        self.moment = perf_counter()
+
+    def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
+        """Set what the message is, its text to keep, its size, and whether the text is all of it."""
+        self.kind, self.method = kind, method[:MAX_NAME]
+        self.text, self.size, self.whole = text, size, whole
 
     @property
     def message(self) -> Any:
@@ -93,10 +109,6 @@ class Entry:
         return f"<Entry {self.number}: {self.server} {self.direction} {self.label}, {self.size} bytes>"
 
 
-Fresh = tuple["Recorder", Entry, float, dict[str, Any] | None]
-"""A recorder, its new entry, when that was recorded (`time.perf_counter()`), and its message unless that is written."""
-
-
 class Trace:
     """The messages of one host, a bounded ring; `flush` is called before it is read, by the id of a recorder."""
 
@@ -104,16 +116,15 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[Fresh] = []
+        self._fresh: list[tuple[Recorder, Entry]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
-    def add(self, recorder: Recorder, entry: Entry, unwritten: dict[str, Any] | None = None) -> None:
-        """Keep a message. Once it has its number, its recorder masks and pairs it, and writes it if it is unwritten."""
-        fresh = self._fresh
-        fresh.append((recorder, entry, perf_counter(), unwritten))
-        if len(fresh) >= BATCH:
+    def add(self, recorder: Recorder, entry: Entry) -> None:
+        """Keep a message. Later its recorder writes, masks and pairs it."""
+        self._fresh.append((recorder, entry))
+        if len(self._fresh) >= BATCH:
             self.settle()
         elif self._timer is None:
             try:
@@ -122,19 +133,19 @@ class Trace:
                 self.settle()
 
     def settle(self) -> None:
-        """Number and mask the new messages, and drop the oldest beyond the limits."""
+        """Number, write, pair and mask the new messages, and drop the oldest beyond the limits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if fresh := self._fresh:
             self._fresh = []
-            batches: dict[Recorder, list[Fresh]] = {}
-            for number, item in enumerate(fresh, self._number + 1):
-                item[1].number = number
-                batches.setdefault(item[0], []).append(item)
+            batches: dict[Recorder, list[Entry]] = {}
+            for number, (recorder, entry) in enumerate(fresh, self._number + 1):
+                entry.number = number
+                batches.setdefault(recorder, []).append(entry)
             self._number += len(fresh)
-            self._entries.extend([item[1] for item in fresh])
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
+            self._entries.extend([entry for _, entry in fresh])
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
             self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
             self._dropped += 1
@@ -251,9 +262,9 @@ class Tap:
 
 # A message is written as JSON at once: later, those who send or receive it may have changed its lists and objects. Of a
 # plain call or answer, what is shared is copied instead. (The inside of `_meta` is not: the SDK writes it.) The message
-# is then written together with others, which takes half of the time.
+# is then written together with others, which takes a tenth of the time.
 
-_FIXED = frozenset((int, float, bool, type(None)))  # types of JSON that nothing can change, besides text
+_FIXED = frozenset((int, bool, type(None)))  # types of JSON that nothing can change, besides text and numbers
 
 FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
 
@@ -291,13 +302,25 @@ def _is_plain_answer(message: dict[str, Any]) -> bool:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether a value is an object of a few numbers and short texts."""
+    """Whether a value is an object of a few finite numbers and short texts."""
     if type(value) is not dict or len(value) > FEW:
         return False
     for inner in value.values():
-        if len(inner) > SHORT if type(inner) is str else type(inner) not in _FIXED:
+        kind = type(inner)
+        if kind is str:
+            if len(inner) > SHORT:
+                return False
+        elif inner - inner != 0 if kind is float else kind not in _FIXED:
             return False
     return True
+
+
+def _kind(message: dict[str, Any]) -> str:
+    if "method" in message:
+        return "notification" if message.get("id") is None else "request"
+    result = message.get("result")
+    failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
+    return "error" if failed else "answer"
 
 
 class Recorder:
@@ -308,7 +331,8 @@ class Recorder:
         self.trace = Trace() if trace is None else trace
         self._set(tuple(taps))
         self._masker = Masker(spec.secrets)
-        self._asked: dict[str, dict[str, tuple[Entry, float]]] = {OUT: {}, IN: {}}
+        self._asked: dict[str, dict[str, Entry]] = {OUT: {}, IN: {}}
+        self._meta: dict[str, Any] = {}
         self._lines: Lines | None = None
         self._begins = False
 
@@ -344,55 +368,66 @@ class Recorder:
         self._begins = False
         for tap in self._listeners:
             tap.message(direction, message)
-        method, number = message.get("method", ""), message.get("id")
-        if not self.trace.messages:
-            return Entry(0, 0.0, self.server, direction, "", method, number, 0, b"")
-        if len(method) > MAX_NAME:
-            method = method[:MAX_NAME]
+        number = message.get("id")
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
-        if method:
-            kind = "notification" if number is None else "request"
+        if not self.trace.messages:
+            return Entry(self.server, direction, number, None)
+        if _is_plain_call(message) if direction == OUT else self._is_plain_answer(message):
+            entry = Entry(self.server, direction, number, message)
         else:
-            result = message.get("result")
-            failed = "error" in message or (isinstance(result, dict) and result.get("isError") is True)
-            kind = "error" if failed else "answer"
-        if _is_plain_call(message) if direction == OUT else not method and _is_plain_answer(message):
-            entry = Entry(0, time(), self.server, direction, kind, method, number, 0, b"")
-            self.trace.add(self, entry, message)
-        else:
-            text, size, whole = self._masker.write(message)
-            entry = Entry(0, time(), self.server, direction, kind, method, number, size, text, whole)
-            self.trace.add(self, entry)
+            entry = Entry(self.server, direction, number, None)
+            entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))
+        self.trace.add(self, entry)
         return entry
 
-    def settle(self, batch: list[Fresh]) -> int:
+    def _is_plain_answer(self, message: dict[str, Any]) -> bool:
+        if "method" in message or not _is_plain_answer(message):
+            return False
+        meta = message["result"].get("_meta")
+        if meta is None or meta == self._meta:  # a server's answers have the same one
+            return True
+        if type(meta) is not dict or is_long(meta):
+            return False
+        try:
+            self._meta = deepcopy(meta)
+        except RecursionError:
+            return False
+        return True
+
+    def settle(self, batch: list[Entry]) -> int:
         """Write, pair and mask the messages of a batch, and set how long their requests took; return their bytes.
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        write, texts = self._masker.write, []
-        for _, entry, moment, unwritten in batch:
-            if unwritten is not None:
-                entry.text, entry.size, entry.whole = write(unwritten, is_short=entry.direction == OUT)
+        written = iter(write_together([entry.unwritten for entry in batch if entry.unwritten is not None]))
+        ago = time() - perf_counter()
+        texts = []
+        for entry in batch:
+            if (message := entry.unwritten) is not None:
+                entry.unwritten = None
+                text = next(written)
+                entry.write(_kind(message), message.get("method", ""), text, len(text))
+            entry.time = entry.moment + ago
+            entry.pair = entry.seconds = None
             texts.append(entry.text)
             kind = entry.kind
             if kind == "request":
                 asked = self._asked[entry.direction]
-                asked[str(entry.id)] = (entry, moment)
+                asked[str(entry.id)] = entry
                 if len(asked) > WAITING:
                     del asked[next(iter(asked))]
             elif kind in ("answer", "error"):
-                request, sent = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), (None, 0.0))
+                request = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), None)
                 if request is not None:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
-                    entry.seconds = request.seconds = moment - sent
+                    entry.seconds = request.seconds = entry.moment - request.moment
         if not self._masker.may_hold_secrets(together := b"\n".join(texts)):
             return len(together) + 1 - len(texts)
-        for _, entry, _, _ in batch:
+        for entry in batch:
             self._mask(entry)
-        return sum(len(entry.text) for _, entry, _, _ in batch)
+        return sum(len(entry.text) for entry in batch)
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
@@ -406,15 +441,17 @@ class Recorder:
     def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
-            text, size, whole = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
-            self.trace.add(self, Entry(0, time(), self.server, KEPT, "kept", method, None, size, text, whole))
+            entry = Entry(self.server, KEPT, None, None)
+            written = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
+            entry.write("kept", method, *written)
+            self.trace.add(self, entry)
 
     def garbage(self, text: str, instead: dict[str, Any] | None = None) -> None:
         """Record output that is not a message; `instead` is the error that a request got in its place."""
         for tap in self._taps:
             tap.garbage(text, instead)
         if self.trace.messages:
-            self._text(IN, "garbage", text, time())
+            self._text(IN, "garbage", text)
 
     def opened(self) -> None:
         """Note that a session is open."""
@@ -486,10 +523,12 @@ class Recorder:
             for tap in self._readers:
                 tap.stderr(line)
 
-    def _text(self, direction: str, kind: str, text: str, when: float) -> None:
-        size = len(text.encode("utf-8", "replace"))
+    def _text(self, direction: str, kind: str, text: str, when: float | None = None) -> None:
+        entry = Entry(self.server, direction, None, None)
+        if when is not None:
+            entry.moment -= time() - when
         kept = text[:MAX_TEXT].encode("utf-8", "replace")
-        entry = Entry(0, when, self.server, direction, kind, "", None, size, kept, len(text) <= MAX_TEXT)
+        entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_TEXT)
         self.trace.add(self, entry)
 
 

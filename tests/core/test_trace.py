@@ -293,6 +293,58 @@ async def test_what_is_changed_after_a_call_was_sent_or_answered_is_recorded_as_
     assert str(shown) in str(answer.message["result"]["structuredContent"])
 
 
+LEVELS = 2000
+
+
+def _levels() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(LEVELS):
+        value = {"in": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("structured", "meta"),
+    [
+        ({"value": 2**70}, {}),
+        ({"value": -0.0, "all": 1.5e300}, {}),
+        ({"value": float("inf")}, {}),
+        ({"value": "half \ud800"}, {}),
+        ({"value": '{"id":7},"\\u001e",{"id":8}'}, {}),
+        ({"value": "a,\x1e,b"}, {}),
+        ({"value": 1}, {"between": [{}, "\x1e", {}]}),
+        ({"value": 1}, {"much": ["x"] * 30_000}),
+    ],
+)
+def test_unusual_values_of_an_answer_are_recorded_beside_usual_ones(structured: Any, meta: Any) -> None:
+    recorder = Recorder("math", StdioSpec(command="math"))
+
+    def answer(number: int, structured: Any, meta: Any) -> dict[str, Any]:
+        content = [{"type": "text", "text": str(number)}]
+        return {"id": number, "result": {"content": content, "structuredContent": structured, "_meta": meta}}
+
+    given = [answer(1, {"value": 1}, {}), answer(2, structured, meta), answer(3, {"value": 3}, {"by": "math"})]
+    for message in given:
+        recorder.message(IN, message)
+
+    first, unusual, last = (entry.message for entry in recorder.entries)
+    assert [first, last] == [given[0], given[2]]
+    if "much" in meta:
+        assert unusual["id"] == 2
+        assert not recorder.entries[1].whole
+    else:
+        assert unusual == given[1]
+
+
+def test_an_answer_of_thousands_of_levels_is_recorded_and_the_next_one_too() -> None:
+    recorder = Recorder("math", StdioSpec(command="math"))
+    for number, meta in enumerate([_levels(), _levels(), {}]):
+        result = {"content": [{"type": "text", "text": "x"}], "_meta": meta}
+        recorder.message(IN, {"id": number, "result": result})
+    assert [entry.id for entry in recorder.entries] == [0, 1, 2]
+    assert recorder.entries[-1].message["id"] == 2
+
+
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
     math = await host.connect(load("math_server").server, name="math")
     host.trace.limit(50, 10**9)
@@ -470,13 +522,19 @@ def test_every_code_has_somebody_whose_fault_it_is() -> None:
     ],
 )
 def test_a_failure_says_whose_fault_it_is(direction: str, code: int, status: int | None, whose: str) -> None:
-    text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
-    assert fault(Entry(2, 0.0, "s", direction, "error", "x", 1, len(text), text, status=status, pair=1)) == whose
+    assert fault(_failed(direction, code, pair=1, status=status)) == whose
 
 
 def test_an_answer_that_nobody_asked_for_is_the_servers_fault() -> None:
-    text = b'{"error": {"code": -32602, "message": "no"}}'
-    assert fault(Entry(2, 0.0, "s", IN, "error", "", 1, len(text), text)) == "the server"
+    assert fault(_failed(IN, -32602, pair=None)) == "the server"
+
+
+def _failed(direction: str, code: int, pair: int | None, status: int | None = None) -> Entry:
+    text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
+    entry = Entry("s", direction, 1, None)
+    entry.write("error", "", text, len(text))
+    entry.pair, entry.status = pair, status
+    return entry
 
 
 class Locked(BaseHTTPRequestHandler):
