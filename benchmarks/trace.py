@@ -20,9 +20,9 @@ __all__ = ["run"]
 
 GOAL = 1.05
 
-PAIRS = {"in-process": 2000, "stdio": 600, "http": 400}
+PAIRS = {"in-process": 2560, "stdio": 1280, "http": 960}
 
-SIZES = {100_000: 100, 1_000_000: 30, 50_000_000: 5}
+SIZES = {100_000: 300, 1_000_000: 150, 50_000_000: 5}
 """Characters of an answer -> pairs of calls over stdio."""
 
 RESULTS = 5000
