@@ -42,7 +42,7 @@ BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its f
 
 @dataclass(slots=True, repr=False, init=False)
 class Entry:
-    """One message. Until its batch is settled it has only what `__init__` sets."""
+    """One message. Until its batch is settled it has only what `__init__` and `write` set."""
 
     number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
     time: float  # when it was sent or received (`time.time()`)
