@@ -24,7 +24,7 @@ CUT, BELOW = 0.85, 0.97  # shares of the limit: after a refusal, and then in the
 
 RECOVERY = 0.02  # share of the limit by which the rate returns from the one to the other at each step
 
-PATIENCE = 60  # seconds below the limit before it is exceeded by 3 %, for each second that a refusal costs
+PATIENCE = 120  # seconds below the limit before it is exceeded by 3 %, for each second that a refusal costs
 
 SOON = 5.0  # seconds within which another refusal says that the limit is lower than it seemed
 
