@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from mcp_magic.trace.trace import BATCH
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
@@ -25,7 +27,7 @@ T = TypeVar("T")
 WARM_UP = 5
 """Pairs that are run and not counted: imports, connection pools, and the processor's caches after a collection."""
 
-COLLECT_EVERY = 64
+COLLECT_EVERY = BATCH // 2
 """Pairs of short samples between two collections, which take longer than many samples and empty the processor's caches.
 So many calls fill whole batches of the trace: no message of theirs is written in a sample of the other side."""
 

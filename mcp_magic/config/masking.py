@@ -401,26 +401,6 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
-_BETWEEN, _SEPARATOR = "\x1e", b',"\\u001e",'  # in a text inside of a message, the quotes would have backslashes
-
-
-def write_together(messages: list[Any]) -> list[bytes]:
-    r"""Return the JSON text of each of some short messages.
-
-    >>> write_together([{"id": 1}, {"method": ",\x1e,"}])
-    [b'{"id":1}', b'{"method":",\\u001e,"}']
-    """
-    if not messages:
-        return []
-    together: list[Any] = [_BETWEEN] * (2 * len(messages) - 1)
-    together[::2] = messages
-    try:
-        texts = _dump_short()(together)[1:-1].split(_SEPARATOR)
-    except (TypeError, ValueError):  # a large number, or half of a surrogate pair
-        texts = []
-    return texts if len(texts) == len(messages) else [to_json(message) for message in messages]
-
-
 @lru_cache(maxsize=1)
 def _dump_short() -> Callable[[Any], bytes]:
     """Return what writes JSON fastest. In the browser there is no orjson."""
@@ -429,6 +409,9 @@ def _dump_short() -> Callable[[Any], bytes]:
     from orjson import dumps
 
     return dumps
+
+
+_BETWEEN, _SEPARATOR = "\x1e", b',"\\u001e",'  # in a text inside of a message, the quotes would have backslashes
 
 
 def is_long(value: dict[str, Any]) -> bool:
@@ -525,6 +508,24 @@ class Masker:
             size = estimated_size(message) if cut.is_sample else len(text) + round(cut.left_out)
             size = max(size, KEPT_BYTES + 1)
         return text, size, False
+
+    def write_short(self, messages: list[dict[str, Any]]) -> list[tuple[bytes, int, bool]]:
+        r"""Return what `write` does of each of some short messages, which are written as one list.
+
+        >>> Masker(()).write_short([{"id": 1}, {"method": ",\x1e,"}])
+        [(b'{"id":1}', 8, True), (b'{"method":",\\u001e,"}', 21, True)]
+        """
+        if not messages:
+            return []
+        together: list[Any] = [_BETWEEN] * (2 * len(messages) - 1)
+        together[::2] = messages
+        try:
+            texts = _dump_short()(together)[1:-1].split(_SEPARATOR)
+        except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
+            texts = []
+        if len(texts) != len(messages):  # or one has the separator
+            return [self.write(message) for message in messages]
+        return [(text, len(text), True) for text in texts]
 
     def mask(self, text: bytes, *, schemas: bool = False) -> bytes:
         """Return the JSON text of a message with its secrets masked; the same object if there are none.

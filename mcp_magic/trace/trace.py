@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
-from mcp_magic.config.masking import Masker, is_long, write_together
+from mcp_magic.config.masking import Masker, is_long
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -61,7 +62,9 @@ class Entry:
     moment: float  # when it was sent or received (`time.perf_counter()`)
     unwritten: dict[str, Any] | None  # the message, until its batch is settled, unless it was written at once
 
-    def __init__(self, server: str, direction: str, id: int | str | None, unwritten: dict[str, Any] | None) -> None:
+    def __init__(
+        self, server: str, direction: str, id: int | str | None = None, unwritten: dict[str, Any] | None = None
+    ) -> None:
         self.server = server
         self.direction = direction
         self.id = id
@@ -372,27 +375,30 @@ class Recorder:
         if isinstance(number, str) and len(number) > MAX_NAME:
             number = number[:MAX_NAME]
         if not self.trace.messages:
-            return Entry(self.server, direction, number, None)
-        if _is_plain_call(message) if direction == OUT else self._is_plain_answer(message):
+            return Entry(self.server, direction, number)
+        if self._is_plain(direction, message):
             entry = Entry(self.server, direction, number, message)
         else:
-            entry = Entry(self.server, direction, number, None)
+            entry = Entry(self.server, direction, number)
             entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))
         self.trace.add(self, entry)
         return entry
 
-    def _is_plain_answer(self, message: dict[str, Any]) -> bool:
-        if "method" in message or not _is_plain_answer(message):
-            return False
-        meta = message["result"].get("_meta")
-        if meta is None or meta == self._meta:  # a server's answers have the same one
+    def _is_plain(self, direction: str, message: dict[str, Any]) -> bool:
+        """Whether a message is plain and may wait; then what others may change of it is copied."""
+        if direction == OUT:
+            return _is_plain_call(message)
+        return "method" not in message and _is_plain_answer(message) and self._is_short(message["result"].get("_meta"))
+
+    def _is_short(self, meta: Any) -> bool:
+        """Whether the `_meta` of an answer is short. Most servers send the same one each time: the first is kept."""
+        if meta is None or meta == self._meta:
             return True
         if type(meta) is not dict or is_long(meta):
             return False
-        try:
-            self._meta = deepcopy(meta)
-        except RecursionError:
-            return False
+        if not self._meta:
+            with suppress(RecursionError):
+                self._meta = deepcopy(meta)
         return True
 
     def settle(self, batch: list[Entry]) -> int:
@@ -400,14 +406,13 @@ class Recorder:
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        written = iter(write_together([entry.unwritten for entry in batch if entry.unwritten is not None]))
+        written = iter(self._masker.write_short([entry.unwritten for entry in batch if entry.unwritten is not None]))
         ago = time() - perf_counter()
         texts = []
         for entry in batch:
             if (message := entry.unwritten) is not None:
                 entry.unwritten = None
-                text = next(written)
-                entry.write(_kind(message), message.get("method", ""), text, len(text))
+                entry.write(_kind(message), message.get("method", ""), *next(written))
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
             texts.append(entry.text)
@@ -441,7 +446,7 @@ class Recorder:
     def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
-            entry = Entry(self.server, KEPT, None, None)
+            entry = Entry(self.server, KEPT)
             written = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
             entry.write("kept", method, *written)
             self.trace.add(self, entry)
@@ -524,8 +529,8 @@ class Recorder:
                 tap.stderr(line)
 
     def _text(self, direction: str, kind: str, text: str, when: float | None = None) -> None:
-        entry = Entry(self.server, direction, None, None)
-        if when is not None:
+        entry = Entry(self.server, direction)
+        if when is not None:  # `settle` finds the time by the moment
             entry.moment -= time() - when
         kept = text[:MAX_TEXT].encode("utf-8", "replace")
         entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_TEXT)

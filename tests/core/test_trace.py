@@ -293,12 +293,9 @@ async def test_what_is_changed_after_a_call_was_sent_or_answered_is_recorded_as_
     assert str(shown) in str(answer.message["result"]["structuredContent"])
 
 
-LEVELS = 2000
-
-
-def _levels() -> dict[str, Any]:
+def _levels(count: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
-    for _ in range(LEVELS):
+    for _ in range(count):
         value = {"in": value}
     return value
 
@@ -336,13 +333,14 @@ def test_unusual_values_of_an_answer_are_recorded_beside_usual_ones(structured: 
         assert unusual == given[1]
 
 
-def test_an_answer_of_thousands_of_levels_is_recorded_and_the_next_one_too() -> None:
+@pytest.mark.parametrize("levels", [200, 300, 400, 2000])
+def test_answers_of_many_levels_are_recorded_beside_others(levels: int) -> None:
     recorder = Recorder("math", StdioSpec(command="math"))
-    for number, meta in enumerate([_levels(), _levels(), {}]):
+    for number, meta in enumerate([_levels(levels), {"by": "math"}, _levels(levels), {"by": "math"}]):
         result = {"content": [{"type": "text", "text": "x"}], "_meta": meta}
         recorder.message(IN, {"id": number, "result": result})
-    assert [entry.id for entry in recorder.entries] == [0, 1, 2]
-    assert recorder.entries[-1].message["id"] == 2
+    assert [entry.message["id"] for entry in recorder.entries] == [0, 1, 2, 3]
+    assert recorder.entries[3].message["result"]["_meta"] == {"by": "math"}
 
 
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
@@ -531,7 +529,7 @@ def test_an_answer_that_nobody_asked_for_is_the_servers_fault() -> None:
 
 def _failed(direction: str, code: int, pair: int | None, status: int | None = None) -> Entry:
     text = json.dumps({"error": {"code": code, "message": "no"}}).encode()
-    entry = Entry("s", direction, 1, None)
+    entry = Entry("s", direction, 1)
     entry.write("error", "", text, len(text))
     entry.pair, entry.status = pair, status
     return entry
