@@ -23,6 +23,7 @@ LAYERS = (
     "_text",
     "_compat",
     "_startup",
+    "activity",
     "errors",
     "schema",
     "display",

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcp_magic._compat import IN_BROWSER
+from mcp_magic.activity import REST_SECONDS, activity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,10 @@ AGENT = (
 
 
 class Preload:
-    """Imports modules one by one while no cell runs; what cannot be imported is left to the line that needs it."""
+    """Imports modules one by one while no cell runs and the person does not type in a widget.
+
+    A module that cannot be imported is left to the line that needs it.
+    """
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -75,7 +79,8 @@ class Preload:
             self._next.cancel()
 
     def _step(self) -> None:
-        pause = self._cells.idle_at + QUIET_SECONDS - time.monotonic()
+        begin = max(self._cells.idle_at + QUIET_SECONDS, activity.at + REST_SECONDS)
+        pause = begin - time.monotonic()
         if pause <= 0:
             name = next(self._left, None)
             if name is None:

@@ -12,6 +12,7 @@ import ipywidgets
 from ipywidgets.widgets.widget_description import DescriptionWidget
 
 from mcp_magic import schema
+from mcp_magic.activity import activity
 from mcp_magic.display.comms import keep_in_order
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
@@ -284,11 +285,13 @@ class LoopRunner:
         """Call `do` on the event loop: at once if this is its thread."""
         if self._ended:
             return
-        if self.loop is None or running_loop() is self.loop:
+        if self.loop is None:
             do()
-            return
-        with suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(do)
+        elif running_loop() is self.loop:
+            self._run_soon(do)
+        else:
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self._run_soon, do)
 
     def once(self, do: Callable[[], None], seconds: float) -> None:
         """Call `do` after `seconds`, once for all calls until then; `do` must be the same each time."""
@@ -314,11 +317,17 @@ class LoopRunner:
             self._later.cancel()
         for task in self._tasks:
             task.cancel()
+        activity.end()
 
     async def finished(self) -> None:
         """Wait until all tasks are done."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+    def _run_soon(self, do: Callable[[], None]) -> None:
+        if self.loop is not None:
+            activity.note(self.loop)
+        do()
 
     def _run_later(self, do: Callable[[], None]) -> None:
         self._later = None

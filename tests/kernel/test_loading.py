@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from tests.kernel.answering import Frontend
 from tests.kernel.driving import gone
 from tests.kernel.servers import HERE, MATH, SHOWCASE, connect_in_process
 
@@ -61,6 +62,19 @@ def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports
     kernel.ok("%%mcp_agent\nadd 1 and 2")
     new = kernel.ok("sorted(n for n in set(sys.modules) - before if n.startswith(('mcp.client', 'langgraph.')))").text
     assert new == "[]"
+
+
+def test_nothing_is_imported_while_the_person_types_in_a_widget(start: Callable[..., Kernel]) -> None:
+    kernel = start(plain=True, MCP_MAGIC_PRELOAD="true")
+    frontend = Frontend(kernel)
+    shown = frontend.run("%load_ext mcp_magic\nimport sys\nexplorer = %mcp ui\nprint(explorer.search.model_id)\nexplorer")
+    field = shown.streams["stdout"].strip()
+    begun, typed = time.monotonic(), ""
+    while time.monotonic() - begun < 2:  # an idle kernel imports dozens of modules meanwhile
+        frontend.type_into(field, typed := "x" if typed != "x" else "xy")
+        time.sleep(0.1)
+
+    assert kernel.ok("'langgraph' in sys.modules").text == "False"
 
 
 def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: Kernel) -> None:

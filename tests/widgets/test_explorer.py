@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import html
 import re
 import sys
@@ -16,6 +17,7 @@ from ipywidgets.widgets.widget import _instances as alive
 
 from benchmarks.explorer import many_servers
 from mcp_magic._host import Host
+from mcp_magic.activity import REST_SECONDS
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.ipython.cells import CellRun, close_previous, keep
@@ -173,6 +175,39 @@ async def test_each_keystroke_narrows_the_list(explorer: Explorer) -> None:
     explorer.search.value = "no tool has this"
     assert rows(explorer) == []
     assert text(explorer.items.label).startswith("0 of ")
+
+
+async def test_full_garbage_collections_wait_until_the_person_rests(explorer: Explorer) -> None:
+    young, middle, old = normal = gc.get_threshold()
+    explorer.search.value = "f"
+    explorer.search.value = "fa"
+    assert gc.get_threshold()[:2] == (young, middle)
+    assert gc.get_threshold()[2] > old
+    await until(lambda: gc.get_threshold() == normal)
+
+
+async def test_a_threshold_that_is_set_while_the_person_types_stays(explorer: Explorer) -> None:
+    normal = gc.get_threshold()
+    try:
+        explorer.search.value = "f"
+        gc.set_threshold(5000, 7, 9)
+        explorer.search.value = "fa"
+        await until(lambda: gc.get_threshold() == (5000, 7, 9))
+        explorer.search.value = "fac"
+        gc.set_threshold(6000, 7, 9)
+        await asyncio.sleep(2 * REST_SECONDS)
+        assert gc.get_threshold() == (6000, 7, 9)
+    finally:
+        gc.set_threshold(*normal)
+
+
+async def test_a_collection_that_is_due_runs_when_the_person_rests(explorer: Explorer) -> None:
+    gc.collect()
+    explorer.search.value = "f"
+    held = [[] for _ in range(400_000)]  # more than a quarter of what there is: Python collects all
+    runs = gc.get_stats()[2]["collections"]
+    await until(lambda: gc.get_stats()[2]["collections"] > runs)
+    assert held
 
 
 async def test_search_looks_into_titles_and_descriptions_whatever_the_case(host: Host) -> None:
