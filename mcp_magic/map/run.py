@@ -11,7 +11,7 @@ import time
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import chain, cycle, islice
+from itertools import chain, islice
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -196,7 +196,7 @@ class MapItem:
 class _Stage:
     """The sessions, the pace and the grants of a step while a map runs; steps on one server share sessions and pace."""
 
-    def __init__(self, step: Step, sessions: Sequence[Connection], pace: Pace, seen: Counter[int]) -> None:
+    def __init__(self, step: Step, sessions: list[Connection], pace: Pace, seen: Counter[int]) -> None:
         self.step = step
         self.pace = pace
         self.repeatable = is_repeatable(step.connection.spec, step.tool)
@@ -206,15 +206,20 @@ class _Stage:
         self.asking = asyncio.Lock()
         self.granted: Decision | None = None  # about all calls of this step
         self.answer: Decision | None = None  # about those of them that a rule asks about, where they come one by one
-        self._sessions = cycle(sessions)
-        self._count = len(sessions)
+        self._sessions = sessions
 
     def session(self) -> Connection:
-        """Return the open sessions in turn; the step's own if none is open."""
-        for session in islice(self._sessions, self._count):
-            if session.state is State.OPEN:
-                return session
-        return self.step.connection
+        """Return the open session with the fewest requests in flight, of several the one that waits longest.
+
+        If none is open, return the step's own.
+        """
+        is_open = [session for session in self._sessions if session.state is State.OPEN]
+        if not is_open:
+            return self.step.connection
+        session = min(is_open, key=lambda session: session.in_flight)
+        self._sessions.remove(session)
+        self._sessions.append(session)
+        return session
 
 
 class MapRun:

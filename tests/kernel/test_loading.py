@@ -67,7 +67,9 @@ def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports
 def test_nothing_is_imported_while_the_person_types_in_a_widget(start: Callable[..., Kernel]) -> None:
     kernel = start(plain=True, MCP_MAGIC_PRELOAD="true")
     frontend = Frontend(kernel)
-    shown = frontend.run("%load_ext mcp_magic\nimport sys\nexplorer = %mcp ui\nprint(explorer.search.model_id)\nexplorer")
+    shown = frontend.run(
+        "%load_ext mcp_magic\nimport sys\nexplorer = %mcp ui\nprint(explorer.search.model_id)\nexplorer"
+    )
     field = shown.streams["stdout"].strip()
     begun, typed = time.monotonic(), ""
     while time.monotonic() - begun < 2:  # an idle kernel imports dozens of modules meanwhile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,7 +15,6 @@ from mcp_magic import ArgumentsError, Host, UnknownToolError, col
 from mcp_magic.map.run import Step, map_steps
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
     from pathlib import Path
 
@@ -204,6 +204,23 @@ async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path
     run = await host.map("f:work", [{"n": 0}, *[{"n": 1}] * 20], sessions=2, concurrency=1)
     assert [run.stats[state] for state in ("done", "unknown")] == [20, 1]
     assert {item.result.data for item in run.items[-10:] if item.result} == {own}
+
+
+async def test_a_faster_session_gets_more_rows(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "uneven.py"
+    program.write_text(
+        "import asyncio, os\nfrom mcp.server import MCPServer\nserver = MCPServer('u')\n"
+        "try:\n"
+        f"    os.mkdir({str(tmp_path / 'first')!r})\n    seconds = 0.1\n"
+        "except FileExistsError:\n    seconds = 0.001\n"
+        "@server.tool()\nasync def work(n: int) -> float:\n    await asyncio.sleep(seconds)\n    return seconds\n"
+        "server.run()\n"
+    )
+    await host.connect([sys.executable, str(program)], name="u")
+    run = await host.map("u:work", [{"n": n} for n in range(200)], sessions=2, concurrency=8)
+    took = Counter(item.result.data for item in run.items if item.result)
+    assert took[0.1] + took[0.001] == 200
+    assert took[0.001] > 5 * took[0.1] > 0
 
 
 async def test_an_unknown_tool_is_an_error_before_anything_is_read(host: Host, calls: Counter[str]) -> None:
