@@ -379,8 +379,7 @@ def _pydantics() -> tuple[Callable[..., bytes], Callable[[bytes], bool]]:
     """Return what writes JSON, and what tells whether a text in lower case has a `_WORD`.
 
     The search is that of Rust, which looks for all words at once: Python's `re` and a search for one word after the
-    other take ten to forty times as long. A message that is written during a call is written by pydantic in less time
-    than by orjson: the SDK has just used pydantic, so its code is in the processor's caches.
+    other take ten to forty times as long.
     """
     from pydantic_core import SchemaValidator, core_schema
     from pydantic_core import to_json as dump
@@ -401,17 +400,13 @@ def to_json(value: Any) -> bytes:
         return b""
 
 
-@lru_cache(maxsize=1)
-def _dump_short() -> Callable[[Any], bytes]:
-    """Return what writes JSON fastest. In the browser there is no orjson."""
-    if IN_BROWSER:
+def short_json() -> Callable[[Any], bytes]:
+    """Return what writes short JSON fastest. It raises TypeError or ValueError for what is not JSON."""
+    if IN_BROWSER:  # there is no orjson
         return _pydantics()[0]
     from orjson import dumps
 
     return dumps
-
-
-_BETWEEN, _SEPARATOR = "\x1e", b',"\\u001e",'  # in a text inside of a message, the quotes would have backslashes
 
 
 def is_long(value: dict[str, Any]) -> bool:
@@ -508,24 +503,6 @@ class Masker:
             size = estimated_size(message) if cut.is_sample else len(text) + round(cut.left_out)
             size = max(size, KEPT_BYTES + 1)
         return text, size, False
-
-    def write_short(self, messages: list[dict[str, Any]]) -> list[tuple[bytes, int, bool]]:
-        r"""Return what `write` does of each of some short messages, which are written as one list.
-
-        >>> Masker(()).write_short([{"id": 1}, {"method": ",\x1e,"}])
-        [(b'{"id":1}', 8, True), (b'{"method":",\\u001e,"}', 21, True)]
-        """
-        if not messages:
-            return []
-        together: list[Any] = [_BETWEEN] * (2 * len(messages) - 1)
-        together[::2] = messages
-        try:
-            texts = _dump_short()(together)[1:-1].split(_SEPARATOR)
-        except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
-            texts = []
-        if len(texts) != len(messages):  # or one has the separator
-            return [self.write(message) for message in messages]
-        return [(text, len(text), True) for text in texts]
 
     def mask(self, text: bytes, *, schemas: bool = False) -> bytes:
         """Return the JSON text of a message with its secrets masked; the same object if there are none.

@@ -14,7 +14,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import json_text
-from mcp_magic.config.masking import Masker, is_long
+from mcp_magic.config.masking import Masker, is_long, short_json
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
 # messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So a
-# message is only copied or written as JSON at once. The rest is done for a batch of messages: before anything reads the
-# trace, at the end of a session, and at the latest when the batch is full or its time is over.
+# message is only written as JSON at once. The rest is done for a batch of messages: before anything reads the trace, at
+# the end of a session, and at the latest when the batch is full or its time is over.
 
 OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
 
@@ -60,15 +60,11 @@ class Entry:
     status: int | None  # HTTP status of the answer to the request
     headers: dict[str, str] | None  # content type, when to retry, location
     moment: float  # when it was sent or received (`time.perf_counter()`)
-    unwritten: dict[str, Any] | None  # the message, until its batch is settled, unless it was written at once
 
-    def __init__(
-        self, server: str, direction: str, id: int | str | None = None, unwritten: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, server: str, direction: str, id: int | str | None = None) -> None:
         self.server = server
         self.direction = direction
         self.id = id
-        self.unwritten = unwritten
         self.status = self.headers = None
         self.moment = perf_counter()
 
@@ -125,7 +121,7 @@ class Trace:
         self._number = self._size = self._dropped = 0
 
     def add(self, recorder: Recorder, entry: Entry) -> None:
-        """Keep a message. Later its recorder writes, masks and pairs it."""
+        """Keep a message. Later its recorder masks and pairs it."""
         self._fresh.append((recorder, entry))
         if len(self._fresh) >= BATCH:
             self.settle()
@@ -136,16 +132,19 @@ class Trace:
                 self.settle()
 
     def settle(self) -> None:
-        """Number, write, pair and mask the new messages, and drop the oldest beyond the limits."""
+        """Number, pair and mask the new messages, and drop the oldest beyond the limits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if fresh := self._fresh:
             self._fresh = []
             batches: dict[Recorder, list[Entry]] = {}
+            last = None
             for number, (recorder, entry) in enumerate(fresh, self._number + 1):
                 entry.number = number
-                batches.setdefault(recorder, []).append(entry)
+                if recorder is not last:
+                    last, batch = recorder, batches.setdefault(recorder, [])
+                batch.append(entry)
             self._number += len(fresh)
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
             self._entries.extend([entry for _, entry in fresh])
@@ -263,11 +262,10 @@ class Tap:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
-# A message is written as JSON at once: later, those who send or receive it may have changed its lists and objects. Of a
-# plain call or answer, what is shared is copied instead. (The inside of `_meta` is not: the SDK writes it.) The message
-# is then written together with others, which takes a tenth of the time.
+# A message is written as JSON at once: later, its sender or receiver may have changed its lists and objects. A long one
+# is cut before. That a plain call or answer is short is seen in less time.
 
-_FIXED = frozenset((int, bool, type(None)))  # types of JSON that nothing can change, besides text and numbers
+_FIXED = frozenset((int, bool, type(None)))  # types of JSON that are short, besides finite numbers
 
 FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
 
@@ -275,17 +273,14 @@ _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_
 
 
 def _is_plain_call(message: dict[str, Any]) -> bool:
-    """Whether a message of ours is a call with a few numbers and short texts; then copy those."""
+    """Whether a message of ours is a call with a few numbers and short texts."""
     params = message.get("params")
     # besides the name and the arguments it has one more member at most, `_meta` or `task`, which the SDK writes
-    if type(params) is not dict or len(params) > 3 or not _is_flat(params.get("arguments")):
-        return False
-    message["params"] = {**params, "arguments": {**params["arguments"]}}
-    return True
+    return type(params) is dict and len(params) <= 3 and _is_flat(params.get("arguments"))
 
 
 def _is_plain_answer(message: dict[str, Any]) -> bool:
-    """Whether a message is the result of a tool in one short text, perhaps with an object; then copy that."""
+    """Whether a message is the result of a tool in one short text, perhaps with an object."""
     result = message.get("result")
     if type(result) is not dict or not _ANSWER.issuperset(result):
         return False
@@ -295,13 +290,7 @@ def _is_plain_answer(message: dict[str, Any]) -> bool:
     text = content[0].get("text")
     if len(content[0]) != 2 or type(text) is not str or len(text) > SHORT:
         return False
-    if structured is None:
-        message["result"] = {**result}
-    elif _is_flat(structured):
-        message["result"] = {**result, "structuredContent": {**structured}}
-    else:
-        return False
-    return True
+    return structured is None or _is_flat(structured)
 
 
 def _is_flat(value: Any) -> bool:
@@ -334,6 +323,7 @@ class Recorder:
         self.trace = Trace() if trace is None else trace
         self._set(tuple(taps))
         self._masker = Masker(spec.secrets)
+        self._short_json = short_json()
         self._asked: dict[str, dict[str, Entry]] = {OUT: {}, IN: {}}
         self._meta: dict[str, Any] = {}
         self._lines: Lines | None = None
@@ -376,16 +366,26 @@ class Recorder:
             number = number[:MAX_NAME]
         if not self.trace.messages:
             return Entry(self.server, direction, number)
+        text = None
         if self._is_plain(direction, message):
-            entry = Entry(self.server, direction, number, message)
-        else:
-            entry = Entry(self.server, direction, number)
+            try:
+                text = self._short_json(message)
+            except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
+                text = None
+        entry = Entry(self.server, direction, number)
+        if text is None:
             entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))
+        else:  # what `write` does, without a call
+            entry.text, entry.size, entry.whole = text, len(text), True
+            if direction == OUT:
+                entry.kind, entry.method = "request", message["method"][:MAX_NAME]
+            else:
+                entry.kind, entry.method = "error" if message["result"].get("isError") is True else "answer", ""
         self.trace.add(self, entry)
         return entry
 
     def _is_plain(self, direction: str, message: dict[str, Any]) -> bool:
-        """Whether a message is plain and may wait; then what others may change of it is copied."""
+        """Whether a message is plain, and so certainly short."""
         if direction == OUT:
             return _is_plain_call(message)
         return "method" not in message and _is_plain_answer(message) and self._is_short(message["result"].get("_meta"))
@@ -402,17 +402,13 @@ class Recorder:
         return True
 
     def settle(self, batch: list[Entry]) -> int:
-        """Write, pair and mask the messages of a batch, and set how long their requests took; return their bytes.
+        """Pair and mask the messages of a batch, and set how long their requests took; return their bytes.
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        written = iter(self._masker.write_short([entry.unwritten for entry in batch if entry.unwritten is not None]))
         ago = time() - perf_counter()
         texts = []
         for entry in batch:
-            if (message := entry.unwritten) is not None:
-                entry.unwritten = None
-                entry.write(_kind(message), message.get("method", ""), *next(written))
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
             texts.append(entry.text)
@@ -428,7 +424,11 @@ class Recorder:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
                     entry.seconds = request.seconds = entry.moment - request.moment
-        if not self._masker.may_hold_secrets(together := b"\n".join(texts)):
+        together = b"\n".join(texts)
+        if len(cut := together.split(b"\n")) == len(batch):
+            for entry, text in zip(batch, cut, strict=True):  # orjson's are in larger pieces of memory
+                entry.text = text
+        if not self._masker.may_hold_secrets(together):
             return len(together) + 1 - len(texts)
         for entry in batch:
             self._mask(entry)
