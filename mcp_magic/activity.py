@@ -1,8 +1,8 @@
-"""When the person last typed or clicked in a widget, so that long work waits until they rest.
+"""When the person last typed or clicked in the explorer, so that long work waits until they pause.
 
 A full garbage collection takes some 250 ms with the tools of fifty servers in a kernel, and a person who types sees
 that as a stop. So full collections wait for a pause, and so do the imports of `mcp_magic.ipython.preload`. Young
-objects are still collected at once: that takes no time that is seen.
+objects are still collected at once, which takes too little time to be seen.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["REST_SECONDS", "Activity", "activity"]
 
-REST_SECONDS = 0.5  # seconds without a keystroke or click until a full collection may run
+REST_SECONDS = 0.5  # seconds without a keystroke or click until long work may run
 
 FACTOR = 10
-"""How many times as many objects may be made until a full collection runs all the same: a cell may block the loop."""
+"""How much the threshold of full collections is raised. Not without end: a cell may block the loop with its timer."""
 
 
 class Activity:
-    """The last keystroke or click, and the collector's thresholds, which are raised until the person rests.
+    """The last keystroke or click, and the collector's thresholds, which are raised until the person pauses.
 
     `at` is its time (of `time.monotonic()`).
     """
@@ -56,7 +56,8 @@ class Activity:
 
     def _rest(self) -> None:
         self.end()
-        # twice as many objects as start a collection, as some lists are reused: a full one that is due runs now
+        # These objects start the collector, which runs a full collection if one is due. Twice as many as the threshold,
+        # because Python reuses the memory of some lists without counting them.
         [[] for _ in range(2 * gc.get_threshold()[0])]
 
 

@@ -401,7 +401,7 @@ def to_json(value: Any) -> bytes:
 
 
 def short_json() -> Callable[[Any], bytes]:
-    """Return what writes short JSON fastest. It raises TypeError or ValueError for what is not JSON."""
+    """Return the fastest function that writes short JSON; it raises TypeError or ValueError if a value is not JSON."""
     if IN_BROWSER:  # there is no orjson
         return _pydantics()[0]
     from orjson import dumps

@@ -53,7 +53,7 @@ AGENT = (
 
 
 class Preload:
-    """Imports modules one by one while no cell runs and the person does not type in a widget.
+    """Imports modules one by one while no cell runs and the person does not type or click in the explorer.
 
     A module that cannot be imported is left to the line that needs it.
     """

@@ -206,17 +206,17 @@ class _Stage:
         self.asking = asyncio.Lock()
         self.granted: Decision | None = None  # about all calls of this step
         self.answer: Decision | None = None  # about those of them that a rule asks about, where they come one by one
-        self._sessions = sessions
+        self._sessions = sessions  # the most recently used last
 
     def session(self) -> Connection:
-        """Return the open session with the fewest requests in flight, of several the one that waits longest.
+        """Return the open session with the fewest requests in flight; the step's own session if none is open.
 
-        If none is open, return the step's own.
+        If several sessions have the fewest, return the one that this method returned longest ago.
         """
-        is_open = [session for session in self._sessions if session.state is State.OPEN]
-        if not is_open:
+        opened = [session for session in self._sessions if session.state is State.OPEN]
+        if not opened:
             return self.step.connection
-        session = min(is_open, key=lambda session: session.in_flight)
+        session = min(opened, key=lambda session: session.in_flight)
         self._sessions.remove(session)
         self._sessions.append(session)
         return session

@@ -262,10 +262,10 @@ class Tap:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
-# A message is written as JSON at once: later, its sender or receiver may have changed its lists and objects. A long one
-# is cut before. That a plain call or answer is short is seen in less time.
+# A message is written as JSON at once, because its sender or receiver may change its lists and objects later. A long
+# message is cut first. For plain calls and answers, a few checks show that they are short.
 
-_FIXED = frozenset((int, bool, type(None)))  # types of JSON that are short, besides finite numbers
+_SCALARS = frozenset((int, bool, type(None)))  # types of JSON that are short, besides finite numbers
 
 FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
 
@@ -302,7 +302,7 @@ def _is_flat(value: Any) -> bool:
         if kind is str:
             if len(inner) > SHORT:
                 return False
-        elif inner - inner != 0 if kind is float else kind not in _FIXED:
+        elif inner - inner != 0 if kind is float else kind not in _SCALARS:
             return False
     return True
 
@@ -366,12 +366,10 @@ class Recorder:
             number = number[:MAX_NAME]
         if not self.trace.messages:
             return Entry(self.server, direction, number)
-        text = None
-        if self._is_plain(direction, message):
-            try:
-                text = self._short_json(message)
-            except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
-                text = None
+        try:
+            text = self._short_json(message) if self._is_plain(direction, message) else None
+        except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
+            text = None
         entry = Entry(self.server, direction, number)
         if text is None:
             entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from mcp_magic.inflight import Report
 
 
+def command(folder: Path, tool: str, start: str = "") -> list[str]:
+    """Write a server with one tool, which runs in this folder, and return its command."""
+    (folder / "server.py").write_text(
+        f"import asyncio, os\nfrom mcp.server import MCPServer\nos.chdir({str(folder)!r})\nserver = MCPServer('s')\n"
+        f"{start}@server.tool()\n{tool}server.run()\n"
+    )
+    return [sys.executable, str(folder / "server.py")]
+
+
 async def test_rows_are_given_as_they_end_and_not_far_ahead_of_the_loop(host: Host, calls: Counter[str]) -> None:
     numbers = []
     async for item in host.map_iter("s:add", ({"a": n} for n in range(500)), concurrency=4):
@@ -128,13 +137,8 @@ async def test_a_map_is_shown_and_not_each_of_its_calls(host: Host) -> None:
 
 
 async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_back(host: Host, tmp_path: Path) -> None:
-    program = tmp_path / "dying.py"
-    program.write_text(
-        "import os\nfrom mcp.server import MCPServer\nserver = MCPServer('d')\nseen = []\n"
-        "@server.tool()\nasync def work(n: int) -> int:\n"
-        "    if n == 7:\n        os._exit(3)\n    return n\nserver.run()\n"
-    )
-    await host.connect([sys.executable, str(program)], name="d", reconnect=False)
+    work = "async def work(n: int) -> int:\n    if n == 7:\n        os._exit(3)\n    return n\n"
+    await host.connect(command(tmp_path, work), name="d", reconnect=False)
     run = await host.map("d:work", [{"n": n} for n in range(50)], concurrency=1)
     assert run.stats["done"] == 7
     assert run.stats["unknown"] == 1
@@ -191,15 +195,12 @@ async def test_retry_goes_on_with_rows_that_were_not_read(host: Host) -> None:
 
 
 async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path) -> None:
-    program = tmp_path / "frail.py"
-    program.write_text(
-        "import os, sys\nfrom mcp.server import MCPServer\nserver = MCPServer('f')\n"
-        "@server.tool()\nasync def work(n: int) -> int:\n"
-        f"    first = {str(tmp_path / 'first')!r}\n"
-        "    if n and not os.path.exists(first):\n        open(first, 'w').close()\n        os._exit(3)\n"
-        "    return os.getpid()\nserver.run()\n"
+    work = (
+        "async def work(n: int) -> int:\n"
+        "    if n and not os.path.exists('first'):\n        os.mkdir('first')\n        os._exit(3)\n"
+        "    return os.getpid()\n"
     )
-    await host.connect([sys.executable, str(program)], name="f")
+    await host.connect(command(tmp_path, work), name="f")
     own = (await host.call("f:work", n=0)).data
     run = await host.map("f:work", [{"n": 0}, *[{"n": 1}] * 20], sessions=2, concurrency=1)
     assert [run.stats[state] for state in ("done", "unknown")] == [20, 1]
@@ -207,16 +208,9 @@ async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path
 
 
 async def test_a_faster_session_gets_more_rows(host: Host, tmp_path: Path) -> None:
-    program = tmp_path / "uneven.py"
-    program.write_text(
-        "import asyncio, os\nfrom mcp.server import MCPServer\nserver = MCPServer('u')\n"
-        "try:\n"
-        f"    os.mkdir({str(tmp_path / 'first')!r})\n    seconds = 0.1\n"
-        "except FileExistsError:\n    seconds = 0.001\n"
-        "@server.tool()\nasync def work(n: int) -> float:\n    await asyncio.sleep(seconds)\n    return seconds\n"
-        "server.run()\n"
-    )
-    await host.connect([sys.executable, str(program)], name="u")
+    start = "try:\n    os.mkdir('first')\n    seconds = 0.1\nexcept FileExistsError:\n    seconds = 0.001\n"
+    work = "async def work(n: int) -> float:\n    await asyncio.sleep(seconds)\n    return seconds\n"
+    await host.connect(command(tmp_path, work, start), name="u")
     run = await host.map("u:work", [{"n": n} for n in range(200)], sessions=2, concurrency=8)
     took = Counter(item.result.data for item in run.items if item.result)
     assert took[0.1] + took[0.001] == 200

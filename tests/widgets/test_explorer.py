@@ -177,7 +177,7 @@ async def test_each_keystroke_narrows_the_list(explorer: Explorer) -> None:
     assert text(explorer.items.label).startswith("0 of ")
 
 
-async def test_full_garbage_collections_wait_until_the_person_rests(explorer: Explorer) -> None:
+async def test_full_garbage_collections_wait_until_the_person_pauses(explorer: Explorer) -> None:
     young, middle, old = normal = gc.get_threshold()
     explorer.search.value = "f"
     explorer.search.value = "fa"
@@ -201,7 +201,7 @@ async def test_a_threshold_that_is_set_while_the_person_types_stays(explorer: Ex
         gc.set_threshold(*normal)
 
 
-async def test_a_collection_that_is_due_runs_when_the_person_rests(explorer: Explorer) -> None:
+async def test_a_collection_that_is_due_runs_when_the_person_pauses(explorer: Explorer) -> None:
     gc.collect()
     explorer.search.value = "f"
     held = [[] for _ in range(400_000)]  # more than a quarter of what there is: Python collects all
