@@ -20,7 +20,7 @@ STEP_SECONDS = 0.25  # seconds between two changes of the rate
 
 GROWTH, SEARCH = 1.5, 1.1  # factors of the rate at each step: before the first refusal; later, without an estimate
 
-CUT, BELOW = 0.85, 0.97  # shares of the limit: after a refusal, and then in the long run
+CUT, BELOW = 0.85, 0.98  # shares of the limit: after a refusal, and then in the long run
 
 RECOVERY = 0.02  # share of the limit by which the rate returns from the one to the other at each step
 
