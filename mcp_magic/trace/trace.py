@@ -5,20 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from contextlib import suppress
 from contextvars import ContextVar
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp_magic._text import json_text
-from mcp_magic.config.masking import Masker, is_long, short_json
+from mcp_magic.config.masking import Masker, short_json, to_json
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.stderr import ErrorLog, Lines
+from mcp_magic.trace.plain import Form, answer_values, call_values, form_of, is_exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
-# messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So a
-# message is only written as JSON at once. The rest is done for a batch of messages: before anything reads the trace, at
+# messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So at
+# once a message is only written as JSON, because its sender or receiver may change its lists and objects later; of a
+# plain message only the values are copied. The rest is done for a batch of messages: before anything reads the trace, at
 # the end of a session, and at the latest when the batch is full or its time is over.
 
 OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
@@ -43,7 +43,7 @@ BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its f
 
 @dataclass(slots=True, repr=False, init=False)
 class Entry:
-    """One message. Until its batch is settled it has only what `__init__` and `write` set."""
+    """One message. Until its batch is settled it has only what `Recorder.message` sets."""
 
     number: int  # its number in the host's trace, from 1; `%mcp replay` takes it
     time: float  # when it was sent or received (`time.time()`)
@@ -53,7 +53,8 @@ class Entry:
     method: str  # for an answer that of its request, "" without one
     id: int | str | None
     size: int  # bytes as JSON, before masking and cutting
-    text: bytes  # JSON, masked and cut; the text itself for stderr and garbage
+    kept: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
+    form: Form | None  # what a plain message has besides its values
     whole: bool  # whether nothing was masked or cut
     seconds: float | None  # from request to answer, for both
     pair: int | None  # the number of a request's answer or of an answer's request
@@ -65,18 +66,25 @@ class Entry:
         self.server = server
         self.direction = direction
         self.id = id
-        self.status = self.headers = None
+        self.status = self.headers = self.form = None
         self.moment = perf_counter()
 
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
         """Set what the message is, its text to keep, its size, and whether the text is all of it."""
         self.kind, self.method = kind, method[:MAX_NAME]
-        self.text, self.size, self.whole = text, size, whole
+        self.kept, self.size, self.whole = text, size, whole
+
+    @property
+    def text(self) -> bytes:
+        """The message as JSON, masked and cut; the text itself for stderr and garbage."""
+        return self.kept if self.form is None else to_json(self.message)
 
     @property
     def message(self) -> Any:
         """The message as JSON data; the text for stderr and garbage."""
-        text = self.text.decode("utf-8", "replace")
+        if self.form is not None:
+            return self.form.fill(cast("int", self.id), json.loads(self.kept))
+        text = self.kept.decode("utf-8", "replace")
         if self.kind in ("line", "garbage"):
             return text
         return json.loads(text)
@@ -149,7 +157,7 @@ class Trace:
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
             self._entries.extend([entry for _, entry in fresh])
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
-            self._size -= len(self._entries.popleft().text) + ENTRY_BYTES
+            self._size -= len(self._entries.popleft().kept) + ENTRY_BYTES
             self._dropped += 1
 
     def limit(self, messages: int, bytes: int) -> None:
@@ -262,49 +270,7 @@ class Tap:
         """The user entered these values for the server; neither they nor other values of these names may be kept."""
 
 
-# A message is written as JSON at once, because its sender or receiver may change its lists and objects later. A long
-# message is cut first. For plain calls and answers, a few checks show that they are short.
-
-_SCALARS = frozenset((int, bool, type(None)))  # types of JSON that are short, besides finite numbers
-
-FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
-
-_ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_meta"))
-
-
-def _is_plain_call(message: dict[str, Any]) -> bool:
-    """Whether a message of ours is a call with a few numbers and short texts."""
-    params = message.get("params")
-    # besides the name and the arguments it has one more member at most, `_meta` or `task`, which the SDK writes
-    return type(params) is dict and len(params) <= 3 and _is_flat(params.get("arguments"))
-
-
-def _is_plain_answer(message: dict[str, Any]) -> bool:
-    """Whether a message is the result of a tool in one short text, perhaps with an object."""
-    result = message.get("result")
-    if type(result) is not dict or not _ANSWER.issuperset(result):
-        return False
-    content, structured = result.get("content"), result.get("structuredContent")
-    if type(content) is not list or len(content) != 1 or type(content[0]) is not dict:
-        return False
-    text = content[0].get("text")
-    if len(content[0]) != 2 or type(text) is not str or len(text) > SHORT:
-        return False
-    return structured is None or _is_flat(structured)
-
-
-def _is_flat(value: Any) -> bool:
-    """Whether a value is an object of a few finite numbers and short texts."""
-    if type(value) is not dict or len(value) > FEW:
-        return False
-    for inner in value.values():
-        kind = type(inner)
-        if kind is str:
-            if len(inner) > SHORT:
-                return False
-        elif inner - inner != 0 if kind is float else kind not in _SCALARS:
-            return False
-    return True
+FORMS = 8  # most forms that are made of a connection's calls, and of its answers: some servers send ever new `_meta`
 
 
 def _kind(message: dict[str, Any]) -> str:
@@ -325,7 +291,8 @@ class Recorder:
         self._masker = Masker(spec.secrets)
         self._short_json = short_json()
         self._asked: dict[str, dict[str, Entry]] = {OUT: {}, IN: {}}
-        self._meta: dict[str, Any] = {}
+        self._forms: dict[str, Form | None] = {OUT: None, IN: None}
+        self._made = {OUT: 0, IN: 0}
         self._lines: Lines | None = None
         self._begins = False
 
@@ -366,80 +333,93 @@ class Recorder:
             number = number[:MAX_NAME]
         if not self.trace.messages:
             return Entry(self.server, direction, number)
-        try:
-            text = self._short_json(message) if self._is_plain(direction, message) else None
-        except (TypeError, ValueError):  # a large number, half of a surrogate pair, or hundreds of levels
-            text = None
         entry = Entry(self.server, direction, number)
-        if text is None:
-            entry.write(_kind(message), message.get("method", ""), *self._masker.write(message))
-        else:  # what `write` does, without a call
-            entry.text, entry.size, entry.whole = text, len(text), True
-            if direction == OUT:
-                entry.kind, entry.method = "request", message["method"][:MAX_NAME]
-            else:
-                entry.kind, entry.method = "error" if message["result"].get("isError") is True else "answer", ""
+        form = self._forms[direction]
+        if form is None:
+            values = None
+        elif direction == OUT:
+            values = call_values(message, form)
+            entry.kind, entry.method = "request", "tools/call"
+        else:
+            values = answer_values(message, form)
+            entry.kind, entry.method = "error" if form.failed else "answer", ""
+        if values is None:
+            self._write(entry, message)
+        else:
+            entry.form, entry.kept = form, values
         self.trace.add(self, entry)
         return entry
 
-    def _is_plain(self, direction: str, message: dict[str, Any]) -> bool:
-        """Whether a message is plain, and so certainly short."""
-        if direction == OUT:
-            return _is_plain_call(message)
-        return "method" not in message and _is_plain_answer(message) and self._is_short(message["result"].get("_meta"))
-
-    def _is_short(self, meta: Any) -> bool:
-        """Whether the `_meta` of an answer is short. Most servers send the same one each time: the first is kept."""
-        if meta is None or meta == self._meta:
-            return True
-        if type(meta) is not dict or is_long(meta):
-            return False
-        if not self._meta:
-            with suppress(RecursionError):
-                self._meta = deepcopy(meta)
-        return True
+    def _write(self, entry: Entry, message: dict[str, Any]) -> None:
+        """Write the whole message. If it is plain, only the values of those like it are written from now on."""
+        kind, direction = _kind(message), entry.direction
+        entry.write(kind, message.get("method", ""), *self._masker.write(message))
+        if entry.whole and self._made[direction] < FORMS and (form := form_of(message, entry.kept, self._short_json)):
+            self.trace.settle()  # the messages of a batch share their forms
+            self._forms[direction] = form
+            self._made[direction] += 1
 
     def settle(self, batch: list[Entry]) -> int:
-        """Pair and mask the messages of a batch, and set how long their requests took; return their bytes.
+        """Write, pair and mask the messages of a batch, and set how long their requests took; return their bytes.
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
+        self._write_values(batch)
+        self._pair(batch)
+        texts = [entry.kept for entry in batch]
+        together = b"\n".join(texts)
+        if len(cut := together.split(b"\n")) == len(batch):
+            for entry, text in zip(batch, cut, strict=True):  # orjson's are in larger pieces of memory
+                entry.kept = text
+        shared = b"\n".join(form.text for form in self._forms.values() if form is not None)
+        if not self._masker.may_hold_secrets(b"%b\n%b" % (together, shared)):
+            return len(together) + 1 - len(texts)
+        for entry in batch:
+            entry.kept, entry.form = entry.text, None
+            self._mask(entry)
+        return sum(len(entry.kept) for entry in batch)
+
+    def _write_values(self, batch: list[Entry]) -> None:
+        write = self._short_json
+        for entry in batch:
+            if (form := entry.form) is None:
+                continue
+            try:
+                text = write(entry.kept)
+            except (TypeError, ValueError):  # a large number, half of a surrogate pair, a key that is no text
+                text = b"null"
+            if b"null" in text and not is_exact(text, entry.kept):
+                entry.form = None
+                entry.write(entry.kind, entry.method, *self._masker.write(form.fill(cast("int", entry.id), entry.kept)))
+            else:
+                entry.size = form.rest + len(text) + len(str(entry.id))
+                entry.kept, entry.whole = text, True
+
+    def _pair(self, batch: list[Entry]) -> None:
         ago = time() - perf_counter()
-        texts = []
         for entry in batch:
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
-            texts.append(entry.text)
-            kind = entry.kind
-            if kind == "request":
+            if entry.kind == "request":
                 asked = self._asked[entry.direction]
                 asked[str(entry.id)] = entry
                 if len(asked) > WAITING:
                     del asked[next(iter(asked))]
-            elif kind in ("answer", "error"):
+            elif entry.kind in ("answer", "error"):
                 request = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), None)
                 if request is not None:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
                     entry.seconds = request.seconds = entry.moment - request.moment
-        together = b"\n".join(texts)
-        if len(cut := together.split(b"\n")) == len(batch):
-            for entry, text in zip(batch, cut, strict=True):  # orjson's are in larger pieces of memory
-                entry.text = text
-        if not self._masker.may_hold_secrets(together):
-            return len(together) + 1 - len(texts)
-        for entry in batch:
-            self._mask(entry)
-        return sum(len(entry.text) for entry in batch)
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
-            text = entry.text.decode("utf-8")
-            kept = entry.text if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
+            text = entry.kept.decode("utf-8")
+            kept = entry.kept if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
         else:
-            kept = self._masker.mask(entry.text, schemas=entry.direction == IN and entry.method in _SCHEMAS)
-        if kept is not entry.text:
-            entry.text, entry.whole = kept, False
+            kept = self._masker.mask(entry.kept, schemas=entry.direction == IN and entry.method in _SCHEMAS)
+        if kept is not entry.kept:
+            entry.kept, entry.whole = kept, False
 
     def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""

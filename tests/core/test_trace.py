@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import sys
 import threading
 import time
+from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,8 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.protocol import CODES, STATUSES
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
-from mcp_magic.trace.trace import BATCH, BATCH_SECONDS, IN, OUT, SHORT, Entry, Recorder, Tap, Trace, fault
+from mcp_magic.trace.plain import SHORT
+from mcp_magic.trace.trace import BATCH, BATCH_SECONDS, IN, OUT, Entry, Recorder, Tap, Trace, fault
 from tests.core.asgi import serving
 from tests.core.test_sessions import PLAIN, until
 from tests.environments import ROOT
@@ -293,6 +296,92 @@ async def test_what_is_changed_after_a_call_was_sent_or_answered_is_recorded_as_
     assert str(shown) in str(answer.message["result"]["structuredContent"])
 
 
+META = {"io.modelcontextprotocol/serverInfo": {"name": "box", "version": "1"}}
+
+CALLS: list[dict[str, Any]] = [
+    {"name": "add", "arguments": {"a": 1, "b": 2.0}},
+    {"name": "add", "arguments": {"a": True, "b": None}},
+    {"name": "say", "arguments": {"text": 'é "quoted"\n'}},
+    {"name": "say", "arguments": {"text": "x" * (SHORT + 1)}},
+    {"name": "say", "arguments": {}},
+    {"name": "add", "arguments": {"a": 10**400}},
+    {"name": "add", "arguments": {"a": [1, 2]}},
+    {"name": "add", "arguments": {"a": 1}, "task": {}},
+    {"name": "add", "arguments": {"a": 1}, "_meta": {"progressToken": 7}},
+    {"name": "add"},
+]
+
+ANSWERS: list[dict[str, Any]] = [
+    {"content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3}, "isError": False, "_meta": META},
+    {"content": [{"type": "text", "text": "4"}], "structuredContent": {"result": 4.5}, "isError": False, "_meta": META},
+    {
+        "content": [{"type": "text", "text": "5"}],
+        "structuredContent": {"result": None},
+        "isError": False,
+        "_meta": META,
+    },
+    {"content": [{"type": "text", "text": "5"}], "structuredContent": {"result": [1]}, "isError": False, "_meta": META},
+    {"content": [{"type": "text", "text": "no"}], "structuredContent": {"result": 3}, "isError": True, "_meta": META},
+    {"content": [{"type": "text", "text": "3"}], "structuredContent": None, "isError": False, "_meta": META},
+    {"content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3}, "isError": 0, "_meta": META},
+    {
+        "content": [{"type": "text", "text": "3"}],
+        "structuredContent": {"result": 3},
+        "isError": False,
+        "_meta": {"a": 1},
+    },
+    {"content": [{"type": "text", "text": ["3"]}], "structuredContent": {"a": 3}, "isError": False, "_meta": META},
+    {"content": [{"type": "html", "text": "3"}], "structuredContent": {"a": 3}, "isError": False, "_meta": META},
+    {"content": [{"type": "text", "text": "3"}], "isError": False, "_meta": META, "resultType": "complete"},
+    {"content": [], "structuredContent": {"result": 3}, "isError": False, "_meta": META},
+    {"content": [{"type": "text", "text": "3"}]},
+    {},
+]
+
+
+@pytest.mark.parametrize("key", ["params", "result"])
+@pytest.mark.parametrize("number", [5, "five"])
+def test_each_message_is_recorded_as_it_is_whatever_came_before_it(key: str, number: int | str) -> None:
+    direction = OUT if key == "params" else IN
+    start = {"jsonrpc": "2.0", **({"method": "tools/call"} if key == "params" else {})}
+    for first, second in itertools.product(CALLS if key == "params" else ANSWERS, repeat=2):
+        recorder = Recorder("box", StdioSpec(command="box"))
+        messages = [{**start, "id": id_, key: values} for id_, values in ((1, first), (number, second))]
+        for message in messages:
+            recorder.message(direction, deepcopy(message))
+        kinds = [
+            "request" if key == "params" else "error" if x.get("isError") is True else "answer" for x in (first, second)
+        ]
+        assert [json.dumps(entry.message) for entry in recorder.entries] == [
+            json.dumps(message) for message in messages
+        ]
+        assert [entry.kind for entry in recorder.entries] == kinds
+        assert [len(entry.text) for entry in recorder.entries] == [entry.size for entry in recorder.entries]
+        assert all(entry.whole for entry in recorder.entries)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_infinity_is_no_null_in_the_trace(value: float) -> None:
+    recorder = Recorder("box", StdioSpec(command="box"))
+    for number, given in enumerate([1.0, value]):
+        params = {"name": "add", "arguments": {"a": given, "b": None}}
+        recorder.message(OUT, {"jsonrpc": "2.0", "method": "tools/call", "id": number, "params": params})
+    assert str(recorder.entries[1].message["params"]["arguments"]["a"]) == str(value)
+
+
+def test_a_secret_in_what_all_answers_share_is_masked_even_if_it_is_known_later() -> None:
+    recorder = Recorder("box", StdioSpec(command="box"))
+    for number in range(4):
+        result = {"content": [{"type": "text", "text": str(number)}], "_meta": {"build": "sesame4711"}}
+        recorder.message(IN, {"jsonrpc": "2.0", "id": number, "result": result})
+        if number == 2:
+            assert b"sesame4711" in recorder.entries[-1].text
+            recorder.know(["sesame4711"])
+    last = recorder.entries[-1]
+    assert last.message["result"] == {"content": [{"type": "text", "text": "3"}], "_meta": {"build": "***"}}
+    assert not last.whole
+
+
 def _levels(count: int) -> dict[str, Any]:
     value: dict[str, Any] = {}
     for _ in range(count):
@@ -359,7 +448,7 @@ async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
     for n in range(60):
         await math.call("add", a=n, b=0)
         assert host.trace._size <= 20_000  # also as long as nobody looks, who would make it so
-    assert host.trace.size == sum(len(entry.text) + 600 for entry in host.trace)
+    assert host.trace.size == sum(len(entry.kept) + 600 for entry in host.trace)
     with pytest.raises(errors.NotFoundError, match=r"the trace has no message 1; it has \d+ to \d+"):
         host.trace.find(1)
 
