@@ -246,13 +246,15 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
 
 def storable(value: Any, levels: int = LEVELS) -> Any:
     """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…"."""
+    if value is None or isinstance(value, str | bool | float):
+        return value
     if isinstance(value, dict | list | tuple) and not levels:
         return "…"
     if isinstance(value, dict):
         return {str(key): storable(each, levels - 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [storable(each, levels - 1) for each in value]
-    if isinstance(value, int) and not isinstance(value, bool) and not _INT64 <= value <= _UINT64:
+    if isinstance(value, int) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value
 

@@ -99,7 +99,7 @@ def spilled(messages: Iterable[BaseMessage]) -> dict[str, ToolMessage]:
     """Return the messages with large results of a thread, by handle."""
     found: dict[str, Any] = {}
     for message in messages:
-        artifact = getattr(message, "artifact", None)
+        artifact = getattr(message, "artifact", None) if message.type == "tool" else None
         if isinstance(artifact, dict) and isinstance(artifact.get("handle"), str):
             found[artifact["handle"]] = message
     return found

@@ -30,6 +30,7 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
 _MODELS = ("ai", "AIMessageChunk")
+_BOUNDS = ("max_turns", "max_tokens", "max_cost")
 _TEXTS = ("text", "output_text", "input_text", "refusal")
 _PICTURES = ("image", "image_url", "input_image", "image_file")
 
@@ -97,18 +98,17 @@ def failed(message: BaseMessage) -> bool:
 
 def stop_of(message: BaseMessage) -> str:
     """Return which bound ended a run with this closing text, which the host writes; "" for any other message."""
-    stopped = message.response_metadata.get("stopped")
-    return str(stopped) if stopped in ("max_turns", "max_tokens", "max_cost") and message.type in _MODELS else ""
+    return str(message.response_metadata["stopped"]) if is_stop(message) else ""
 
 
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that a bound ended."""
-    return stop_of(message) != ""
+    return message.type in _MODELS and message.response_metadata.get("stopped") in _BOUNDS
 
 
 def is_turn(message: BaseMessage) -> bool:
-    """Whether a message is a turn of the model."""
-    return message.type in _MODELS and not is_stop(message)
+    """Whether a message is a turn of the model. Runs for each message of a request in each turn."""
+    return message.type in _MODELS and message.response_metadata.get("stopped") not in _BOUNDS
 
 
 def tokens_of(message: BaseMessage) -> dict[str, int]:
