@@ -21,9 +21,13 @@ shows one from an awaited cell as a stream instead of an error, and nbclient the
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from mcp_magic._text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 E = TypeVar("E", bound=BaseException)
 
@@ -219,7 +223,11 @@ class ToolError(MCPMagicError):
 
     Attributes:
         result: The `ToolResult`, with `is_error` set, or None.
+        show: Formats the exception of a tool in this notebook as the lines of a traceback; the extension sets IPython's
+            formatter.
     """
+
+    show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
 
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)

@@ -16,7 +16,7 @@ from traitlets import observe
 
 from mcp_magic import _startup as startup
 from mcp_magic._text import did_you_mean
-from mcp_magic.errors import CommandError, MCPMagicError, error_lines, on_one_line
+from mcp_magic.errors import CommandError, MCPMagicError, ToolError, error_lines, on_one_line
 from mcp_magic.ipython.cells import Cells, CommStatus
 from mcp_magic.ipython.commandline import Invocation, State, help_for_all, help_for_one, parse, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER, SERVERS
@@ -24,7 +24,6 @@ from mcp_magic.ipython.execution import MAGICS, MARK, AwaitMagics, interruptible
 from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
 from mcp_magic.ipython.views import Views
-from mcp_magic.results.results import ToolCrashError
 from mcp_magic.schema.commandline import as_command
 
 if TYPE_CHECKING:
@@ -262,9 +261,7 @@ def load(shell: InteractiveShell) -> None:
     shell.Completer.custom_matchers.append(completer(shell, magics))
     magics.follow_colours()
     shell.observe(magics.follow_colours, "colors")
-    ToolCrashError.show = lambda crash: shell.InteractiveTB.structured_traceback(
-        type(crash), crash, crash.__traceback__
-    )
+    ToolError.show = lambda crash: shell.InteractiveTB.structured_traceback(type(crash), crash, crash.__traceback__)
     _shorten_tracebacks(shell)
     startup.callbacks.append(magics.prepare)
     if magics.preload:
@@ -338,7 +335,7 @@ def _leave(shell: InteractiveShell, magics: MCPMagics) -> None:
         magics.asking.uninstall()
     if isinstance(host.reports.reporter, Reporting):
         host.reports.reporter = None
-    ToolCrashError.show = traceback.format_exception
+    ToolError.show = traceback.format_exception
     vars(shell.InteractiveTB).pop("structured_traceback", None)
     shell.unobserve(magics.follow_colours, "colors")
     MCPMagicError.coloured = True

@@ -8,7 +8,6 @@ import json
 import mimetypes
 import re
 import textwrap
-import traceback
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
@@ -68,7 +67,7 @@ from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.validate import check_arguments, is_secret, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pandas as pd
     from langchain_core.messages import BaseMessage
@@ -95,13 +94,7 @@ CRASHES: Handles[BaseException] = Handles(most=20)  # each holds the frames of i
 
 
 class ToolCrashError(ToolError):
-    """A tool that is defined in this notebook raised; `__cause__` is its exception, with the tool's own frames.
-
-    Attributes:
-        show: Formats an exception as the lines of a traceback; the extension sets IPython's formatter.
-    """
-
-    show: ClassVar[Callable[[BaseException], list[str]]] = traceback.format_exception
+    """A tool that is defined in this notebook raised; `__cause__` is its exception, with the tool's own frames."""
 
     def traceback_lines(self) -> list[str]:
         """Return the traceback of the cause, and the error."""
@@ -117,7 +110,7 @@ class CellCrashError(CommandError):
 
 
 def _shown(cause: BaseException | None) -> list[str]:
-    return ToolCrashError.show(cause) if cause is not None else []
+    return ToolError.show(cause) if cause is not None else []
 
 
 # DataFrames from a result's data and texts: the main table, and all tables by name.

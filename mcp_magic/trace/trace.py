@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
 # messages or bytes. A call pays for all work done while it runs, most of all for filling the processor's caches. So at
 # once a message is only written as JSON, because its sender or receiver may change its lists and objects later; of a
-# plain message only the values are copied. The rest is done for a batch of messages: before anything reads the trace, at
-# the end of a session, and at the latest when the batch is full or its time is over.
+# plain message only the values are copied. The rest is done for a batch of messages: before anything reads the trace,
+# at the end of a session, and at the latest when the batch is full or its time is over.
 
 OUT, IN, STDERR, KEPT = "→", "←", "stderr", "kept"
 
