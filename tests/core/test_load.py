@@ -169,8 +169,10 @@ async def test_no_more_calls_are_made_at_once_than_half_of_the_files_that_may_be
         await connection.open()
         tasks = calls(connection, 25)
         await until(lambda: len(holding.held) == 10)
-        await until(lambda: len(watching.shown) >= 25)
-        assert all(r.words().endswith("s · 10 calls are under way, others wait") for r in watching.shown)
+        # on a busy machine what came before may have taken a second, too
+        await until(lambda: len([r for r in watching.shown if r.state == "running"]) == 25)
+        running = [r.words() for r in watching.shown if r.state == "running"]
+        assert all(words.endswith("s · 10 calls are under way, others wait") for words in running), running
         assert await connection.ping() < 60, "what is no call does not stand behind calls"
         for task in tasks[10:15]:
             task.cancel()
