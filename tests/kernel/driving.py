@@ -192,8 +192,11 @@ class Kernel:
         self.manager.interrupt_kernel()
 
     def restart(self) -> None:
-        """What the restart button does."""
-        self.manager.restart_kernel()
+        """What the restart button does, with new ports: another test may have taken the old ones meanwhile."""
+        self.client.stop_channels()
+        self.manager.restart_kernel(newports=True)
+        self.client = self.manager.client()
+        self.client.start_channels()
         self.client.wait_for_ready(timeout=START_SECONDS)
 
     def shutdown(self) -> None:
