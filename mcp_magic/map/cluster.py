@@ -113,7 +113,7 @@ async def _run_chunk(
 ) -> list[Outcome] | str | None:
     """Make the calls of a chunk, on a worker.
 
-    A coroutine, because Dask's profiler samples the thread of any other task, which costs 4 % of a row of 5 ms.
+    A coroutine, because Dask's profiler samples the thread of any other task, which costs a tenth of a row of 5 ms.
 
     Returns the outcomes, or why nothing was called, or None: Dask starts the chunk again after it lost its worker, and
     its calls may have run.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FEW, SHORT = 20, 1000  # most values of an object of a plain message, and characters of a text in it
 
+LEVELS = 8  # most levels of `_meta`: a stranger's may have hundreds, which Python can neither copy nor compare
+
 _ANSWER = frozenset(("content", "structuredContent", "isError", "resultType", "_meta"))
 
 _SCALARS = frozenset((int, float, bool, type(None)))
@@ -66,15 +68,14 @@ def form_of(message: dict[str, Any], text: bytes, write: Callable[[Any], bytes])
     if is_call:
         if "progressToken" in (meta or ()) or len(inner) != (2 if meta is None else 3):
             return None
-    elif not (_ANSWER.issuperset(inner) and _is_text(meta) and failed in (None, True, False)):
+    elif not (_ANSWER.issuperset(inner) and type(failed) in (bool, type(None)) and (kind is None or type(kind) is str)):
+        return None
+    if meta is not None and not _is_fixed(meta, (str, bool) if is_call else (str,)):
         return None
     form = Form(message, inner, len(inner), meta, failed, kind, "structuredContent" in inner, text, 0)
     values = (call_values if is_call else answer_values)(message, form)
-    if values is None:
-        return None
-    try:
-        written = write(values)
-    except (TypeError, ValueError):
+    written = None if values is None else as_json(values, write)
+    if written is None:
         return None
     form.message = deepcopy(message)  # its sender or receiver may change it; the texts stay the same objects
     form.inner = form.message["params" if is_call else "result"]
@@ -83,14 +84,16 @@ def form_of(message: dict[str, Any], text: bytes, write: Callable[[Any], bytes])
     return form
 
 
-def _is_text(meta: Any) -> bool:
-    """Whether `_meta` is missing, or holds nothing but texts and objects.
+def _is_fixed(meta: Any, types: tuple[type, ...], levels: int = LEVELS) -> bool:
+    """Whether `_meta` has few levels, and values of these types only.
 
-    Other values may be equal in Python though they differ, as 1 and true. The `_meta` of a call is ours.
+    They are texts in an answer, because other values are equal in Python though they differ, as 1 and true. A call's
+    `_meta` is ours.
     """
-    if type(meta) is dict:
-        return all(map(_is_text, meta.values()))
-    return meta is None or type(meta) is str
+    if type(meta) is dict or type(meta) is list:
+        inner = meta.values() if type(meta) is dict else meta
+        return levels > 0 and all(_is_fixed(each, types, levels - 1) for each in inner)
+    return type(meta) in types
 
 
 def call_values(message: dict[str, Any], form: Form) -> Values | None:
@@ -138,6 +141,12 @@ def _is_short(value: dict[str, Any]) -> bool:
     return all(type(v) in _SCALARS or (type(v) is str and len(v) <= SHORT) for v in value.values())
 
 
-def is_exact(text: bytes, values: Values) -> bool:
-    """Whether values are written as JSON without a change: infinity and what is no number become null."""
-    return text != b"null" and not any(type(v) is float and v - v != 0 for v in (values[1] or {}).values())
+def as_json(values: Values, write: Callable[[Any], bytes]) -> bytes | None:
+    """Return values as JSON; None if JSON cannot hold them: a large number, infinity, half of a surrogate pair."""
+    try:
+        text = write(values)
+    except (TypeError, ValueError):
+        return None
+    if b"null" in text and any(type(v) is float and v - v != 0 for v in (values[1] or {}).values()):
+        return None  # infinity is written as null
+    return text

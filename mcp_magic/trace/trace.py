@@ -17,7 +17,7 @@ from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
 from mcp_magic.schema.secrets import MASK
 from mcp_magic.stderr import ErrorLog, Lines
-from mcp_magic.trace.plain import Form, answer_values, call_values, form_of, is_exact
+from mcp_magic.trace.plain import Form, answer_values, as_json, call_values, form_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,7 +53,7 @@ class Entry:
     method: str  # for an answer that of its request, "" without one
     id: int | str | None
     size: int  # bytes as JSON, before masking and cutting
-    kept: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
+    stored: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
     form: Form | None  # what a plain message has besides its values
     whole: bool  # whether nothing was masked or cut
     seconds: float | None  # from request to answer, for both
@@ -72,19 +72,19 @@ class Entry:
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
         """Set what the message is, its text to keep, its size, and whether the text is all of it."""
         self.kind, self.method = kind, method[:MAX_NAME]
-        self.kept, self.size, self.whole = text, size, whole
+        self.stored, self.size, self.whole = text, size, whole
 
     @property
     def text(self) -> bytes:
         """The message as JSON, masked and cut; the text itself for stderr and garbage."""
-        return self.kept if self.form is None else to_json(self.message)
+        return self.stored if self.form is None else to_json(self.message)
 
     @property
     def message(self) -> Any:
         """The message as JSON data; the text for stderr and garbage."""
         if self.form is not None:
-            return self.form.fill(cast("int", self.id), json.loads(self.kept))
-        text = self.kept.decode("utf-8", "replace")
+            return self.form.fill(cast("int", self.id), json.loads(self.stored))
+        text = self.stored.decode("utf-8", "replace")
         if self.kind in ("line", "garbage"):
             return text
         return json.loads(text)
@@ -157,7 +157,7 @@ class Trace:
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
             self._entries.extend([entry for _, entry in fresh])
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
-            self._size -= len(self._entries.popleft().kept) + ENTRY_BYTES
+            self._size -= len(self._entries.popleft().stored) + ENTRY_BYTES
             self._dropped += 1
 
     def limit(self, messages: int, bytes: int) -> None:
@@ -346,7 +346,7 @@ class Recorder:
         if values is None:
             self._write(entry, message)
         else:
-            entry.form, entry.kept = form, values
+            entry.form, entry.stored = form, values
         self.trace.add(self, entry)
         return entry
 
@@ -354,7 +354,7 @@ class Recorder:
         """Write the whole message. If it is plain, only the values of those like it are written from now on."""
         kind, direction = _kind(message), entry.direction
         entry.write(kind, message.get("method", ""), *self._masker.write(message))
-        if entry.whole and self._made[direction] < FORMS and (form := form_of(message, entry.kept, self._short_json)):
+        if entry.whole and self._made[direction] < FORMS and (form := form_of(message, entry.stored, self._short_json)):
             self.trace.settle()  # the messages of a batch share their forms
             self._forms[direction] = form
             self._made[direction] += 1
@@ -366,47 +366,49 @@ class Recorder:
         """
         self._write_values(batch)
         self._pair(batch)
-        texts = [entry.kept for entry in batch]
+        texts = [entry.stored for entry in batch]
         together = b"\n".join(texts)
         if len(cut := together.split(b"\n")) == len(batch):
             for entry, text in zip(batch, cut, strict=True):  # orjson's are in larger pieces of memory
-                entry.kept = text
+                entry.stored = text
         shared = b"\n".join(form.text for form in self._forms.values() if form is not None)
         if not self._masker.may_hold_secrets(b"%b\n%b" % (together, shared)):
             return len(together) + 1 - len(texts)
         for entry in batch:
-            entry.kept, entry.form = entry.text, None
+            entry.stored, entry.form = entry.text, None
             self._mask(entry)
-        return sum(len(entry.kept) for entry in batch)
+        return sum(len(entry.stored) for entry in batch)
 
     def _write_values(self, batch: list[Entry]) -> None:
         write = self._short_json
         for entry in batch:
             if (form := entry.form) is None:
                 continue
-            try:
-                text = write(entry.kept)
-            except (TypeError, ValueError):  # a large number, half of a surrogate pair, a key that is no text
-                text = b"null"
-            if b"null" in text and not is_exact(text, entry.kept):
+            text = as_json(entry.stored, write)
+            if text is None:
                 entry.form = None
-                entry.write(entry.kind, entry.method, *self._masker.write(form.fill(cast("int", entry.id), entry.kept)))
+                entry.write(
+                    entry.kind, entry.method, *self._masker.write(form.fill(cast("int", entry.id), entry.stored))
+                )
             else:
-                entry.size = form.rest + len(text) + len(str(entry.id))
-                entry.kept, entry.whole = text, True
+                entry.size = form.rest + len(text)  # `_pair` adds the id
+                entry.stored, entry.whole = text, True
 
     def _pair(self, batch: list[Entry]) -> None:
         ago = time() - perf_counter()
         for entry in batch:
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
-            if entry.kind == "request":
+            kind, number = entry.kind, str(entry.id)
+            if entry.form is not None:
+                entry.size += len(number)
+            if kind == "request":
                 asked = self._asked[entry.direction]
-                asked[str(entry.id)] = entry
+                asked[number] = entry
                 if len(asked) > WAITING:
                     del asked[next(iter(asked))]
-            elif entry.kind in ("answer", "error"):
-                request = self._asked[OUT if entry.direction == IN else IN].pop(str(entry.id), None)
+            elif kind in ("answer", "error"):
+                request = self._asked[OUT if entry.direction == IN else IN].pop(number, None)
                 if request is not None:
                     entry.method, entry.pair, entry.status = request.method, request.number, request.status
                     request.pair = entry.number
@@ -414,12 +416,12 @@ class Recorder:
 
     def _mask(self, entry: Entry) -> None:
         if entry.kind in ("line", "garbage"):
-            text = entry.kept.decode("utf-8")
-            kept = entry.kept if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
+            text = entry.stored.decode("utf-8")
+            kept = entry.stored if (masked := self._masker.text(text)) == text else masked.encode("utf-8", "replace")
         else:
-            kept = self._masker.mask(entry.kept, schemas=entry.direction == IN and entry.method in _SCHEMAS)
-        if kept is not entry.kept:
-            entry.kept, entry.whole = kept, False
+            kept = self._masker.mask(entry.stored, schemas=entry.direction == IN and entry.method in _SCHEMAS)
+        if kept is not entry.stored:
+            entry.stored, entry.whole = kept, False
 
     def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""

@@ -324,6 +324,7 @@ ANSWERS: list[dict[str, Any]] = [
     {"content": [{"type": "text", "text": "no"}], "structuredContent": {"result": 3}, "isError": True, "_meta": META},
     {"content": [{"type": "text", "text": "3"}], "structuredContent": None, "isError": False, "_meta": META},
     {"content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3}, "isError": 0, "_meta": META},
+    {"content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3}, "isError": 1, "_meta": META},
     {
         "content": [{"type": "text", "text": "3"}],
         "structuredContent": {"result": 3},
@@ -363,10 +364,15 @@ def test_each_message_is_recorded_as_it_is_whatever_came_before_it(key: str, num
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_infinity_is_no_null_in_the_trace(value: float) -> None:
     recorder = Recorder("box", StdioSpec(command="box"))
-    for number, given in enumerate([1.0, value]):
+    for number, given in enumerate([value, 1.0, value]):
         params = {"name": "add", "arguments": {"a": given, "b": None}}
         recorder.message(OUT, {"jsonrpc": "2.0", "method": "tools/call", "id": number, "params": params})
-    assert str(recorder.entries[1].message["params"]["arguments"]["a"]) == str(value)
+    assert [str(entry.message["params"]["arguments"]["a"]) for entry in recorder.entries] == [
+        str(value),
+        "1.0",
+        str(value),
+    ]
+    assert [entry.size for entry in recorder.entries] == [len(entry.text) for entry in recorder.entries]
 
 
 def test_a_secret_in_what_all_answers_share_is_masked_even_if_it_is_known_later() -> None:
@@ -422,14 +428,15 @@ def test_unusual_values_of_an_answer_are_recorded_beside_usual_ones(structured: 
         assert unusual == given[1]
 
 
-@pytest.mark.parametrize("levels", [200, 300, 400, 2000])
-def test_answers_of_many_levels_are_recorded_beside_others(levels: int) -> None:
+@pytest.mark.parametrize("member", ["_meta", "resultType", "structuredContent"])
+@pytest.mark.parametrize("levels", [200, 300, 400, 900, 2000])
+def test_answers_of_many_levels_are_recorded_beside_others(levels: int, member: str) -> None:
     recorder = Recorder("math", StdioSpec(command="math"))
-    for number, meta in enumerate([_levels(levels), {"by": "math"}, _levels(levels), {"by": "math"}]):
-        result = {"content": [{"type": "text", "text": "x"}], "_meta": meta}
-        recorder.message(IN, {"id": number, "result": result})
+    for number, value in enumerate([_levels(levels), {"by": "math"}, _levels(levels), {"by": "math"}]):
+        result = {"content": [{"type": "text", "text": "x"}], member: value}
+        recorder.message(IN, {"jsonrpc": "2.0", "id": number, "result": result})
     assert [entry.message["id"] for entry in recorder.entries] == [0, 1, 2, 3]
-    assert recorder.entries[3].message["result"]["_meta"] == {"by": "math"}
+    assert recorder.entries[3].message["result"][member] == {"by": "math"}
 
 
 async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
@@ -448,7 +455,7 @@ async def test_the_ring_is_bounded_in_messages_and_in_bytes(host: Host) -> None:
     for n in range(60):
         await math.call("add", a=n, b=0)
         assert host.trace._size <= 20_000  # also as long as nobody looks, who would make it so
-    assert host.trace.size == sum(len(entry.kept) + 600 for entry in host.trace)
+    assert host.trace.size == sum(len(entry.stored) + 600 for entry in host.trace)
     with pytest.raises(errors.NotFoundError, match=r"the trace has no message 1; it has \d+ to \d+"):
         host.trace.find(1)
 

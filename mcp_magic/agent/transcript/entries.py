@@ -107,8 +107,8 @@ def is_stop(message: BaseMessage) -> bool:
 
 
 def is_turn(message: BaseMessage) -> bool:
-    """Whether a message is a turn of the model. Runs for each message of a request in each turn."""
-    return message.type in _MODELS and message.response_metadata.get("stopped") not in _BOUNDS
+    """Whether a message is a turn of the model."""
+    return message.type in _MODELS and not is_stop(message)
 
 
 def tokens_of(message: BaseMessage) -> dict[str, int]:
