@@ -468,7 +468,7 @@ export function show(element, channel) {
 
   async function onKernelMessage(message) {
     if (message.view !== id) return;
-    greeted = true;
+    if (message.kind === "view" || message.kind === "failed") greeted = true; // what else comes is no answer to hello
     if (message.kind === "view") {
       if (view && !message.again) return; // the kernel was busy, and was asked twice
       notes.replaceChildren();

@@ -216,12 +216,15 @@ class Lab:
         page: The page, for whatever is not here.
         dialogs: The messages of JavaScript dialogs (`alert`) that came up.
         failures: Uncaught errors in the page.
+        console: What the page wrote there as an error or a warning.
     """
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.dialogs: list[str] = []
         self.failures: list[str] = []
+        self.console: list[str] = []
+        page.on("console", self._write)
         page.on("dialog", self._dialog)
         page.on("pageerror", self._failure)
 
@@ -232,6 +235,10 @@ class Lab:
             self.dialogs.append(dialog.message)
             dialog.dismiss()
 
+    def _write(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.console.append(message.text)
+
     def _failure(self, error: Any) -> None:
         self.failures.append(str(error))
 
@@ -240,6 +247,7 @@ class Lab:
         self.command("kernelmenu:shutdown")
         # What fails while it closes is told at once; the next notebook in this page is not to hear of it.
         self.page.evaluate(f"async () => {{ {_NOTEBOOK}.dispose(); await new Promise(done => setTimeout(done)); }}")
+        self.page.remove_listener("console", self._write)
         self.page.remove_listener("dialog", self._dialog)
         self.page.remove_listener("pageerror", self._failure)
 
@@ -249,10 +257,16 @@ class Lab:
         self.page.wait_for_function(status, timeout=START_SECONDS * 1000)
         self.page.wait_for_selector(".jp-Notebook .jp-Cell")
 
-    def command(self, name: str, **arguments: object) -> Any:
+    def _evaluate(self, promise: str, what: str) -> None:
+        """Wait for a promise of the page; one that is not kept in time is an error and not a wait without end."""
+        late = f"{what} has not ended after {RUN_SECONDS:g} s"
+        timer = "new Promise((_, reject) => setTimeout(() => reject(new Error(late)), ms))"
+        script = f"([ms, late]) => Promise.race([{promise}, {timer}]).then(() => null)"
+        self.page.evaluate(script, [RUN_SECONDS * 1000, late])
+
+    def command(self, name: str, **arguments: object) -> None:
         """Run one of JupyterLab's commands and wait until it is done."""
-        script = "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }"
-        return self.page.evaluate(script, [name, arguments])
+        self._evaluate(f"window.jupyterapp.commands.execute({json.dumps(name)}, {json.dumps(arguments)})", name)
 
     def clear(self) -> None:
         """End the cell that runs, if one does, and delete all."""
@@ -271,7 +285,7 @@ class Lab:
 
     def wait_outputs(self) -> None:
         """Wait for what ended cells show: their reply may be here before it; the answer to a later question is not."""
-        self.page.evaluate(f"async () => {{ await {_NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
+        self._evaluate(f"{_NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo()", "the kernel's answer")
 
     def _images_loaded(self) -> None:
         script = "[...document.querySelectorAll('.jp-OutputArea img')].every(image => image.complete)"

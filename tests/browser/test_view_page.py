@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcp_magic.apps.widget import FOLDER
 from tests.apps import dash_server
 from tests.browser.lab import picture
 from tests.browser.living import expect, press, run
@@ -57,4 +58,23 @@ def test_a_page_whose_kernel_has_gone_says_so(lab: Lab, live_browser: Browser) -
     run(lab, "await shown.stop()")
 
     expect(tab.locator(".mcp-app-status")).to_contain_text("the kernel has gone")
+    tab.close()
+
+
+BEFORE_THE_VIEW = """async (source) => {
+    const { show } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+    window.sent = [];
+    show(document.body, {
+        send: (message) => window.sent.push(message),
+        listen: (onMessage) => ((window.tell = onMessage), () => {}),
+    });
+    window.tell({ kind: "outcome", method: "ui/notifications/tool-result", params: {}, view: window.sent[0].view }, []);
+}"""
+
+
+def test_a_view_that_has_only_the_result_says_that_it_waits_and_asks_again(live_browser: Browser) -> None:
+    tab = live_browser.new_page()
+    tab.evaluate(BEFORE_THE_VIEW, (FOLDER / "host.js").read_text(encoding="utf-8"))
+    expect(tab.get_by_role("status")).to_have_text("waiting for the kernel…")
+    assert [message["kind"] for message in tab.evaluate("window.sent")] == ["hello", "hello"]
     tab.close()
