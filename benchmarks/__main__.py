@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import os
@@ -49,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run what the command line names; return the exit code."""
     options = _parser().parse_args(argv)
     results: list[Result] = []
+    compileall.compile_dir(Path(__file__).parents[1] / "mcp_magic", quiet=1)  # as pip does where it installs it
     started = time.perf_counter()
     for subject in options.subjects or SUBJECTS:
         print(f"{subject}: {SUBJECTS[subject]} ...", file=sys.stderr, flush=True)
