@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # `call_values` and `answer_values` run once per call, between unrelated work, so most of their cost is filling the
 # processor's caches. They therefore have few lines, leave loops to C, and write no JSON.
@@ -74,7 +74,7 @@ def form_of(message: dict[str, Any], text: bytes, write: Callable[[Any], bytes])
         return None
     form = Form(message, inner, len(inner), meta, failed, kind, "structuredContent" in inner, text, 0)
     values = (call_values if is_call else answer_values)(message, form)
-    written = None if values is None else as_json(values, write)
+    written = None if values is None else _as_json(values, write)
     if written is None:
         return None
     form.message = deepcopy(message)  # its sender or receiver may change it; the texts stay the same objects
@@ -141,12 +141,21 @@ def _is_short(value: dict[str, Any]) -> bool:
     return all(type(v) in _SCALARS or (type(v) is str and len(v) <= SHORT) for v in value.values())
 
 
-def as_json(values: Values, write: Callable[[Any], bytes]) -> bytes | None:
-    """Return values as JSON; None if JSON cannot hold them: a large number, infinity, half of a surrogate pair."""
+def as_json(many: Sequence[Values], write: Callable[[Any], bytes]) -> Sequence[bytes | None]:
+    """Return values as JSON; None where JSON cannot hold them: a large number, infinity, half of a surrogate pair."""
     try:
-        text = write(values)
+        texts = [write(values) for values in many]
+    except (TypeError, ValueError):
+        return [_as_json(values, write) for values in many]
+    if b"null" in b"".join(texts):  # as infinity is written, too
+        return [_as_json(values, write) for values in many]
+    return texts
+
+
+def _as_json(values: Values, write: Callable[[Any], bytes]) -> bytes | None:
+    if any(type(v) is float and v - v != 0 for v in (values[1] or {}).values()):
+        return None
+    try:
+        return write(values)
     except (TypeError, ValueError):
         return None
-    if b"null" in text and any(type(v) is float and v - v != 0 for v in (values[1] or {}).values()):
-        return None  # infinity is written as null
-    return text

@@ -20,7 +20,7 @@ from mcp_magic.stderr import ErrorLog, Lines
 from mcp_magic.trace.plain import Form, answer_values, as_json, call_values, form_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mcp_magic.config.specs import Spec
 
@@ -38,7 +38,7 @@ MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its first may wait to be masked
+BATCH, BATCH_SECONDS = 256, 0.2  # most messages of a batch, and how long its first may wait to be masked
 
 
 @dataclass(slots=True, repr=False, init=False)
@@ -52,7 +52,7 @@ class Entry:
     kind: str  # "request", "answer", "error" (a tool's too), "notification", "kept", "line" (of stderr), "garbage"
     method: str  # for an answer that of its request, "" without one
     id: int | str | None
-    size: int  # bytes as JSON, before masking and cutting
+    length: int  # `size`; of a plain message only once it was masked
     stored: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
     form: Form | None  # what a plain message has besides its values
     whole: bool  # whether nothing was masked or cut
@@ -72,7 +72,14 @@ class Entry:
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
         """Set what the message is, its text to keep, its size, and whether the text is all of it."""
         self.kind, self.method = kind, method[:MAX_NAME]
-        self.stored, self.size, self.whole = text, size, whole
+        self.stored, self.length, self.whole = text, size, whole
+
+    @property
+    def size(self) -> int:
+        """Bytes as JSON, before masking and cutting."""
+        if self.form is None:
+            return self.length
+        return self.form.rest + len(str(self.id)) + len(self.stored)
 
     @property
     def text(self) -> bytes:
@@ -123,14 +130,19 @@ class Trace:
         self.messages = messages
         self.bytes = bytes
         self.flush: dict[int, Callable[[], None]] = {}
-        self._fresh: list[tuple[Recorder, Entry]] = []
+        self._fresh: list[Entry] = []
+        self._batches: dict[Recorder, list[Entry]] = {}  # the fresh entries of each
         self._timer: asyncio.TimerHandle | None = None
         self._entries: deque[Entry] = deque()
         self._number = self._size = self._dropped = 0
 
     def add(self, recorder: Recorder, entry: Entry) -> None:
-        """Keep a message. Later its recorder masks and pairs it."""
-        self._fresh.append((recorder, entry))
+        """Keep a message, and number it. Later its recorder masks and pairs it."""
+        self._number = entry.number = self._number + 1
+        self._fresh.append(entry)
+        if (batch := self._batches.get(recorder)) is None:
+            batch = self._batches[recorder] = []
+        batch.append(entry)
         if len(self._fresh) >= BATCH:
             self.settle()
         elif self._timer is None:
@@ -140,22 +152,14 @@ class Trace:
                 self.settle()
 
     def settle(self) -> None:
-        """Number, pair and mask the new messages, and drop the oldest beyond the limits."""
+        """Pair and mask the new messages, and drop the oldest beyond the limits."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if fresh := self._fresh:
-            self._fresh = []
-            batches: dict[Recorder, list[Entry]] = {}
-            last = None
-            for number, (recorder, entry) in enumerate(fresh, self._number + 1):
-                entry.number = number
-                if recorder is not last:
-                    last, batch = recorder, batches.setdefault(recorder, [])
-                batch.append(entry)
-            self._number += len(fresh)
+            batches, self._fresh, self._batches = self._batches, [], {}
             self._size += sum(recorder.settle(batch) for recorder, batch in batches.items()) + ENTRY_BYTES * len(fresh)
-            self._entries.extend([entry for _, entry in fresh])
+            self._entries.extend(fresh)
         while self._entries and (len(self._entries) > self.messages or self._size > self.bytes):
             self._size -= len(self._entries.popleft().stored) + ENTRY_BYTES
             self._dropped += 1
@@ -346,7 +350,7 @@ class Recorder:
         if values is None:
             self._write(entry, message)
         else:
-            entry.form, entry.stored = form, values
+            entry.form, entry.stored, entry.whole = form, values, True
         self.trace.add(self, entry)
         return entry
 
@@ -364,44 +368,41 @@ class Recorder:
 
         The messages are searched for secrets together, and one by one only if there may be some.
         """
-        self._write_values(batch)
-        self._pair(batch)
-        texts = [entry.stored for entry in batch]
+        texts = self._written(batch)
         together = b"\n".join(texts)
-        if len(cut := together.split(b"\n")) == len(batch):
-            for entry, text in zip(batch, cut, strict=True):  # orjson's are in larger pieces of memory
-                entry.stored = text
+        cut = together.split(b"\n")  # orjson's texts are in larger pieces of memory
+        self._pair(batch, cut if len(cut) == len(texts) else texts)
         shared = b"\n".join(form.text for form in self._forms.values() if form is not None)
         if not self._masker.may_hold_secrets(b"%b\n%b" % (together, shared)):
             return len(together) + 1 - len(texts)
         for entry in batch:
-            entry.stored, entry.form = entry.text, None
+            entry.stored, entry.length, entry.form = entry.text, entry.size, None
             self._mask(entry)
         return sum(len(entry.stored) for entry in batch)
 
-    def _write_values(self, batch: list[Entry]) -> None:
-        write = self._short_json
-        for entry in batch:
-            if (form := entry.form) is None:
-                continue
-            text = as_json(entry.stored, write)
-            if text is None:
+    def _written(self, batch: list[Entry]) -> Sequence[bytes]:
+        """Return what is kept of each message, before it is masked."""
+        plain = [entry for entry in batch if entry.form is not None]
+        texts = as_json([entry.stored for entry in plain], self._short_json)
+        if None not in texts and len(plain) == len(batch):
+            return cast("Sequence[bytes]", texts)
+        for entry, text in zip(plain, texts, strict=True):
+            if text is not None:
+                entry.stored = text
+            elif entry.form is not None:
+                whole = entry.form.fill(cast("int", entry.id), entry.stored)
                 entry.form = None
-                entry.write(
-                    entry.kind, entry.method, *self._masker.write(form.fill(cast("int", entry.id), entry.stored))
-                )
-            else:
-                entry.size = form.rest + len(text)  # `_pair` adds the id
-                entry.stored, entry.whole = text, True
+                entry.write(entry.kind, entry.method, *self._masker.write(whole))
+        return [entry.stored for entry in batch]
 
-    def _pair(self, batch: list[Entry]) -> None:
+    def _pair(self, batch: list[Entry], texts: Sequence[bytes]) -> None:
+        """Set the text and the time of each message, and find the request of each answer."""
         ago = time() - perf_counter()
-        for entry in batch:
+        for entry, text in zip(batch, texts, strict=True):
+            entry.stored = text
             entry.time = entry.moment + ago
             entry.pair = entry.seconds = None
             kind, number = entry.kind, str(entry.id)
-            if entry.form is not None:
-                entry.size += len(number)
             if kind == "request":
                 asked = self._asked[entry.direction]
                 asked[number] = entry
