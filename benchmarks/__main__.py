@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     for subject in options.subjects or SUBJECTS:
         print(f"{subject}: {SUBJECTS[subject]} ...", file=sys.stderr, flush=True)
-        results += _measured(subject, quick=options.quick, again=options.strict)
+        results += importlib.import_module(f"benchmarks.{subject}").run(quick=options.quick)
     print(table(results))
     failed = [result.name for result in results if result.met is False]
     judged = sum(result.met is not None for result in results)
@@ -65,26 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failed and options.strict else 0
 
 
-def _measured(subject: str, *, quick: bool, again: bool) -> list[Result]:
-    """Measure a subject; with `again`, once more if it misses a goal: a goal that noise hid is met then."""
-    run = importlib.import_module(f"benchmarks.{subject}").run
-    results: list[Result] = run(quick=quick)
-    missed = [result for result in results if result.met is False]
-    if not (again and missed):
-        return results
-    for result in missed:
-        print(f"{subject}: measured once more, for {' | '.join(_row(result))}", file=sys.stderr, flush=True)
-    later: dict[str, Result] = {result.name: result for result in run(quick=quick)}
-    return [later[result.name] if result.met is False else result for result in results]
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the performance goals.")
     parser.add_argument("subjects", nargs="*", choices=[*SUBJECTS, []], metavar="SUBJECT", help=", ".join(SUBJECTS))
     parser.add_argument("--quick", action="store_true", help="a few small samples, to see that everything runs")
-    parser.add_argument(
-        "--strict", action="store_true", help="measure a missed goal once more; exit with 1 if it is missed again"
-    )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is not met")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, too")
     return parser
 

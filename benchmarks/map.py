@@ -179,6 +179,6 @@ async def _limited(rows: int, goal: float, *, says_when: bool) -> list[Result]:
     name = f"map, {rows:,} rows at 100/s, {'with' if says_when else 'without'} Retry-After"
     share = 100 * late / rows
     return [
-        at_most(name, seconds, goal, "s", f"{mapped.stats['refused']} refused", waits=True),
+        at_most(name, seconds, goal, "s", f"{mapped.stats['refused']} refused"),
         at_most(f"{name}: refused after 2 s", share, 5.0, "%"),
     ]

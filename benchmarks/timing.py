@@ -4,10 +4,6 @@ The two sides of a comparison take turns within one run, so whatever else the ma
 Which of them goes first changes with every pair. A comparison is the median of the ratios of its pairs,
 which a few slow samples do not move. Python's garbage collector runs between samples, never in one: on
 neither side.
-
-A limit in seconds has no other side. It holds for a processor that does the yardstick in `YARDSTICK_SECONDS`, as ours
-do at full speed. They share their cores with other machines, and often run at half of it for minutes: a limit that was
-missed is longer by as much as the yardstick takes just after it.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from mcp_magic.trace.trace import BATCH
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Pairs", "Result", "added", "async_pairs", "at_most", "compared", "pairs", "seconds_of", "within"]
+__all__ = ["Pairs", "Result", "added", "async_pairs", "at_most", "compared", "pairs", "seconds_of"]
 
 T = TypeVar("T")
 
@@ -34,12 +30,6 @@ WARM_UP = 5
 COLLECT_EVERY = BATCH // 2
 """Pairs of short samples between two collections, which take longer than many samples and empty the processor's caches.
 So many calls fill whole batches of the trace: no message of theirs is written in a sample of the other side."""
-
-
-YARDSTICK_SECONDS = 0.011
-"""Of the processor for which the limits in seconds are."""
-
-MOST_SLOWER = 2.0  # a limit never becomes longer than by this factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,37 +122,16 @@ def added(name: str, taken: Pairs, *, goal: float, unit: str = "s", note: str = 
     ours, theirs = _medians(taken, unit)
     more = taken.difference * _UNITS[unit]
     note = f"{more:+.3f} {unit}" + (f"; {note}" if note else "")
-    met, slower = within(more, goal)
-    return Result(name, ours, theirs, None, f"at most +{goal:g} {unit}{slower}", unit, met, note)
+    return Result(name, ours, theirs, None, f"at most +{goal:g} {unit}", unit, more <= goal, note)
 
 
-def at_most(name: str, value: float, goal: float, unit: str, note: str = "", *, waits: bool = False) -> Result:
-    """Return the result of a measurement with a limit of its own; `waits` where no processor makes it shorter.
+def at_most(name: str, value: float, goal: float, unit: str, note: str = "") -> Result:
+    """Return the result of a measurement with a limit of its own.
 
     >>> at_most("page", 210, 200, "kB").met
     False
     """
-    met, slower = (value <= goal, "") if waits or unit not in _UNITS else within(value, goal)
-    return Result(name, value, None, None, f"at most {goal:g} {unit}{slower}", unit, met, note)
-
-
-def within(value: float, limit: float) -> tuple[bool, str]:
-    """Return whether a time is within its limit on a processor as slow as this one is now, and how slow that is."""
-    if value <= limit:
-        return True, ""
-    slower = min(max(1.0, slowness()), MOST_SLOWER)
-    return value <= limit * slower, f" x {slower:.1f}"
-
-
-def slowness(samples: int = 20) -> float:
-    """Return how much longer the yardstick takes now than on the processor of the limits: the median of a second."""
-    seconds = []
-    for _ in range(samples):
-        started = time.thread_time()  # what else runs here does not count
-        {str(number): number for number in range(60_000)}  # as much memory and as many objects as work in Python has
-        seconds.append(time.thread_time() - started)
-        time.sleep(0.04)
-    return statistics.median(seconds) / YARDSTICK_SECONDS
+    return Result(name, value, None, None, f"at most {goal:g} {unit}", unit, value <= goal, note)
 
 
 _UNITS = {"s": 1.0, "ms": 1e3}

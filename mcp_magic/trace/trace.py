@@ -38,7 +38,7 @@ MAX_BYTES = 64_000_000
 
 ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise small messages could fill the memory
 
-BATCH, BATCH_SECONDS = 256, 0.2  # most messages of a batch, and how long its first may wait to be masked
+BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
 @dataclass(slots=True, repr=False, init=False)

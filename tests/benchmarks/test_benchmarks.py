@@ -6,11 +6,9 @@ import gc
 import json
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
-from benchmarks import timing
 from benchmarks.__main__ import main, table
 from benchmarks.timing import COLLECT_EVERY, Pairs, Result, added, async_pairs, at_most, compared, pairs
 from tests.environments import ROOT
@@ -89,14 +87,6 @@ def test_a_goal_that_is_missed_is_said_and_fails_a_strict_run(monkeypatch, capsy
     assert "NOT MET" in capsys.readouterr().out
 
 
-def test_a_strict_run_measures_a_missed_goal_once_more(monkeypatch, capsys):
-    measured = iter([[SLOW], [replace(SLOW, met=True)]])
-    monkeypatch.setattr("benchmarks.calls.run", lambda *, quick: next(measured))
-
-    assert main(["calls", "--strict"]) == 0
-    assert "1 of 1 goals met" in capsys.readouterr().out
-
-
 def test_a_ratio_is_the_median_of_the_ratios_of_pairs():
     drifting = Pairs(ours=[1.1, 2.2, 4.4, 9.0], theirs=[1.0, 2.0, 4.0, 1.0])
 
@@ -107,18 +97,9 @@ def test_a_ratio_is_the_median_of_the_ratios_of_pairs():
 
 def test_goals_may_be_a_difference_or_a_limit():
     assert added("x", Pairs(ours=[1.1], theirs=[1.0]), goal=0.15).met
-    assert not added("x", Pairs(ours=[1.4], theirs=[1.0]), goal=0.15).met
+    assert not added("x", Pairs(ours=[1.2], theirs=[1.0]), goal=0.15).met
     assert at_most("x", 200, 200, "kB").met
     assert not at_most("x", 201, 200, "kB").met
-
-
-def test_a_limit_in_seconds_is_longer_where_the_processor_is_slow_but_at_most_twice(monkeypatch):
-    slow, very_slow = ((1.5, 1.4, True), (1.5, 1.6, False)), ((8.5, 1.9, True), (8.5, 2.1, False))
-    for slower, seconds, met in ((0.5, 1.1, False), *slow, *very_slow):
-        monkeypatch.setattr(timing, "slowness", lambda slower=slower: slower)
-        assert at_most("x", seconds, 1.0, "s").met is met
-        assert not at_most("x", seconds, 1.0, "s", waits=True).met
-    assert at_most("x", 1.4, 1.0, "s").goal == "at most 1 s x 2.0"
 
 
 def test_a_figure_without_a_counterpart_leaves_its_columns_empty():

@@ -65,7 +65,7 @@ def shared_notebook(jupyterlab: JupyterLab, live_browser: Browser) -> Iterator[L
 
 
 @pytest.fixture(scope="module")
-def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Lab:
     """That notebook with no other server, and with no cells but those of the module, `CELLS`, which have run."""
     lab = shared_notebook
     lab.theme("light")
@@ -74,6 +74,4 @@ def lab(shared_notebook: Lab, request: pytest.FixtureRequest) -> Iterator[Lab]:
         cell = start(lab, source)
         finished(cell)
         assert errors(lab, cell) == []
-    lab.console.clear()
-    yield lab
-    print("\n".join(lab.console))  # pytest shows it where the test has failed
+    return lab

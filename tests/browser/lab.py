@@ -216,15 +216,12 @@ class Lab:
         page: The page, for whatever is not here.
         dialogs: The messages of JavaScript dialogs (`alert`) that came up.
         failures: Uncaught errors in the page.
-        console: What the page wrote there as an error or a warning.
     """
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.dialogs: list[str] = []
         self.failures: list[str] = []
-        self.console: list[str] = []
-        page.on("console", self._write)
         page.on("dialog", self._dialog)
         page.on("pageerror", self._failure)
 
@@ -235,10 +232,6 @@ class Lab:
             self.dialogs.append(dialog.message)
             dialog.dismiss()
 
-    def _write(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
-            self.console.append(message.text)
-
     def _failure(self, error: Any) -> None:
         self.failures.append(str(error))
 
@@ -247,7 +240,6 @@ class Lab:
         self.command("kernelmenu:shutdown")
         # What fails while it closes is told at once; the next notebook in this page is not to hear of it.
         self.page.evaluate(f"async () => {{ {_NOTEBOOK}.dispose(); await new Promise(done => setTimeout(done)); }}")
-        self.page.remove_listener("console", self._write)
         self.page.remove_listener("dialog", self._dialog)
         self.page.remove_listener("pageerror", self._failure)
 
