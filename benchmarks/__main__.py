@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import gc
 import importlib
 import json
 import os
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     for subject in options.subjects or SUBJECTS:
         print(f"{subject}: {SUBJECTS[subject]} ...", file=sys.stderr, flush=True)
+        gc.collect()
+        gc.freeze()  # what earlier subjects have left behind is not searched in this one's samples
         results += importlib.import_module(f"benchmarks.{subject}").run(quick=options.quick)
     print(table(results))
     failed = [result.name for result in results if result.met is False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import tempfile
 import time
@@ -17,7 +18,7 @@ from mcp_magic._host import Host
 from mcp_magic.config.specs import StdioSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mcp import Client
 
@@ -68,16 +69,20 @@ async def _gathered(client: Client, tool: str, count: int, most: int) -> None:
 
 async def _compared(host: Host, client: Client, tool: str, count: int, repeats: int) -> tuple[Pairs, int]:
     """Time maps and hand-written gathers in turns; the gather with the number in flight that is best on a tenth."""
-    taken = Pairs()
     best = {most: await _seconds(_gathered(client, tool, count // 10, most)) for most in FIXED}
     most = min(best, key=best.__getitem__)
-    for number in range(repeats):
-        if number % 2:
-            taken.theirs.append(await _seconds(_gathered(client, tool, count, most)))
-        taken.ours.append(await _seconds(_mapped(host, tool, count)))
-        if not number % 2:
-            taken.theirs.append(await _seconds(_gathered(client, tool, count, most)))
+    taken = await _in_turns(lambda: _mapped(host, tool, count), lambda: _gathered(client, tool, count, most), repeats)
     return taken, most
+
+
+async def _in_turns(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 3) -> Pairs:
+    """Time two that each take many seconds. The garbage collector runs in them: it is part of a map of many rows."""
+    taken = Pairs()
+    for number in range(repeats):
+        sides = [(ours, taken.ours), (theirs, taken.theirs)]
+        for do, seconds in reversed(sides) if number % 2 else sides:
+            seconds.append(await _seconds(do()))
+    return taken
 
 
 async def _mapped(host: Host, tool: str, count: int, **options: Any) -> Any:
@@ -110,12 +115,9 @@ async def _http(count: int) -> Result:
 
 
 async def _two_sessions(count: int) -> Result:
-    taken = Pairs()
     async with Host() as host:
         await host.connect_spec(STDIO, "m")
-        for _ in range(3):
-            taken.ours.append(await _seconds(_mapped(host, "busy", count, sessions=2)))
-            taken.theirs.append(await _seconds(_mapped(host, "busy", count)))
+        taken = await _in_turns(lambda: _mapped(host, "busy", count, sessions=2), lambda: _mapped(host, "busy", count))
     return compared(f"map, {count:,} rows of 5 ms of work, two sessions", taken, goal=1 / 1.75, unit="s", note="of one")
 
 
@@ -125,32 +127,26 @@ async def _two_workers(count: int) -> list[Result]:
     except ImportError:
         print("map: no Dask, so nothing about its workers", file=sys.stderr)
         return []
-    taken = Pairs()
     options = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         async with Host() as host:
             await host.connect_spec(STDIO, "m")
-            await _mapped(host, "busy", 20, on=client)  # the workers open their sessions
-            for _ in range(3):
-                taken.ours.append(await _seconds(_mapped(host, "busy", count, on=client)))
-                taken.theirs.append(await _seconds(_mapped(host, "busy", count)))
+            await _mapped(host, "busy", 101, on=client)  # more than a chunk: both workers open their sessions
+            taken = await _in_turns(
+                lambda: _mapped(host, "busy", count, on=client), lambda: _mapped(host, "busy", count)
+            )
     name = f"map, {count:,} rows of 5 ms of work, two Dask workers"
     return [compared(name, taken, goal=1 / 1.7, unit="s", note="of one session")]
 
 
 async def _journal(count: int) -> Result:
-    taken = Pairs()
     with tempfile.TemporaryDirectory() as folder:
+        journals = (Path(folder) / f"{number}.sqlite" for number in itertools.count())
         async with Host() as host:
             await host.connect_spec(STDIO, "m")
-            for number in range(3):
-                journal = Path(folder) / f"{number}.sqlite"
-                with_journal = _seconds(_mapped(host, "double", count, journal=journal))
-                if number % 2:
-                    taken.theirs.append(await _seconds(_mapped(host, "double", count)))
-                taken.ours.append(await with_journal)
-                if not number % 2:
-                    taken.theirs.append(await _seconds(_mapped(host, "double", count)))
+            taken = await _in_turns(
+                lambda: _mapped(host, "double", count, journal=next(journals)), lambda: _mapped(host, "double", count)
+            )
     return compared(f"map, {count:,} rows with a journal", taken, goal=1.25, unit="s", note="of without")
 
 

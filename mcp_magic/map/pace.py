@@ -26,7 +26,9 @@ RECOVERY = 0.02  # share of the limit by which the rate returns from the one to 
 
 PATIENCE = 120  # seconds below the limit before it is exceeded by 3 %, for each second that a refusal costs
 
-SOON = 5.0  # seconds within which another refusal says that the limit is lower than it seemed
+SOON = 5.0  # seconds within which two refusals in a row say that the limit is lower than it seemed
+
+BUNCH = 0.02  # seconds of calls that a refusal takes off the limit after it held for long
 
 CATCH_UP = 0.1  # seconds that a call left too late are made up for; more would be a burst
 
@@ -88,6 +90,7 @@ class Pace:
         self._accepted: deque[float] = deque()  # when those of the last second went out that the server took
         self._since = math.inf  # when the first call after the last cut went out that the server took
         self._measured = (0.0, 0.0)  # the second over which the limit is counted
+        self._held = False  # whether the limit held for some time before the last refusal
         self._trust = 0.0  # 1 if the limit was counted over most of a second, and twice
 
     @classmethod
@@ -109,7 +112,7 @@ class Pace:
             while (when := self._when()) > (now := clock()):
                 await asyncio.sleep(when - now)
             gap = 1 / self.rate if self._fruitless < 2 else 1.0  # one call tries whether it takes calls again
-            self._next = max(self._next, now - CATCH_UP) + gap
+            self._next = max(self._next or now, now - CATCH_UP) + gap
             self._sent.append(now)
             while self._sent[0] < now - 1:
                 self._sent.popleft()
@@ -179,12 +182,13 @@ class Pace:
         self._measured = sent - 1, sent
         limit = float(sum(sent - 1 < earlier <= sent for earlier in self._accepted))
         trust = min(1.5 * (sent - self._since), 1.0) ** 3
+        held = self._trust >= 0.5 and sent - self._opens >= SOON
         if self._trust < 0.5:
             if not self.limit * CUT < limit < self.limit / CUT:  # it may have been busy for a moment only
                 trust = min(trust, 0.2)
-        elif sent - self._opens >= SOON:  # calls that came in a bunch: the limit held for so long
-            limit, trust = max(limit, self.limit * 0.98), 1.0
+        elif held or self._held:  # calls that came in a bunch: the limit stands, unless the next refusal comes soon too
+            limit, trust = max(limit, self.limit * (1 - min(BUNCH / (sent - self._opens), 0.02))), 1.0
         elif limit < self.limit / CUT:  # the limit was too high: the server had saved up what was not used
             limit, trust = min(limit, self.limit * CUT), 0.5
             self._measured = (0.0, 0.0)
-        self.limit, self._trust = max(limit, 1.0), trust
+        self.limit, self._trust, self._held = max(limit, 1.0), trust, held

@@ -35,7 +35,7 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable, together
+from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
@@ -268,6 +268,7 @@ class MapRun:
         self._seen: list[Counter[int]] = [Counter() for _ in steps]  # of each step; `retry` goes on with it
         self._handed: asyncio.Queue[MapItem | None] | None = None
         self._room = asyncio.Semaphore(options.concurrency)
+        self._all_work = asyncio.Event()  # further sessions are open, or there are no rows left for them
 
     # Preparation
 
@@ -448,16 +449,15 @@ class MapRun:
                     self.items = [item for item in self.items if item.state != DONE]
 
     async def _stages(self, stack: contextlib.AsyncExitStack) -> list[_Stage]:
-        """Open further sessions for the time of the map, and find the tools in the journal."""
+        """Begin to open further sessions for the time of the map, and find the tools in the journal."""
         servers: dict[str, tuple[list[Connection], Pace]] = {}
+        further: list[Connection] = []
         stages: list[_Stage] = []
         for step in self.steps:
             first = step.connection
             if first.name not in servers:
                 extra = [Connection(first.name, first.spec, self._services) for _ in range(self.options.sessions - 1)]
-                for connection in extra:
-                    stack.push_async_callback(connection.close)
-                await together(connection.open() for connection in extra)
+                further += extra
                 pace = self._pace or Pace.of(first.spec, self.options.rate)
                 servers[first.name] = ([first, *extra], pace)
             stage = _Stage(step, *servers[first.name], self._seen[len(stages)])
@@ -467,7 +467,20 @@ class MapRun:
                 self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note))))
             stages.append(stage)
         self._paces = [stage.pace for stage in stages]
+        self._all_work.clear()
+        for connection in further:
+            stack.push_async_callback(connection.close)
+        stack.callback(asyncio.create_task(self._open(further)).cancel)
         return stages
+
+    async def _open(self, sessions: Sequence[Connection]) -> None:
+        """Open further sessions while the first one works. What cannot be opened is left out, with a note."""
+        opened = await asyncio.gather(*(session.open() for session in sessions), return_exceptions=True)
+        failed = [error for error in opened if isinstance(error, BaseException)]
+        if failed:
+            text = f"{len(failed)} of {counted(len(sessions), 'further sessions')} did not open: {failed[0]}"
+            self.note = "; ".join(filter(None, (self.note, text)))
+        self._all_work.set()
 
     async def _work_off(self, items: Sequence[MapItem], stages: Sequence[_Stage]) -> None:
         """Make the calls, with as many workers as calls may be in flight.
@@ -481,7 +494,11 @@ class MapRun:
             work = await self._cluster_work(self.options.on, source, stages, len(items) if is_known else sys.maxsize)
         else:
             most = self.options.concurrency
-            work = [self._work(source, stages) for _ in range(min(most, len(items)) if is_known else most)]
+            share = max(most // self.options.sessions, 1)  # of the first session, until the others are open
+            work = [
+                self._work(source, stages, at_once=number < share)
+                for number in range(min(most, len(items)) if is_known else most)
+            ]
         await self._progressed()
         self._workers = [asyncio.create_task(each) for each in work]
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -512,14 +529,18 @@ class MapRun:
         """Whether answers stay in memory."""
         return self.options.keep and self._handed is None
 
-    async def _work(self, source: Iterator[MapItem], stages: Sequence[_Stage]) -> None:
-        """Take one row after the other, until there are none."""
+    async def _work(self, source: Iterator[MapItem], stages: Sequence[_Stage], *, at_once: bool) -> None:
+        """Take one row after the other, until there are none; `at_once` does not wait for further sessions."""
         try:
+            if not at_once:
+                await self._all_work.wait()
             while not self._stopped and (item := next(source, None)) is not None:
                 await self._take_through(item, stages)
                 await self._progressed()
         except MCPMagicError as error:  # the journal cannot be written
             self._stop(error)
+        finally:
+            self._all_work.set()
 
     async def _take_through(self, item: MapItem, stages: Sequence[_Stage]) -> None:
         """Make the calls of a row."""

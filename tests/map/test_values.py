@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import psutil
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 def command(folder: Path, tool: str, start: str = "") -> list[str]:
     """Write a server with one tool, which runs in this folder, and return its command."""
     (folder / "server.py").write_text(
-        f"import asyncio, os\nfrom mcp.server import MCPServer\nos.chdir({str(folder)!r})\nserver = MCPServer('s')\n"
-        f"{start}@server.tool()\n{tool}server.run()\n"
+        f"import asyncio, os, time\nfrom mcp.server import MCPServer\nos.chdir({str(folder)!r})\n"
+        f"server = MCPServer('s')\n{start}@server.tool()\n{tool}server.run()\n"
     )
     return [sys.executable, str(folder / "server.py")]
 
@@ -194,17 +195,62 @@ async def test_retry_goes_on_with_rows_that_were_not_read(host: Host) -> None:
     assert run.df["result"].tolist() == list(range(30))
 
 
+SECOND = "second = os.path.exists('first')\nos.path.exists('first') or os.mkdir('first')\n"
+"""Tells the processes of two sessions apart."""
+
+
 async def test_an_extra_session_that_ends_is_left_out(host: Host, tmp_path: Path) -> None:
     work = (
         "async def work(n: int) -> int:\n"
-        "    if n and not os.path.exists('first'):\n        os.mkdir('first')\n        os._exit(3)\n"
+        "    if second:\n        os.mkdir('ended')\n        os._exit(3)\n"
+        "    while not os.path.exists('second'):\n        await asyncio.sleep(0.01)\n"
+        "    if not os.path.exists('ended'):\n        await asyncio.sleep(0.02)\n"
         "    return os.getpid()\n"
     )
-    await host.connect(command(tmp_path, work), name="f")
-    own = (await host.call("f:work", n=0)).data
-    run = await host.map("f:work", [{"n": 0}, *[{"n": 1}] * 20], sessions=2, concurrency=1)
-    assert [run.stats[state] for state in ("done", "unknown")] == [20, 1]
-    assert {item.result.data for item in run.items[-10:] if item.result} == {own}
+    await host.connect(command(tmp_path, work, SECOND + "second and os.mkdir('second')\n"), name="f")
+    run = await host.map("f:work", [{"n": n} for n in range(200)], sessions=2, concurrency=1)
+    assert [run.stats[state] for state in ("done", "unknown")] == [199, 1]
+    assert len({item.result.data for item in run.items if item.result}) == 1
+
+
+async def test_the_first_rows_do_not_wait_for_extra_sessions(host: Host, tmp_path: Path) -> None:
+    start = f"{SECOND}while second and not os.path.exists('called'):\n    time.sleep(0.01)\n"
+    work = (
+        "async def work(n: int) -> bool:\n"
+        "    n or os.mkdir('called')\n    await asyncio.sleep(0.02)\n    return second\n"
+    )
+    await host.connect(command(tmp_path, work, start), name="f")
+    run = await host.map("f:work", [{"n": n} for n in range(300)], sessions=2, concurrency=2)
+    took = Counter(item.result.data for item in run.items if item.result)
+    assert took.total() == 300
+    assert run.items[0].result is not None
+    assert run.items[0].result.data is False
+    assert took[True] > 0
+
+
+async def test_an_extra_session_that_does_not_open_is_left_out_with_a_note(host: Host, tmp_path: Path) -> None:
+    start = f"{SECOND}if second:\n    os.mkdir('second')\n    os._exit(3)\n"
+    work = (
+        "async def work(n: int) -> None:\n"
+        "    while not os.path.exists('second'):\n        await asyncio.sleep(0.01)\n"
+        "    await asyncio.sleep(0.02)\n"
+    )
+    await host.connect(command(tmp_path, work, start), name="f")
+    run = await host.map("f:work", [{"n": n} for n in range(100)], sessions=2, concurrency=2)
+    assert run.stats["done"] == 100
+    assert "1 of 1 further session did not open: f: " in run.note
+
+
+async def test_a_map_that_ends_first_does_not_wait_for_extra_sessions(host: Host, tmp_path: Path) -> None:
+    start = f"{SECOND}while second and not os.path.exists('never'):\n    time.sleep(0.01)\n"
+    await host.connect(command(tmp_path, "async def work(n: int) -> int:\n    return n\n", start), name="f")
+    run = await host.map("f:work", [{"n": n} for n in range(10)], sessions=2, concurrency=4)
+    assert run.stats["done"] == 10
+    assert run.note.count("did not open") == 0
+    servers = [
+        child for child in psutil.Process().children(recursive=True) if str(tmp_path) in " ".join(child.cmdline())
+    ]
+    assert len(servers) == 1
 
 
 async def test_a_faster_session_gets_more_rows(host: Host, tmp_path: Path) -> None:
