@@ -28,9 +28,9 @@ PATIENCE = 120  # seconds below the limit before it is exceeded by 3 %, for each
 
 SOON = 5.0  # seconds within which two refusals in a row say that the limit is lower than it seemed
 
-LOWERED = 0.95  # share of the limit that is left after two refusals soon one after the other
+LOWERED = 0.95  # share of the limit that is left where the second of two refusals came soon
 
-BUNCH = 0.02  # seconds of calls that a refusal takes off the limit after it held for long
+BUNCH = 0.02  # share of the limit that a single refusal takes off, divided by the seconds that the limit held
 
 CATCH_UP = 0.1  # seconds that a call left too late are made up for; more would be a burst
 
@@ -188,7 +188,7 @@ class Pace:
         if self._trust < 0.5 and not self.limit * CUT < limit < self.limit / CUT:
             trust = min(trust, 0.2)  # it may have been busy for a moment only
         elif held or self._held:  # calls that came in a bunch: the limit stands, unless the next refusal comes soon too
-            limit, trust = max(limit, self.limit * (1 - min(BUNCH / (sent - self._opens), 0.02))), 1.0
+            limit, trust = max(limit, self.limit * (1 - BUNCH / max(sent - self._opens, 1.0))), 1.0
         elif self._trust >= 0.5 and limit < self.limit / CUT:  # too high: the server had saved up what was not used
             limit, trust = min(limit, self.limit * LOWERED), 0.5
             self._measured = (0.0, 0.0)

@@ -478,7 +478,8 @@ class MapRun:
         opened = await asyncio.gather(*(session.open() for session in sessions), return_exceptions=True)
         failed = [error for error in opened if isinstance(error, BaseException)]
         if failed:
-            text = f"{len(failed)} of {counted(len(sessions), 'further sessions')} did not open: {failed[0]}"
+            why = str(failed[0]).partition("\n")[0]
+            text = f"{counted(len(failed), 'further sessions')} did not open: {why}"
             self.note = "; ".join(filter(None, (self.note, text)))
         self._all_work.set()
 
