@@ -389,8 +389,7 @@ class Host:
             TargetError: The target names no server.
             ConnectError: No session could be opened; nothing is left running.
         """
-        command = target if isinstance(target, list | tuple) else ()
-        spec, default = resolve_target(None if command else target, command=command, **options)
+        spec, default = resolve_target(target, **options)
         # When a cell that defines and connects a server runs again, the new object takes over the name.
         given = name or (default if isinstance(spec, InProcessSpec) else None)
         return await self.connect_spec(spec, given or default, replace=given is not None)

@@ -14,8 +14,12 @@ from functools import wraps
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
+from mcp_magic._compat import IN_BROWSER
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterator
+
+    from mcp_magic.config.specs import StdioSpec
 
 
 # Where a stdio server's stderr goes.
@@ -233,24 +237,48 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _early: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The file of a server's stderr -> its process, which the SDK has not asked for yet."""
 
+_early_logs: list[tuple[StdioSpec, ErrorLog]] = []  # of servers whose session has not asked for its log yet
+
 
 @asynccontextmanager
-async def started_early(command: Sequence[str], env: Mapping[str, str], cwd: Any, errlog: Any) -> AsyncIterator[None]:
-    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile."""
+async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
+    """Start a server as the SDK's stdio client does on POSIX, before the SDK is imported: it starts meanwhile.
+
+    A session to it that is opened in this context takes it over; otherwise it is killed at the end. Does nothing if the
+    SDK is already imported, or if such a server was started and not taken over yet.
+    """
+    if "mcp" in sys.modules or os.name != "posix" or IN_BROWSER or any(known == spec for known, _ in _early_logs):
+        yield
+        return
     import anyio
 
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
+    log = ErrorLog()
     with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
-        _early[errlog] = _started[errlog] = await anyio.open_process(
-            command, env={**inherited, **env}, cwd=cwd, stderr=errlog, start_new_session=True
+        command, env = [spec.command, *spec.args], {**inherited, **spec.env}
+        _early[log.file] = _started[log.file] = await anyio.open_process(
+            command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True
         )
+    _early_logs.append((spec, log))
     try:
         yield
     finally:
-        if (process := _early.pop(errlog, None)) is not None:
+        if (spec, log) in _early_logs:
+            _early_logs.remove((spec, log))
+            log.close()
+        if (process := _early.pop(log.file, None)) is not None:
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.aclose()
+
+
+def log_for(spec: StdioSpec) -> ErrorLog:
+    """Return the log for the stderr of a new process; that of the server if it was started early."""
+    for known, log in _early_logs:
+        if known == spec:
+            _early_logs.remove((known, log))
+            return log
+    return ErrorLog()
 
 
 def know_processes() -> None:

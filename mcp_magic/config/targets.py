@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -238,14 +238,13 @@ Named = tuple[Spec, str]  # A spec, and the default name of its session
 def resolve_target(
     target: Any = None,
     *,
-    command: Sequence[str] = (),
     lookup: Callable[[str], Any] | None = None,
     find_entry: Callable[[str], ServerEntry] | None = None,
     directory: Path | None = None,
     known: Iterable[str] = (),
     **options: Any,
 ) -> tuple[Spec, str]:
-    """Return the spec of a target or a command, and the name for its session (not yet unique).
+    """Return the spec of a target, and the name for its session (not yet unique).
 
     `lookup` returns the value of a variable, or None; `known` are the variables to suggest. `options` are those of
     `Overrides`. Raises TargetError if the target is unknown or incomplete; ConfigError if the configured server has a
@@ -255,12 +254,7 @@ def resolve_target(
         near = did_you_mean(name := sorted(strange)[0], names)
         raise ArgumentsError(f"connect has no option {name!r}.{near} It has: {', '.join(names)}")
     overrides = Overrides(**options)
-    spec: Spec
-    if command:
-        if target not in (None, ""):
-            raise TargetError(f"give a target or a command after `--`, not both: {target!r} and {command[0]!r}.")
-        spec, name = StdioSpec(command=command[0], args=tuple(command[1:])), name_of_command(command[0], command[1:])
-    elif isinstance(target, str):
+    if isinstance(target, str):
         find_entry = find_entry or partial(find_server, directory=directory)
         spec, name = _from_name(target.strip(), lookup, find_entry, known, directory)
     else:
@@ -283,6 +277,8 @@ def _from_value(value: Any, directory: Path | None) -> Named:
         return spec_of_file(value, directory)
     if isinstance(value, Mapping):
         return _from_table(value, directory)
+    if isinstance(value, list | tuple) and value:
+        return StdioSpec(command=value[0], args=tuple(value[1:])), name_of_command(value[0], value[1:])
     if is_server(value):
         return InProcessSpec(server=value), slug(str(value.name or ""))
     what = "nothing" if value is None else f"an object of type {type(value).__name__}"

@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 
 def _meant(target: Any, options: Mapping[str, Any]) -> tuple[Spec, str]:
     """Return the spec and the session name that a target means; raise an MCPMagicError if it means nothing."""
-    command = target if isinstance(target, list | tuple) else ()
-    return resolve_target(None if command else target, command=command, **options)
+    return resolve_target(target, **options)
 
 
 async def _resolve(target: Any, options: Mapping[str, Any], step: Step) -> tuple[Spec, str]:

@@ -72,7 +72,6 @@ class State:
 class Invocation:
     """One `%mcp` line (or `%%mcp` cell) and its surroundings."""
 
-    host: NotebookHost
     settings: Settings
     shell: InteractiveShell
     cells: Cells
@@ -81,6 +80,13 @@ class Invocation:
     command: Sequence[str] = ()  # the words after ` -- `
     variables: Mapping[str, Any] = field(default_factory=dict)  # of the caller's scope
     directory: Path = field(default_factory=Path.cwd)  # the base of relative paths
+
+    @property
+    def host(self) -> NotebookHost:
+        """The kernel's host; created if it does not exist."""
+        from mcp_magic.notebook import host
+
+        return host
 
     def connection(self, name: str | None) -> Connection:
         """Return the connection of that name; without a name, the only connection."""
@@ -196,6 +202,7 @@ class Implementation:
     details: str = ""
     takes_body: bool = False  # whether `%%mcp NAME` with a cell below is allowed
     takes_command: bool = False  # whether ` -- COMMAND ARG...` may follow
+    before_host: bool = False  # whether it begins before the kernel's host is created, which imports much
     left_over: str = ""  # where surplus words belong, for the error
 
 

@@ -24,7 +24,6 @@ from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError
 from mcp_magic.ipython.commandline import Tab, split_line
 from mcp_magic.ipython.commands import AGENT, COMMANDS, SERVER
 from mcp_magic.ipython.execution import run_nested
-from mcp_magic.notebook import host
 from mcp_magic.schema.commandline import as_word, escape_name, escape_text, read_item, unescape_word
 
 if TYPE_CHECKING:
@@ -32,8 +31,15 @@ if TYPE_CHECKING:
 
     from mcp_magic.ipython.commandline import Command, Completer
     from mcp_magic.ipython.settings import Settings
+    from mcp_magic.notebook import NotebookHost
     from mcp_magic.schema.fields import Field
     from mcp_magic.session.connection import Connection
+
+
+def _host() -> NotebookHost:
+    from mcp_magic.notebook import host  # late: `%mcp connect` starts a server before it imports this
+
+    return host
 
 
 # The choice of completions for the position of the cursor.
@@ -162,7 +168,7 @@ def offered(tab: Tab, *kinds: str) -> list[str]:
     """Return names of what servers offer: with the server, and also without it where the name is unique."""
     said, found = meant(tab.fragment), []
     for kind in kinds:
-        full = [f"{c.name}:{item.name}" for c in host.find() for item in c.catalog.cached(kind)]
+        full = [f"{c.name}:{item.name}" for c in _host().find() for item in c.catalog.cached(kind)]
         bare = [name.partition(":")[2] for name in full]
         times = Counter(bare) if tab.fragment else {}
         found += [*full, *(name for name in bare if times.get(name) == 1 and not name.startswith("-"))]
@@ -234,7 +240,7 @@ def form_arguments(tab: Tab) -> list[str]:
 
 def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
     server, _, rest = name.partition(":")
-    for connection in host.find():
+    for connection in _host().find():
         for item in connection.catalog.cached(kind):
             if item.name == name or (connection.name == server and item.name == rest):
                 return connection, item
@@ -242,12 +248,13 @@ def _known(kind: str, name: str) -> tuple[Connection, Any] | tuple[None, None]:
 
 
 def _templates() -> list[tuple[Connection, Any]]:
-    return [(connection, template) for connection in host.find() for template in connection.catalog.cached("templates")]
+    found = _host().find()
+    return [(connection, template) for connection in found for template in connection.catalog.cached("templates")]
 
 
 def _resources(tab: Tab) -> list[str]:
     said = unescape_word(meant(tab.fragment))
-    uris = [str(r.uri) for c in host.find() for r in c.catalog.cached("resources")]
+    uris = [str(r.uri) for c in _host().find() for r in c.catalog.cached("resources")]
     uris = [uri for uri in uris if uri.startswith(said)]
     for connection, template in _templates():
         uris += _continuations(connection, template.uri_template, said)
@@ -399,7 +406,7 @@ def paths(tab: Tab, suffixes: tuple[str, ...] = (), *, folders_only: bool = Fals
 COMPLETERS: dict[str, Completer] = {
     "FILE": paths,
     "DIR": lambda tab: paths(tab, folders_only=True),
-    "SERVER": lambda tab: starting(tab, [name for name in host if name not in tab.positional]),
+    "SERVER": lambda tab: starting(tab, [name for name in _host() if name not in tab.positional]),
     "SERVER:TOOL": lambda tab: offered(tab, "tools"),
     "SERVER:PROMPT": lambda tab: offered(tab, "prompts"),
     "NAME=VALUE": tool_arguments,

@@ -54,14 +54,14 @@ class MCPMagics(Magics, Settings):
         self.awaiting = AwaitMagics(shell)
         self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
-        self._passed_on = False
 
     def prepare(self) -> None:
-        """Pass the settings to the kernel's host and let it ask the user, unless the user has set other callbacks."""
+        """Give the kernel's new host the settings and what asks the user, unless the user has set other callbacks."""
         from mcp_magic.ipython.ask import Asking
         from mcp_magic.ipython.live import Reporting
         from mcp_magic.notebook import host
 
+        host.close_at_exit()
         self.pass_on()
         self.asking = Asking(self.cells, self, host)
         self.asking.install(lambda: self.model)
@@ -154,17 +154,12 @@ class MCPMagics(Magics, Settings):
         if cell is not None and not does.takes_body:
             raise CommandError(f"%%mcp {command.name} takes no cell below; write %mcp {command.name}")
         arguments, rest = parse(command, words)
+        if not does.before_host:
+            import mcp_magic.notebook  # noqa: F401 (creates the host)
         return await does.run(self._invocation(cell, rest, local_ns or {}), arguments)
 
     def _invocation(self, cell: str | None, command: list[str], local_ns: dict[str, Any]) -> Invocation:
-        from mcp_magic.notebook import host
-
-        if not self._passed_on:
-            self._passed_on = True
-            host.close_at_exit()
-            self.pass_on()
         return Invocation(
-            host=host,
             settings=self,
             shell=self.shell,
             cells=self.cells,

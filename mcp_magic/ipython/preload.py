@@ -7,7 +7,9 @@ can get a module that is only half imported, and the thread would take its share
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
+import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -39,7 +41,7 @@ CONNECT = (
         "anyio._backends._asyncio",
     ),
     *("mcp_magic.consent.consent", "mcp_magic.ask.elicitation", "mcp_magic.ask.sampling", "mcp_magic.auth.login"),
-    *("mcp_magic.cassette.cassette", "mcp_magic.session.connection", "mcp_magic._host", "mcp_magic.lint"),
+    *("mcp_magic.cassette.cassette", "mcp_magic.session.connection", "mcp_magic.notebook", "mcp_magic.lint"),
     *("mcp_magic.ipython.ask", "mcp_magic.ipython.live", "mcp_magic.ipython.commands.connect", "jsonschema_rs"),
 )
 AGENT = (
@@ -50,6 +52,24 @@ AGENT = (
     *("langgraph.checkpoint.memory", "langchain_core.tracers.context", "markdown_it"),
 )
 """The modules of the first `%mcp connect` and of the first `%%mcp_agent`, in an order that takes small steps."""
+
+
+def import_for_connect() -> None:
+    """Import the modules of the first `%mcp connect` at once.
+
+    Meanwhile the garbage collector is off: it would take a tenth of the time, and modules leave hardly any garbage.
+    """
+    if "mcp" in sys.modules:
+        return
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        for name in CONNECT:
+            with suppress(Exception):  # the line that needs it raises it
+                importlib.import_module(name)
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Preload:

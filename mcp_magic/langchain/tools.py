@@ -377,8 +377,7 @@ async def spec_tools(
     The list of tools is read once, now. While the host has an open session to the same server, calls use that session.
     Without a host, each call opens its own, and calls that need an answer of the user are denied.
     """
-    command = target if isinstance(target, list | tuple) else ()
-    spec, default = resolve_target(None if command else target, command=command, **connecting)
+    spec, default = resolve_target(target, **connecting)
     source = _Source(spec, name or default, host if host is not None else Host())
     tools = await source.listed()
     return make_tools([(source, tool) for tool in tools], options or Options())

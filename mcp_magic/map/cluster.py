@@ -58,8 +58,7 @@ class _Sessions:
         async with self._opening:
             connection = self._open.get(key)
             if connection is None or connection.state not in (State.OPEN, State.RECONNECTING):
-                command = target if isinstance(target, list | tuple) else ()
-                spec, name = resolve_target(None if command else target, command=command)
+                spec, name = resolve_target(target)
                 connection = Connection(name, spec, self.services)
                 await connection.open()
                 self._open[key] = connection

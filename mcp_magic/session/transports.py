@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
@@ -23,7 +21,7 @@ from mcp_magic.results.results import CRASHES, META
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Event, Wire
-from mcp_magic.stderr import ErrorLog, know_processes, started_early
+from mcp_magic.stderr import know_processes, log_for, started_early
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -322,13 +320,11 @@ into the stack, which is closed when the transport is no longer needed."""
 
 async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     _refuse_in_browser("starts no programs")
-    errlog = wire.errlog = stack.enter_context(ErrorLog())
+    await stack.enter_async_context(started_early(spec))
+    errlog = wire.errlog = stack.enter_context(log_for(spec))
     errlog.keep_small()
     wire.recorder.follow(errlog)
     stack.callback(wire.recorder.follow, None)
-    if "mcp" not in sys.modules and os.name == "posix":
-        command = [spec.command, *spec.args]
-        await stack.enter_async_context(started_early(command, spec.env, spec.cwd, errlog.file))
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     read_whole_lines()

@@ -124,7 +124,7 @@ def test_a_line_adds_to_what_is_declared() -> None:
 
 def test_only_http_servers_log_in() -> None:
     with pytest.raises(errors.TargetError, match="a server with a command has no auth; HTTP servers have"):
-        resolve_target(command=["python"], auth="oauth")
+        resolve_target(["python"], auth="oauth")
     with pytest.raises(errors.TargetError, match="a server with a URL has no auth; HTTP servers have"):
         resolve_target("ws://h/mcp", auth="oauth")
 

@@ -64,7 +64,7 @@ def test_a_transport_that_is_said_is_the_one_that_is_used(transport, spec):
 
 
 def test_a_command():
-    spec, name = resolve(command=["uvx", "mcp-server-git", "--repository", "."], env={"A": "1"}, cwd="/srv")
+    spec, name = resolve(["uvx", "mcp-server-git", "--repository", "."], env={"A": "1"}, cwd="/srv")
     assert spec == StdioSpec(
         command="uvx", args=("mcp-server-git", "--repository", "."), env={"A": "1"}, cwd=Path("/srv")
     )
@@ -186,15 +186,15 @@ def test_another_transport_keeps_the_rest():
 
 
 def test_a_relative_cwd_is_relative_to_the_folder(tmp_path):
-    assert resolve(command=["x"], cwd="sub", directory=tmp_path)[0].cwd == tmp_path / "sub"
+    assert resolve(["x"], cwd="sub", directory=tmp_path)[0].cwd == tmp_path / "sub"
 
 
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
         pytest.param(
-            None,
-            {"command": ["x"], "headers": {"A": SECRET}},
+            ["x"],
+            {"headers": {"A": SECRET}},
             "a server with a command has no headers; servers with a URL have.",
             id="headers",
         ),
@@ -229,8 +229,8 @@ def test_a_relative_cwd_is_relative_to_the_folder(tmp_path):
             "http://h", {"transport": "stdio"}, "the transport 'stdio' needs a command, not a url.", id="stdio"
         ),
         pytest.param(
-            None,
-            {"command": ["x"], "transport": "http"},
+            ["x"],
+            {"transport": "http"},
             "the transport 'http' needs a URL; a command speaks stdio.",
             id="command http",
         ),
@@ -246,13 +246,7 @@ def test_a_relative_cwd_is_relative_to_the_folder(tmp_path):
             "http://h", {"headers": "A: b"}, "headers: expected names with values, got text.", id="headers text"
         ),
         pytest.param("http://h", {"trust": "no"}, "trust: expected true or false, got text.", id="trust text"),
-        pytest.param(None, {"command": ["x"], "cwd": 5}, "cwd: expected a folder, got a number.", id="cwd number"),
-        pytest.param(
-            "x",
-            {"command": ["y"]},
-            "give a target or a command after `--`, not both: 'x' and 'y'.",
-            id="target and command",
-        ),
+        pytest.param(["x"], {"cwd": 5}, "cwd: expected a folder, got a number.", id="cwd number"),
     ],
 )
 def test_an_option_that_does_not_fit_says_whose_it_is(target, options, message):

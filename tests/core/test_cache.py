@@ -42,8 +42,7 @@ class Clock:
 @asynccontextmanager
 async def connected(host: Host, target: Any, clock: Clock, **options: Any) -> AsyncIterator[Connection]:
     """Open a session whose answers are kept by a test's clock."""
-    command = target if isinstance(target, list) else ()
-    spec, _ = resolve_target(None if command else target, command=command, **options)
+    spec, _ = resolve_target(target, **options)
     connection = host.make("changing", spec, clock=clock)
     await connection.open()
     try:

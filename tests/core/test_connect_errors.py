@@ -251,8 +251,8 @@ async def test_a_cancelled_connect_ends_its_server(host: Host, tmp_path: Path) -
 
 
 async def test_many_connects_report_the_failing_ones_and_keep_the_rest(host: Host) -> None:
-    good, _ = resolve_target(None, command=[sys.executable, "-S", "-c", "pass"])
-    working, _ = resolve_target(None, command=PLAIN)
+    good, _ = resolve_target([sys.executable, "-S", "-c", "pass"])
+    working, _ = resolve_target(PLAIN)
     outcome = await host.connect_many({"bad": good, "math": working, "gone": StdioSpec(command="nowhere-to-be-found")})
     assert type(outcome["bad"]) is errors.ServerExitedError
     assert type(outcome["gone"]) is errors.CommandNotFoundError

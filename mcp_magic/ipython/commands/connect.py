@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
+import os
+import sys
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from mcp_magic._text import ago, did_you_mean, duration, listed
 from mcp_magic.config.masking import mask_arguments
 from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
 from mcp_magic.config.servers import discover_servers, find_server, load_config
-from mcp_magic.config.specs import UrlSpec
+from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
 from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
@@ -21,10 +23,13 @@ from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
 from mcp_magic.inflight import together
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ANY_SERVER, Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.preload import import_for_connect
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
+from mcp_magic.stderr import started_early
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
@@ -112,7 +117,22 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
     given = await _asked_for(invocation, target, _session_options(invocation, arguments))
-    return await invocation.host.connect(target, name=arguments.name, **given)
+    async with _started_early(target, given):
+        import_for_connect()
+        return await invocation.host.connect(target, name=arguments.name, **given)
+
+
+def _started_early(target: Any, options: dict[str, Any]) -> AbstractAsyncContextManager[None]:
+    """Start the server of the kernel's first session while the host and the SDK are imported.
+
+    A cassette may answer in place of the server; then it is not started.
+    """
+    if "mcp_magic.cassette.cassette" not in sys.modules and "MCP_MAGIC_CASSETTE" not in os.environ:
+        with suppress(MCPMagicError):  # `Host.connect` raises it
+            spec, _ = resolve_target(target, **options)
+            if isinstance(spec, StdioSpec):
+                return started_early(spec)
+    return nullcontext()
 
 
 async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -257,6 +277,7 @@ CONNECT = Implementation(
     details="The session lives until it is disconnected or the kernel ends; a cell that connects the same server "
     "again gets the open session.",
     takes_command=True,
+    before_host=True,
 )
 
 
