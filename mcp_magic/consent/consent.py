@@ -587,15 +587,14 @@ def _by_policy(policy: str, request: Request) -> str:
 
 def record_of(request: Request, decision: Decision, seconds: float) -> Record:
     """Return the audit record of a decision that took `seconds`."""
-    arguments = request.arguments if decision.arguments is None else decision.arguments
-    changed = tuple(changes(request.arguments, arguments))
+    changed = () if decision.arguments is None else tuple(changes(request.arguments, decision.arguments))
     verdict = ("edit" if changed else "approve") if decision.approved else "deny"
     return Record(
         time=datetime.now(UTC).isoformat(timespec="milliseconds"),
         asker=request.asker,
         server=request.server,
         tool=request.tool,
-        arguments=masked(arguments, request.definition),
+        arguments=masked(request.arguments if decision.arguments is None else decision.arguments, request.definition),
         decision=verdict,
         by=decision.by,
         reason=decision.reason,

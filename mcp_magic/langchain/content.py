@@ -167,7 +167,10 @@ def _is_large(result: ToolResult, texts: list[str], characters: int) -> bool:
 
 def _kept(block: Any, reader: Reader | None) -> dict[str, Any]:
     """Add a block to the reader, if there is one; return it as JSON without the data that the reader holds whole."""
-    dumped: dict[str, Any] = storable(block.model_dump(mode="json", by_alias=True, exclude_none=True))
+    if block.type == "text" and block.annotations is None and block.meta is None:  # as nearly all blocks are
+        dumped: dict[str, Any] = {"type": "text", "text": block.text}
+    else:
+        dumped = storable(block.model_dump(mode="json", by_alias=True, exclude_none=True))
     index = None if reader is None else reader.add(block)
     if index is None:
         return dumped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
@@ -28,7 +28,7 @@ from mcp_magic.session.connection import Connection
 from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     from mcp_types import Tool
 
@@ -233,12 +233,10 @@ class MCPTool(StructuredTool):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
         return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
 
-    async def _arun(self, *args: Any) -> Any:  # type: ignore[override]
-        assert self.coroutine is not None
-        return await self.coroutine(*args)
-
-    _arun.__annotations__.clear()  # LangChain evaluates them at each call, and makes the signature
-    _arun.__signature__ = signature(_arun)  # type: ignore[attr-defined]
+    @property
+    def _arun(self) -> Callable[..., Awaitable[Any]] | None:  # type: ignore[override]
+        """The function that calls. At each call LangChain looks for a signature, which is made anew for a method."""
+        return self.coroutine
 
 
 @dataclass(frozen=True)
@@ -277,9 +275,8 @@ class _Held:
         self.name = connection.name
         self._connection = connection
 
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[Connection]:
-        yield self._connection
+    def session(self) -> AbstractAsyncContextManager[Connection]:
+        return nullcontext(self._connection)
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
         return current(self._connection).loop
@@ -313,20 +310,26 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
         except MCPToolException as error:
             failure = error
         except MCPMagicError as error:
-            failure = MCPToolException(str(error), artifact_of(server, tool.name))
+            failure = _for_langchain(error, server, tool.name)
         if call_id is None:
             raise failure
         return failure.message(name, call_id), failure.artifact
 
     # If the loop does not run, the next two raise: that is a mistake of the program, and the model does not read it.
     async def awaited(arguments: dict[str, Any], call_id: str | None) -> Answer:
-        with _for_langchain(server, tool.name):
+        try:
             return await run_on(source.loop(), work(arguments, call_id))
+        except MCPMagicError as error:
+            raise _for_langchain(error, server, tool.name) from None
 
     def blocking(arguments: dict[str, Any], call_id: str | None) -> Answer:
-        with _for_langchain(server, tool.name):
+        try:
             return run_blocking(source.loop(), work(arguments, call_id))
+        except MCPMagicError as error:
+            raise _for_langchain(error, server, tool.name) from None
 
+    awaited.__annotations__.clear()  # LangChain evaluates them at each call
+    vars(awaited)["__signature__"] = signature(awaited)
     return MCPTool(
         name=name,
         description=description_of(tool),
@@ -338,13 +341,9 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
     )
 
 
-@contextmanager
-def _for_langchain(server: str, tool: str) -> Iterator[None]:
-    """Convert this package's errors to an exception that LangChain passes to a model."""
-    try:
-        yield
-    except MCPMagicError as error:
-        raise MCPToolException(str(error), artifact_of(server, tool)) from None
+def _for_langchain(error: MCPMagicError, server: str, tool: str) -> MCPToolException:
+    """Return this package's error as an exception that LangChain passes to a model."""
+    return MCPToolException(str(error), artifact_of(server, tool))
 
 
 def description_of(tool: Tool) -> str:
