@@ -16,7 +16,6 @@ const MOST_DROPPED = 20_000; // messages above which a view is stopped
 const GONE = "the kernel has gone: run the cell again";
 
 const uid = () => Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
-const attribute = (text) => text.replace(/&/g, "&amp;").replace(/"/g, "&quot;");
 
 function json(value) {
   try {
@@ -43,7 +42,8 @@ function button(text, title, click) {
 
 // ---- The sandbox: a document of no origin, whose policy the view's own document inherits.
 //
-// It passes messages on, up to a rate: a flood ends in this document and not in the page.
+// It loads while the kernel is asked for the view, so the policy comes with the view and is set before the view's frame
+// is made. It passes messages on, up to a rate: a flood ends in this document and not in the page.
 
 const RELAY = `"use strict";
 const host = parent; let inner, room = 400, dropped = 0, told = 0;
@@ -53,7 +53,11 @@ addEventListener("message", (e) => {
   const d = e.data;
   if (e.source === host) {
     if (d && d.method === "${NOTE}sandbox-resource-ready") {
-      if (inner) inner.remove();
+      if (inner) return;
+      const policy = document.createElement("meta");
+      policy.httpEquiv = "Content-Security-Policy";
+      policy.content = d.params.policy || "default-src 'none'";
+      document.head.append(policy);
       inner = document.createElement("iframe");
       inner.setAttribute("sandbox", "allow-scripts");
       if (d.params.allow) inner.setAttribute("allow", d.params.allow);
@@ -70,9 +74,8 @@ addEventListener("message", (e) => {
 });
 host.postMessage({ jsonrpc: "2.0", method: "${NOTE}sandbox-proxy-ready", params: {} }, "*");`;
 
-const relayDocument = (policy) =>
+const RELAY_DOCUMENT =
   `<!doctype html><html><head><meta charset="utf-8"><base href="about:srcdoc">` + // its links to "#part" stay in it
-  `<meta http-equiv="Content-Security-Policy" content="${attribute(policy)}">` +
   `<meta http-equiv="x-dns-prefetch-control" content="off"><meta name="referrer" content="no-referrer">` +
   `<style>:root{color-scheme:light dark}html,body{margin:0;height:100%;overflow:hidden;background:transparent}` +
   `iframe{border:0;width:100%;height:100%;display:block}</style></head><body><script>${RELAY}</script></body></html>`;
@@ -120,8 +123,11 @@ function styles() {
 // ---- Messages of the kernel: large ones come compressed, in parts.
 
 async function unpacked(parts) {
-  const stream = new Blob(parts).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  const gzip = new DecompressionStream("gzip");
+  const writer = gzip.writable.getWriter();
+  const written = Promise.all([...parts.map((part) => writer.write(part)), writer.close()]);
+  const [text] = await Promise.all([new Response(gzip.readable).text(), written]);
+  return JSON.parse(text);
 }
 
 function inOrder(handle) {
@@ -160,6 +166,8 @@ export function show(element, channel) {
 
   let view = null; // what the kernel sent to show
   let frame = null;
+  let isNew = false; // whether the frame has had no view yet
+  let isLoaded = false; // whether its relay can take one
   let ready = false; // whether the app has said that it is initialized
   let mode = "inline";
   let modes = null; // the display modes that the app can take, if it says so
@@ -203,19 +211,32 @@ export function show(element, channel) {
     ...(view?.tool ? { toolInfo: { tool: view.tool } } : {}),
   });
 
-  function start() {
-    ready = false;
-    frame?.remove();
+  function load(allow = "") {
+    isNew = true;
+    isLoaded = false;
     frame = document.createElement("iframe");
     frame.setAttribute("sandbox", "allow-scripts");
-    if (view.allow) frame.setAttribute("allow", view.allow);
+    if (allow) frame.setAttribute("allow", allow);
     frame.referrerPolicy = "no-referrer";
+    frame.style.height = "0";
+    frame.srcdoc = RELAY_DOCUMENT;
+    place.replaceChildren(frame);
+  }
+
+  function fill() {
+    if (!view || !isLoaded || !isNew) return;
+    isNew = false;
+    post({ method: NOTE + "sandbox-resource-ready", params: { html: view.html, policy: view.policy, allow: view.allow } });
+  }
+
+  function start() {
+    ready = false;
+    if (!isNew || view.allow) load(view.allow); // what a frame allows is set before it loads
     frame.title = `${view.label}: ${view.title}`;
     frame.style.colorScheme = theme();
     setHeight(view.height || 160);
-    frame.srcdoc = relayDocument(view.policy);
+    fill();
     place.classList.toggle("mcp-app-border", view.border !== false);
-    place.replaceChildren(frame);
     label.textContent = view.label;
     title.textContent = view.title;
     title.title = view.sources.length ? `may load from ${view.sources.join(", ")}` : "loads nothing from elsewhere";
@@ -271,9 +292,7 @@ export function show(element, channel) {
   async function end(reason) {
     if (!frame) return;
     if (ready) await ask("ui/resource-teardown", { reason }, TEARDOWN_MS);
-    ready = false;
-    frame?.remove();
-    frame = null;
+    remove();
     if (mode !== "inline") await setMode("inline");
     questions.replaceChildren();
     drawButtons();
@@ -324,10 +343,14 @@ export function show(element, channel) {
     remembered = setTimeout(() => send({ kind: "size", height }), 500);
   }
 
-  function stop() {
+  function remove() {
     frame?.remove();
     frame = null;
-    ready = false;
+    isNew = ready = false;
+  }
+
+  function stop() {
+    remove();
     say("stopped: it sent too many messages");
     buttons.replaceChildren(button("Start again", "", start));
   }
@@ -341,7 +364,8 @@ export function show(element, channel) {
       waiting.get(request)?.(data);
       waiting.delete(request);
     } else if (method === NOTE + "sandbox-proxy-ready") {
-      post({ method: NOTE + "sandbox-resource-ready", params: { html: view.html, allow: view.allow } });
+      isLoaded = true;
+      fill();
     } else if (request === undefined) {
       if (method === "notifications/message") send({ kind: "log", params: { level: params?.level, data: brief(params?.data) } });
       else if (method === "notifications/cancelled") {
@@ -476,6 +500,7 @@ export function show(element, channel) {
       start();
       view.messages.forEach(showMessage);
     } else if (message.kind === "failed") {
+      if (!view) remove();
       label.textContent = message.label;
       say(message.text);
     } else if (message.kind === "reply") {
@@ -541,6 +566,8 @@ export function show(element, channel) {
   document.addEventListener("keydown", onKey);
   window.addEventListener("message", onWindowMessage);
   const unlisten = channel.listen(inOrder(onKernelMessage), onClose);
+
+  load();
 
   let hello = 0;
   function greet() {
