@@ -190,6 +190,11 @@ class _Nodes:
             context = self._own_context[1]
         return context
 
+    @staticmethod
+    def _has_taken(turns: int, messages: Sequence[BaseMessage]) -> bool:
+        """Whether there were so many turns since the last request."""
+        return len(messages) >= turns and turns_taken(messages) >= turns
+
     # The node "think": the model's turn.
 
     async def think(self, state: AgentState) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class _Nodes:
         await self.registry.refresh()
         # the turn after this one takes at least as much as this one
         over, _ = self.bounds.reached(state["messages"], turns=2)
-        last = turns_taken(state["messages"]) + 1 >= self.max_turns or bool(over)
+        last = self._has_taken(self.max_turns - 1, state["messages"]) or bool(over)
         servers = self.registry.host.connections.values()
         used = [(app, each) for server in servers for app in server.apps for each in app.messages if each.is_used]
         said = [HumanMessage(each.text) for _, each in used]
@@ -261,22 +266,23 @@ class _Nodes:
         system += filter(None, map(context_of, connections.values()))
         if last and self.max_turns > 1:
             system.append(LAST_TURN)
-        system += [message.text for message in messages if message.type == "system"]
-        conversation: list[BaseMessage] = [SystemMessage("\n\n".join(system))]
+        conversation: list[BaseMessage] = []
         for message in messages:
-            if not isinstance(message.content, str) and any(isinstance(part, str) for part in message.content):
-                # some provider packages cannot send strings among blocks
-                parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in message.content]
-                conversation.append(message.model_copy(update={"content": parts}))
-            elif message.type != "system":
+            content = message.content
+            if message.type == "system":
+                system.append(message.text)
+            elif isinstance(content, str) or not any(isinstance(part, str) for part in content):
                 conversation.append(message)
-        return conversation
+            else:  # some provider packages cannot send strings among blocks
+                parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
+                conversation.append(message.model_copy(update={"content": parts}))
+        return [SystemMessage("\n\n".join(system)), *conversation]
 
     async def after_thinking(self, state: AgentState) -> str:  # LangGraph runs what is not a coroutine on a thread
         messages = state["messages"]
         if not calls_of(messages[-1]):
             return END
-        if turns_taken(messages) >= self.max_turns or self.bounds.reached(messages)[0]:
+        if self._has_taken(self.max_turns, messages) or self.bounds.reached(messages)[0]:
             return "stop"
         calls = self._run_of(messages[-1]).plan(messages[-1], self.registry.offers, self.builtin, self.programs)
         return "approve" if any(map(self.is_asked, calls)) else "act"
@@ -324,7 +330,8 @@ class _Nodes:
         if self.plans and self.programs is None:
             await self.decide_together(asked)
         else:
-            await together(self.decide(*each, approver_of and approver_of(each[0])) for each in asked)
+            decisions = [self.decide(*each, approver_of and approver_of(each[0])) for each in asked]
+            await (decisions[0] if len(decisions) == 1 else together(decisions))
         for planned in calls:
             if planned.request is None:
                 planned.approval = {"problem": planned.problem, "of": planned.of}
@@ -541,7 +548,7 @@ class _Nodes:
     async def stop(self, state: AgentState) -> dict[str, Any]:
         """Refuse the calls of the last turn at a bound of the run, and end with the results so far."""
         bound, spent = self.bounds.reached(state["messages"])
-        if turns_taken(state["messages"]) >= self.max_turns:
+        if self._has_taken(self.max_turns, state["messages"]):
             bound, spent = "max_turns", counted(self.max_turns, "turns")
         refused, message = closing(state["messages"], bound, spent, self.registry.person_name)
         get_stream_writer()({"kind": "said", "message": message})

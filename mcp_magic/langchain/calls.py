@@ -102,11 +102,12 @@ async def reaching(connect: Callable[[], Awaitable[Connection]], breaker: Breake
 
 
 async def _attempts(once: Callable[[], Awaitable[T]], again: Callable[[Exception], bool]) -> T:
-    backoff = Backoff(FIRST_WAIT, MAX_WAIT, jitter=JITTER)
+    backoff: Backoff | None = None
     while True:
         try:
             return await once()
         except Exception as error:
+            backoff = backoff or Backoff(FIRST_WAIT, MAX_WAIT, jitter=JITTER)
             if not again(error) or backoff.attempts == ATTEMPTS - 1:
                 raise
         await asyncio.sleep(backoff.pause())

@@ -125,6 +125,8 @@ LEVELS = 200  # nested levels of lists and objects to store, a little below the 
 _INT64, _UINT64 = -(2**63), 2**64 - 1
 """The range of integers that the stores of conversations hold (MessagePack); larger ones are also kept as text."""
 
+_STORED = frozenset((str, bool, float, type(None)))
+
 
 def to_content(
     result: ToolResult, *, images: bool = False, limit: int = LIMIT, spill: Spill | None = None
@@ -249,14 +251,15 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
 
 def storable(value: Any, levels: int = LEVELS) -> Any:
     """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…"."""
-    if value is None or isinstance(value, str | bool | float):
+    if type(value) in _STORED:
         return value
     if isinstance(value, dict | list | tuple) and not levels:
         return "…"
-    if isinstance(value, dict):
-        return {str(key): storable(each, levels - 1) for key, each in value.items()}
+    if isinstance(value, dict):  # most values need no call
+        items = value.items()
+        return {str(key): each if type(each) in _STORED else storable(each, levels - 1) for key, each in items}
     if isinstance(value, list | tuple):
-        return [storable(each, levels - 1) for each in value]
+        return [each if type(each) in _STORED else storable(each, levels - 1) for each in value]
     if isinstance(value, int) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value

@@ -103,7 +103,8 @@ def stop_of(message: BaseMessage) -> str:
 
 def is_stop(message: BaseMessage) -> bool:
     """Whether a message is the closing text of a run that a bound ended."""
-    return message.type in _MODELS and message.response_metadata.get("stopped") in _BOUNDS
+    metadata = message.response_metadata
+    return bool(metadata) and message.type in _MODELS and metadata.get("stopped") in _BOUNDS
 
 
 def is_turn(message: BaseMessage) -> bool:
