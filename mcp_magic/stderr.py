@@ -254,11 +254,15 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
 
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
     log = ErrorLog()
-    with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
-        command, env = [spec.command, *spec.args], {**inherited, **spec.env}
-        _early[log.file] = _started[log.file] = await anyio.open_process(
-            command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True
-        )
+    try:
+        with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
+            command, env = [spec.command, *spec.args], {**inherited, **spec.env}
+            _early[log.file] = _started[log.file] = await anyio.open_process(
+                command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True
+            )
+    except BaseException:  # interrupted
+        log.close()
+        raise
     _early_logs.append((spec, log))
     try:
         yield
@@ -273,7 +277,7 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
 
 
 def log_for(spec: StdioSpec) -> ErrorLog:
-    """Return the log for the stderr of a new process; that of the server if it was started early."""
+    """Return the log of the server that was started early for a spec, or a new log."""
     for known, log in _early_logs:
         if known == spec:
             _early_logs.remove((known, log))

@@ -62,7 +62,7 @@ shell.run_line_magic("mcp", "disconnect --all")
 print(json.dumps({"at import": at_import[0], "data": data, "running": running}))
 """
 
-REPLAYED = """
+FAILING = """
 BEFORE = "mcp"
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -73,12 +73,13 @@ print(json.dumps({"at import": at_import, "error": type(failed).__name__}))
 """
 
 
-def seen_by(program: str, **variables: str) -> dict[str, Any]:
-    command = [sys.executable, "-c", SPY + program, str(ROOT / "notebooks" / "servers" / "math_server.py")]
+def seen_by(
+    program: str, target: str = str(ROOT / "notebooks" / "servers" / "math_server.py"), **variables: str
+) -> Any:
+    command = [sys.executable, "-c", SPY + program, target]
     env = {**os.environ, **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True, cwd=ROOT, env=env)
-    seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return seen
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("program", [PROGRAM, LINES], ids=["program", "lines"])
@@ -90,9 +91,13 @@ def test_the_server_starts_before_the_heavy_imports_and_is_the_one_that_answers(
 
 
 def test_no_server_starts_where_a_cassette_answers(tmp_path: Path) -> None:
-    seen = seen_by(REPLAYED, MCP_MAGIC_CASSETTE=str(tmp_path / "missing.jsonl"), MCP_MAGIC_CASSETTE_MODE="replay")
+    seen = seen_by(FAILING, MCP_MAGIC_CASSETTE=str(tmp_path / "missing.jsonl"), MCP_MAGIC_CASSETTE_MODE="replay")
 
     assert seen == {"at import": [[]], "error": "CassetteError"}
+
+
+def test_a_target_that_is_none_is_refused_before_the_sdk_is_imported() -> None:
+    assert seen_by(FAILING, "nowhere") == {"at import": [], "error": "TargetError"}
 
 
 async def test_a_server_that_was_started_early_ends_if_no_session_takes_it_over(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +28,7 @@ from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Callable
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
@@ -117,22 +116,24 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
     given = await _asked_for(invocation, target, _session_options(invocation, arguments))
-    async with _started_early(target, given):
-        import_for_connect()
+    async with _prepared(target, given):
         return await invocation.host.connect(target, name=arguments.name, **given)
 
 
-def _started_early(target: Any, options: dict[str, Any]) -> AbstractAsyncContextManager[None]:
-    """Start the server of the kernel's first session while the host and the SDK are imported.
+@asynccontextmanager
+async def _prepared(target: Any, options: dict[str, Any]) -> AsyncIterator[None]:
+    """Start the server of the kernel's first session, and import meanwhile what a session needs.
 
     A cassette may answer in place of the server; then it is not started.
     """
-    if "mcp_magic.cassette.cassette" not in sys.modules and "MCP_MAGIC_CASSETTE" not in os.environ:
-        with suppress(MCPMagicError):  # `Host.connect` raises it
-            spec, _ = resolve_target(target, **options)
-            if isinstance(spec, StdioSpec):
-                return started_early(spec)
-    return nullcontext()
+    spec = None
+    with suppress(MCPMagicError):  # `Host.connect` raises it
+        spec, _ = resolve_target(target, **options)
+    may_replay = "mcp_magic.cassette.cassette" in sys.modules or "MCP_MAGIC_CASSETTE" in os.environ
+    async with started_early(spec) if isinstance(spec, StdioSpec) and not may_replay else nullcontext():
+        if spec is not None:
+            import_for_connect()
+        yield
 
 
 async def _asked_for(invocation: Invocation, target: Any, options: dict[str, Any]) -> dict[str, Any]:
