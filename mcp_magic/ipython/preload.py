@@ -18,7 +18,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic.activity import REST_SECONDS, activity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mcp_magic.ipython.cells import Cells
 
@@ -55,17 +55,21 @@ AGENT = (
 
 
 def import_for_connect() -> None:
-    """Import the modules of the first `%mcp connect` at once.
+    """Import the modules of the first `%mcp connect` at once."""
+    if "mcp" not in sys.modules:
+        _import(CONNECT)
+
+
+def _import(names: Iterable[str]) -> None:
+    """Import modules; one that cannot be imported is left to the line that needs it.
 
     Meanwhile the garbage collector is off: it would take a tenth of the time, and modules leave hardly any garbage.
     """
-    if "mcp" in sys.modules:
-        return
     was_on = gc.isenabled()
     gc.disable()
     try:
-        for name in CONNECT:
-            with suppress(Exception):  # the line that needs it raises it
+        for name in names:
+            with suppress(Exception):
                 importlib.import_module(name)
     finally:
         if was_on:
@@ -73,10 +77,7 @@ def import_for_connect() -> None:
 
 
 class Preload:
-    """Imports modules one by one while no cell runs and the person does not type or click in the explorer.
-
-    A module that cannot be imported is left to the line that needs it.
-    """
+    """Imports modules one by one while no cell runs and the person does not type or click in the explorer."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -105,7 +106,6 @@ class Preload:
             name = next(self._left, None)
             if name is None:
                 return
-            with suppress(Exception):
-                importlib.import_module(name)
+            _import([name])
             pause = PAUSE_SECONDS
         self._next = asyncio.get_running_loop().call_later(min(pause, QUIET_SECONDS), self._step)
