@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from functools import cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ LEGEND = (
 
 RUN = 8  # length from which a run of white space is counted instead of shown
 COUNTED = 10  # approximate length of a counted run, in characters
+MOST_RUNS = 4  # the most runs of one character each that are named in a run of white space
 SAVED = 30  # fewest characters that are worth leaving out
 
 _INDENTED = re.compile(r"\n{0,3}(?: {0,40}|\t{0,8})")
@@ -164,8 +165,9 @@ def _named(match: re.Match[str]) -> str:
         return _code(text)
     if _INDENTED.fullmatch(text) and (text[0] == "\n" or match.start() == 0):
         return text
-    runs = [f"{_NAMES.get(char) or _code(char)}×{len(list(same)):,}" for char, same in groupby(text)]
-    return f"⟨{' '.join(runs)}⟩" if len(runs) <= 4 else f"⟨white space ×{len(text):,}⟩"
+    first = islice(groupby(text), MOST_RUNS + 1)
+    runs = [f"{_NAMES.get(char) or _code(char)}×{len(list(same)):,}" for char, same in first]
+    return f"⟨{' '.join(runs)}⟩" if len(runs) <= MOST_RUNS else f"⟨white space ×{len(text):,}⟩"
 
 
 def _code(text: str) -> str:
