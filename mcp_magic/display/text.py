@@ -88,8 +88,8 @@ _ENTITY = re.compile(r"&(?=#|(?:colon|tab|newline|lpar|sol|num|lt|excl|lsqb|lbra
 _IMAGE = re.compile(r"(?<!!)!++\[")
 # A destination is allowed if it is http(s), mailto, or relative: no colon, entity or escape before its first slash,
 # question mark, hash or end. A list of allowed forms is safer than a list of forbidden ones.
-_DESTINATION = re.compile(r"\]([(:])(?!\s*+(?:https?://|mailto:|[^\s:&\\<>()/?#]*(?:[/?#\s)]|\Z)))", re.IGNORECASE)
-_ANY_DESTINATION = re.compile(r"\]([(:])")
+_DESTINATION = re.compile(r"\](?=[(:](?!\s*+(?:https?://|mailto:|[^\s:&\\<>()/?#]*(?:[/?#\s)]|\Z))))", re.IGNORECASE)
+_ANY_DESTINATION = re.compile(r"\](?=[(:])")
 # A fence and its info string, also after the marks of lists, quotes and definitions, and with the colons of MyST. No
 # other backtick may follow on the line: that would be inline code.
 _FENCE = re.compile(r"^((?:[^A-Za-z`~:\n\r]|:(?!::))*+(?:`{3,}+(?![^\n\r]*`)|~{3,}+|:{3,}+))([^\n\r]*)", re.MULTILINE)
@@ -111,7 +111,7 @@ def harmless(text: str, *, links: bool = True) -> str:
     text = _TAG.sub("&lt;", text)
     text = _COMMAND.sub(r"\\ ", text)
     barred = _DESTINATION if links else _ANY_DESTINATION
-    text = barred.sub(r"]\\\1", _IMAGE.sub("[", text))
+    text = barred.sub(r"]\\", _IMAGE.sub("[", text))
     return _FENCE.sub(lambda fence: fence[1] + code_language(fence[2]), text)
 
 
