@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import ArgumentsError, Host, UnknownToolError, col
 from mcp_magic.map.run import Step, map_steps
-from tests.core.test_sessions import children, until
+from tests.core.test_sessions import children
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -252,7 +252,7 @@ async def test_a_map_that_ends_first_does_not_wait_for_extra_sessions(host: Host
     run = await host.map("f:work", [{"n": n} for n in range(10)], sessions=2, concurrency=4)
     assert run.stats["done"] == 10
     assert "did not open" not in run.note
-    await until(lambda: len(children(str(tmp_path))) == 1)
+    assert len(children(str(tmp_path))) == 1
 
 
 async def test_a_faster_session_gets_more_rows(host: Host, tmp_path: Path) -> None:
