@@ -25,7 +25,7 @@ weather = MCPServer("weather", log_level="ERROR")
 called = []
 
 @weather.tool()
-def forecast(location: str, days: int = 1) -> str:
+async def forecast(location: str, days: int = 1) -> str:
     "Tells the weather."
     called.append(location)
     return f"{location} {days}"

@@ -13,7 +13,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import ArgumentsError, Host, UnknownToolError, col
 from mcp_magic.map.run import Step, map_steps
-from tests.core.test_sessions import children
+from tests.core.test_sessions import children, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,17 +233,19 @@ async def test_the_first_rows_do_not_wait_for_extra_sessions(host: Host, tmp_pat
 
 
 async def test_an_extra_session_that_does_not_open_is_left_out_with_a_note(host: Host, tmp_path: Path) -> None:
-    start = f"{SECOND}if second:\n    os.mkdir('second')\n    os._exit(3)\n"
     work = (
-        "async def work(n: int) -> None:\n"
-        "    while not os.path.exists('second'):\n        await asyncio.sleep(0.01)\n"
-        "    await asyncio.sleep(0.02)\n"
+        "async def work(n: int) -> None:\n    while not os.path.exists('noted'):\n        await asyncio.sleep(0.01)\n"
     )
-    await host.connect(command(tmp_path, work, start), name="f")
-    run = await host.map("f:work", [{"n": n} for n in range(100)], sessions=2, concurrency=2)
-    assert run.stats["done"] == 100
-    assert "1 further session did not open: f: " in run.note
+    await host.connect(command(tmp_path, work, f"{SECOND}second and os._exit(3)\n"), name="f")
+    steps = [Step("", host["f"], await host["f"].find_tool("work"), {"n": col("n")})]
+    run = map_steps(steps, [{"n": n} for n in range(10)], host.services, sessions=2, concurrency=2)
+    task = asyncio.create_task(run.run())
+    await until(lambda: run.note)
+    assert run.note.startswith("1 further session did not open: f: ")
     assert "\n" not in run.note
+    (tmp_path / "noted").touch()
+    await task
+    assert run.stats["done"] == 10
 
 
 async def test_a_map_that_ends_first_does_not_wait_for_extra_sessions(host: Host, tmp_path: Path) -> None:
