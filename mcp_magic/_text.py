@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import json
 import re
@@ -35,8 +36,11 @@ def clean(text: str) -> str:
     >>> clean("user\u202egnp.exe")
     'user\\u202egnp.exe'
     """
-    text = text.replace("\r\n", "\n")
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), _COLOUR.sub("", text))
+    text = _COLOUR.sub("", text.replace("\r\n", "\n"))
+    if not HIDDEN.search(text):
+        return text
+    spelled = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often
+    return HIDDEN.sub(lambda found: spelled(found[0]), text)
 
 
 def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:

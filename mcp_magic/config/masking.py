@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -27,7 +28,7 @@ _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{
 
 _PLAIN = re.compile(r"[\w+=~-]+")
 _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
-_ESCAPE = re.compile(r"(?:%[0-9A-F]{2})+")
+_ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
 _OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
@@ -234,14 +235,20 @@ def spellings(secret: str) -> frozenset[str]:
     for character, escape in _IN_PATHS.items():
         in_path = in_path.replace(escape, character)
     found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
-    found |= {_ESCAPE.sub(lambda escape: escape[0].lower(), text) for text in found if "%" in text}
+    found |= {_with_lower_escapes(text) for text in found}
     for _ in range(3):  # JSON, JSON in a string of JSON, and that in the JSON of a message
-        more = {json.dumps(text, ensure_ascii=ascii_)[1:-1] for text in found for ascii_ in (True, False)}
+        more = {encode(text)[1:-1] for text in found for encode in (encode_basestring, encode_basestring_ascii)}
         if more <= found:
             break
         found |= more
     found |= {text.replace("/", "\\/") for text in found if "\\" not in text}
     return frozenset(found)
+
+
+def _with_lower_escapes(text: str) -> str:
+    for escape in set(_ESCAPE.findall(text)):
+        text = text.replace(escape, escape.lower())
+    return text
 
 
 @lru_cache(maxsize=1024)

@@ -59,14 +59,23 @@ def _parser(*, tables: bool) -> MarkdownIt:
 
 
 def _unclosed(state: StateInline, silent: bool) -> bool:
-    """Take a bracket that nothing closes as text."""
+    """Take a bracket as text that begins no link, because nothing closes it or because no destination follows."""
     at = state.pos
-    if not state.src.startswith(("[", "!["), at) or state.src.rfind("]", at, state.posMax) >= 0:
+    if not state.src.startswith(("[", "!["), at):
+        return False
+    is_defined = bool(state.env.get("references"))
+    if (is_defined or at <= _last_link(state.src)) and state.src.rfind("]", at, state.posMax) >= 0:
         return False
     if not silent:
         state.pending += state.src[at]
     state.pos += 1
     return True
+
+
+@functools.lru_cache(maxsize=1)
+def _last_link(text: str) -> int:
+    """Return where the last text of a link with a destination can end, or -1."""
+    return text.rfind("](", 0, max(text.rfind(")"), 0))
 
 
 def _skipping(skip: Callable[[StateInline], None]) -> Callable[[StateInline], None]:

@@ -11,7 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, listed
@@ -543,6 +543,10 @@ _TRIES = 20  # most places in one text where JSON is tried: each try may read to
 _RULE = re.compile(r":?-+:?")
 _CELL = re.compile(r"(?<!\\)\|")
 _FENCES = ("```", "~~~")
+_JSON = re.compile(r"(?:\s*|.*?: )(?=[{\[])")
+"""What precedes JSON in a line: nothing but blanks, or all to a colon."""
+_ENDS = re.compile(rf"\s*(?:$|{'|'.join(_FENCES)})|{_JSON.pattern}")
+"""Matches a line that ends a paragraph: a blank one, a fence or one with JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,9 +610,7 @@ class _Scan:
     def __init__(self, text: str) -> None:
         self._text = text
         self._lines = text.split("\n")
-        self._starts = [0]
-        for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._starts = list(accumulate((len(line) + 1 for line in self._lines), initial=0))
         self._tries = _TRIES
 
     def passages(self) -> Iterator[Passage]:
@@ -621,7 +623,7 @@ class _Scan:
                 pass
             elif line.lstrip().startswith(_FENCES):
                 last, passage = self._fenced(number)
-            elif (begins := _json_begins(line)) >= 0 and (read := self._json(number, begins)) is not None:
+            elif (begins := _JSON.match(line)) and (read := self._json(number, begins.end())) is not None:
                 start, end, value = read
                 last = bisect.bisect_left(self._starts, end, last, len(self._lines))
                 tables = [rows for rows in find_tables(value) if not rows.single]
@@ -680,11 +682,7 @@ class _Scan:
     def _paragraph(self, number: int) -> tuple[int, Passage | None]:
         """Find delimited rows in a paragraph, from its first line or after one or two lines of prose."""
         last = number + 1
-        while last < len(self._lines):
-            line = self._lines[last]
-            start = line.lstrip()
-            if not start or start.startswith(_FENCES) or _json_begins(line) >= 0 or self._is_markdown(last):
-                break
+        while last < len(self._lines) and not (_ENDS.match(self._lines[last]) or self._is_markdown(last)):
             last += 1
         for first in range(number, min(number + 3, last - 1)):
             lines = self._lines[first:last]
@@ -697,14 +695,6 @@ class _Scan:
                 if not any(_CODE.search(name) or name.count("(") != name.count(")") for name in rows.head(0)[0]):
                     return last, self._passage(self._starts[first], self._starts[first + count] - 1, [rows])
         return last, None
-
-
-def _json_begins(line: str) -> int:
-    """Return where JSON may begin in a line: at its beginning or after a colon; -1 if nowhere."""
-    if line.lstrip()[:1] in ("{", "["):
-        return len(line) - len(line.lstrip())
-    places = [place + 2 for place in (line.find(": {"), line.find(": [")) if place >= 0]
-    return min(places, default=-1)
 
 
 def _rows_alike(lines: list[str], delimiter: str) -> int:
@@ -723,10 +713,11 @@ def _rows_alike(lines: list[str], delimiter: str) -> int:
 
 
 def _cells(line: str) -> list[str]:
-    line = line.strip()
-    line = line.removeprefix("|")
-    if line.endswith("|") and not line.endswith("\\|"):
-        line = line[:-1]
+    line = line.strip().removeprefix("|")
+    if "\\" not in line:
+        return [cell.strip() for cell in line.removesuffix("|").split("|")]
+    if not line.endswith("\\|"):
+        line = line.removesuffix("|")
     return [cell.strip().replace("\\|", "|") for cell in _CELL.split(line)]
 
 
