@@ -193,14 +193,14 @@ def _lookalikes(name: str) -> str:
 
 def _honest(text: str, place: int) -> bool:
     """Whether a joiner or mark is at a place where scripts and emoji need it."""
-    if text[place] == "\ufeff":
+    if text[place] not in "\u061c\u180b\u180c\u180d\u180f\u200c\u200d\u200e\u200f":
         return False
     before, after = text[max(0, place - 20) : place].rstrip("\ufe0f")[-1:], text[place + 1 : place + 2]
     if text[place] in "\u200c\u200d":
         return _joins(before) and _joins(after)
     if text[place] in "\u200e\u200f\u061c":  # direction marks: legitimate next to Arabic and Hebrew words
         return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text[max(0, place - 20) : place + 20])
-    return text[place] in "\u180b\u180c\u180d\u180f" and unicodedata.name(before or " ", "").startswith("MONGOLIAN")
+    return unicodedata.name(before or " ", "").startswith("MONGOLIAN")
 
 
 def _joins(letter: str) -> bool:

@@ -26,18 +26,18 @@ def _no_constant(name: str) -> Any:
     raise ValueError(name)
 
 
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
+
+
 def loads(text: str) -> Any:
     """Return the value of JSON text, or `NOT_JSON`, also for NaN and Infinity (RFC 8259, section 6)."""
     start = text[:100].lstrip()[:1]
     if start and start not in '{["-0123456789tfn':
         return NOT_JSON
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return _decoder.decode(text)
     except (ValueError, RecursionError):
         return NOT_JSON
-
-
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def loads_beginning(text: str, start: int) -> tuple[Any, int]:

@@ -561,12 +561,21 @@ class Passage:
 
 def passages(text: str) -> list[Passage]:
     """Return the parts of a text that hold tables: the whole text, or some of its paragraphs."""
+    tables, value = _tables_of(text, len(text))
+    if tables:
+        return [Passage(0, len(text), tables, value)]
+    return list(islice(_Scan(text).passages(), _MOST)) if value is NOT_JSON else []
+
+
+def _tables_of(text: str, size: int) -> tuple[Sequence[Rows], Any]:
+    """Return the tables of a text, a part of one of `size` characters, and its value, or `NOT_JSON`."""
+    if not text or text.isspace():
+        return [], NOT_JSON
     value = loads(text)
     if value is not NOT_JSON:
-        tables = find_tables(value)
-        return [Passage(0, len(text), tables, value)] if tables else []
-    rows = _rows_of(text, len(text))
-    return [Passage(0, len(text), [rows])] if rows is not None else list(islice(_Scan(text).passages(), _MOST))
+        return find_tables(value), value
+    rows = _rows_of(text, size)
+    return [rows] if rows is not None else [], value
 
 
 def _rows_of(text: str, size: int) -> Rows | None:
@@ -654,10 +663,7 @@ class _Scan:
         last = number + 1
         while last < len(self._lines) and not self._lines[last].lstrip().startswith(fence):
             last += 1
-        text = "\n".join(self._lines[number + 1 : last])
-        value = loads(text)
-        rows = _rows_of(text, len(self._text)) if value is NOT_JSON else None
-        tables = [rows] if rows is not None else [] if value is NOT_JSON else find_tables(value)
+        tables, value = _tables_of("\n".join(self._lines[number + 1 : last]), len(self._text))
         after = min(last + 1, len(self._lines))
         return after, self._passage(self._starts[number], self._starts[after] - 1, tables, value)
 

@@ -395,8 +395,8 @@ def line_or_comment(line: str, *, typed: bool = True) -> str:
     """
     if typed and line.isprintable():
         return line
-    written = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    return f"# cannot be typed: {written}"
+    written = {ord(c): c.encode("unicode_escape").decode() for c in set(line) if not c.isprintable()}
+    return f"# cannot be typed: {line.translate(written)}"
 
 
 def as_word(text: str) -> str | None:
