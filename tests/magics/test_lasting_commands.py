@@ -46,6 +46,7 @@ async def test_ping_lists_who_answered_and_who_did_not(magic: Any) -> None:
 async def test_the_listing_says_how_each_session_does_and_why_one_is_not_open(magic: Any) -> None:
     async with serving(Counting().app()) as url, proxied(url) as proxy:
         connection = await magic(f"connect {proxy.url()} --name away")
+        await magic("ping math")
         (math, away) = await magic("")
         assert (math["seen"], math["failed"], math["reconnects"]) == ("now", None, None)
         proxy.refuse()
