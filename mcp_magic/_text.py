@@ -36,7 +36,10 @@ def clean(text: str) -> str:
     >>> clean("user\u202egnp.exe")
     'user\\u202egnp.exe'
     """
-    text = _COLOUR.sub("", text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():  # ten times as fast as a search
+        return text
+    text = _COLOUR.sub("", text)
     if not HIDDEN.search(text):
         return text
     spelled = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often

@@ -60,6 +60,7 @@ class Transcript:
         self._entries: list[Entry] = []
         self._said: dict[str, Said] = {}
         self._called: dict[str, Called] = {}
+        self._open: set[Called] = set()
         self._turns = self._calls = 0
         self._segments = Segments(self._is_shown)
 
@@ -87,6 +88,8 @@ class Transcript:
         """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
         handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
         entry = handler(event) if handler else None
+        if isinstance(entry, Called):
+            (self._open.discard if entry.is_over else self._open.add)(entry)
         if entry is not None:
             self._segments.touch(entry)
 
@@ -107,6 +110,7 @@ class Transcript:
             else:
                 continue
             self._segments.touch(entry)
+        self._open.clear()
 
     # One method for each kind of event.
 
@@ -259,12 +263,12 @@ class Transcript:
     @property
     def is_running(self) -> bool:
         """Whether a call runs, so that a clock goes on."""
-        return any(called.status == CallStatus.RUNNING for called in self.calls)
+        return any(called.status == CallStatus.RUNNING for called in self._open)
 
     @property
     def dirty(self) -> set[int]:
         """Indexes of the segments that changed since `render_segment` last rendered them; clocks change them too."""
-        for called in self.calls:
+        for called in self._open:
             if called.is_timed:
                 self._segments.touch(called)
         self._segments.settle()
