@@ -37,13 +37,10 @@ def clean(text: str) -> str:
     'user\\u202egnp.exe'
     """
     text = text.replace("\r\n", "\n")
-    if text.replace("\n", "").replace("\t", "").isprintable():  # ten times as fast as a search
-        return text
-    text = _COLOUR.sub("", text)
-    if not HIDDEN.search(text):
+    if text.replace("\n", "").replace("\t", "").isprintable():  # most texts, in a third of the time of a search
         return text
     spelled = functools.cache(lambda run: run.encode("unicode_escape").decode("ascii"))  # a text may repeat one often
-    return HIDDEN.sub(lambda found: spelled(found[0]), text)
+    return HIDDEN.sub(lambda found: spelled(found[0]), _COLOUR.sub("", text))
 
 
 def json_text(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> str:

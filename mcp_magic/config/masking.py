@@ -11,7 +11,6 @@ from collections import deque
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
-from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -29,6 +28,7 @@ _TOKEN = re.compile(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[\w~+=-]{16,}|eyJ[\w.-]{
 _PLAIN = re.compile(r"[\w+=~-]+")
 _IN_PATHS = {character: quote(character, "") for character in "!$&'()*+,;=:@/"}
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_ENCODERS = (json.JSONEncoder(), json.JSONEncoder(ensure_ascii=False))
 _URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
 _OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
@@ -237,7 +237,7 @@ def spellings(secret: str) -> frozenset[str]:
     found = {secret, html.escape(secret), in_query, in_query.replace("%20", "+"), in_path}
     found |= {_with_lower_escapes(text) for text in found}
     for _ in range(3):  # JSON, JSON in a string of JSON, and that in the JSON of a message
-        more = {encode(text)[1:-1] for text in found for encode in (encode_basestring, encode_basestring_ascii)}
+        more = {encoder.encode(text)[1:-1] for text in found for encoder in _ENCODERS}
         if more <= found:
             break
         found |= more

@@ -88,10 +88,8 @@ class Transcript:
         """Take an event of the graph; events of unknown kinds, which other parts emit, are ignored."""
         handler: Callable[[Event], Entry | None] | None = getattr(self, f"_on_{event.get('kind')}", None)
         entry = handler(event) if handler else None
-        if isinstance(entry, Called):
-            (self._open.discard if entry.is_over else self._open.add)(entry)
         if entry is not None:
-            self._segments.touch(entry)
+            self._touch(entry)
 
     def interrupted(self) -> None:
         """Mark the run as interrupted: open calls and the turn in progress will not finish."""
@@ -109,8 +107,15 @@ class Transcript:
                 entry.complete, entry.interrupted = True, status == CallStatus.INTERRUPTED
             else:
                 continue
-            self._segments.touch(entry)
-        self._open.clear()
+            self._touch(entry)
+
+    def _touch(self, entry: Entry) -> None:
+        """Take note of a new or changed entry."""
+        if isinstance(entry, Called) and not entry.is_over:
+            self._open.add(entry)
+        elif isinstance(entry, Called):
+            self._open.discard(entry)
+        self._segments.touch(entry)
 
     # One method for each kind of event.
 
