@@ -11,9 +11,16 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 from mcp_magic._host import Host
+from mcp_magic.agent.threads import memory_threads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+
+@pytest.fixture(autouse=True)
+def no_threads() -> None:
+    """Let each test begin without threads in memory: they are those of the whole process."""
+    memory_threads.cache_clear()
 
 
 class Shop:
