@@ -167,8 +167,10 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     if not path.is_file():
         known = [] if path.is_dir() else [file for file in path.parent.glob("*") if is_server_file(file.name)]
         close = get_close_matches(path.name, [file.name for file in known], n=1)
-        near = f" Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?" if close else ""
-        raise TargetError(f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}.{near}")
+        todo = "`%mcp connect --help` shows what can be connected."
+        if close:
+            todo = f"Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?"
+        raise TargetError(f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}. {todo}")
     suffix = path.suffix.lower()
     if suffix != ".py" and suffix not in NODE_SUFFIXES:
         raise TargetError(f"{path} is not a server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")

@@ -302,10 +302,10 @@ def test_a_program_without_dashes_is_told_how_to_write_it():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nope.py", "no server file at {path}."),
-        ("sub/nope", "no server file at {path}."),
-        ("./folder", "no server file at {path} (it is a folder)."),
-        ("sub/servr.py", "no server file at {path}."),
+        ("nope.py", "no server file at {path}. `%mcp connect --help` shows what can be connected."),
+        ("sub/nope", "no server file at {path}. `%mcp connect --help` shows what can be connected."),
+        ("./folder", "no server file at {path} (it is a folder). `%mcp connect --help` shows what can be connected."),
+        ("sub/servr.py", "no server file at {path}. `%mcp connect --help` shows what can be connected."),
         ("servers/mat_server.py", "no server file at {path}. Did you mean 'servers/math_server.py'?"),
         (
             "mcp.json",
