@@ -10,12 +10,13 @@ export PYTHONDONTWRITEBYTECODE :=
 LEAN := -p no:nbval -p no:langsmith_plugin
 SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
+  notebooks/documents.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
   notebooks/python_api.ipynb notebooks/map.ipynb notebooks/programs.ipynb notebooks/views.ipynb
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite views binder images clean
+.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -26,6 +27,7 @@ help:
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make images   the pictures of the documentation, from a real JupyterLab"
+	@echo "make handbook   the PDF of the tutorial documents"
 	@echo "make conformance   the official suite of the protocol against a client of ours; docs/conformance.md"
 	@echo "make views   the example servers of MCP Apps from npm, in a real JupyterLab"
 	@echo "make lite   the magics in JupyterLite's kernel, under Pyodide in Node"
@@ -144,6 +146,9 @@ binder: setup
 
 images: setup
 	$(BIN)/python -m docs.make_images
+
+handbook: setup
+	$(BIN)/python notebooks/servers/handbook.py
 
 clean:
 	rm -rf $(VENV) .cache dist build

@@ -38,4 +38,4 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "notebooks" / "servers"))
     import serving
 
-    serving.serve(server, serving.parser("Doubles numbers.", ("stdio", "http"), "stdio").parse_args())
+    serving.serve(server, serving.parser("Doubles numbers.").parse_args())

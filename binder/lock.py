@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 BINDER = Path(__file__).resolve().parent
-EXTRAS = "lab,plot,ws"
+EXTRAS = "documents,lab,plot,ws"
 ALSO = ("hatchling", "mcp-server-git", "mcp-server-time", "notebook", "pytest")
 HEAD = "# Written by `make lock`; postBuild installs mcp_magic itself.\n"
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.agent.graph import build_graph as build_graph
     from mcp_magic.agent.middleware import BudgetMiddleware as BudgetMiddleware
+    from mcp_magic.agent.middleware import ConversationMiddleware as ConversationMiddleware
     from mcp_magic.agent.middleware import LargeResultsMiddleware as LargeResultsMiddleware
     from mcp_magic.agent.middleware import PlanMiddleware as PlanMiddleware
     from mcp_magic.agent.middleware import SkillsMiddleware as SkillsMiddleware
@@ -67,6 +68,7 @@ _MODULES = {
     "mcp_magic.agent.graph": ("build_graph",),
     "mcp_magic.agent.middleware": (
         "BudgetMiddleware",
+        "ConversationMiddleware",
         "LargeResultsMiddleware",
         "PlanMiddleware",
         "SkillsMiddleware",

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 import math
+import os
 import re
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import fields, replace
@@ -35,11 +36,13 @@ from mcp_magic.errors import (
     UnknownToolError,
 )
 from mcp_magic.inflight import Reports, together
+from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session import transports
 from mcp_magic.session.connection import Connection
 from mcp_magic.session.events import Events
+from mcp_magic.session.loops import iterate_on, on_own_loop_unless_closed
 from mcp_magic.session.reconnect import Reconnection
-from mcp_magic.session.services import Services
+from mcp_magic.session.services import Outputs, Services
 from mcp_magic.session.supervisor import State
 from mcp_magic.telemetry.metrics import Metrics
 from mcp_magic.telemetry.spans import span_taps
@@ -135,6 +138,8 @@ def elsewhere(name: str, kind: str, connections: Iterable[Connection]) -> str:
         elif problem := one.catalog.problems.get(kind):
             why = problem.removeprefix(f"{one.name}: {kind}: ")
             silent += f"\n  {one.name} may have it, but its {kind} could not be listed: {why}"
+        elif name in one.catalog.unusable.get(kind, {}):
+            silent += f"\n  {one.why_unknown(kind, name)}"
     return lost + silent
 
 
@@ -287,14 +292,14 @@ _SSE_FALLBACK = (400, 404, 405)
 class Host:
     """Named connections to any number of MCP servers.
 
-    Mapping-like: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names. Sessions live on the event
-    loop that opened them. In a program, `async with Host() as host` closes them at the end.
+    Mapping-like: `host["weather"]`, `"weather" in host`, `len(host)`, iteration over names. Sessions live on one event
+    loop; other loops may await the methods, which then run on that one. In a program, `async with Host() as host`
+    closes them at the end.
 
     Args:
         consent: Who may call what without approval; by default the user is asked about the calls of agents.
 
     Attributes:
-        loop: The event loop of the sessions, or None before the first.
         consent: Who may call what without approval; `consent.approver` asks the user.
         elicitation: Answers the servers' elicitations.
         logins: How the user logs in to servers, and where tokens are kept.
@@ -313,7 +318,7 @@ class Host:
         self._arrivals = PendingConnections()
         self._closing: set[asyncio.Task[Any]] = set()
         self._watchers = Watchers(self._look_at_tools)
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self._loop: tuple[asyncio.AbstractEventLoop | None, int] = (None, 0)
         self.consent = consent or Consent()
         self.elicitation = ElicitationSettings()
         self.logins = LogIns()
@@ -323,8 +328,19 @@ class Host:
         self.events = Events()
         self.metrics = Metrics()
         self.reports = Reports()
+        self.outputs = Outputs()
         self.reconnection = Reconnection()
         self.failed: dict[str, str] = {}
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the sessions, or None before the first, and in a forked child."""
+        loop, process = self._loop
+        return loop if process == os.getpid() else None
+
+    @loop.setter
+    def loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self._loop = (loop, os.getpid())
 
     @cached_property
     def jobs(self) -> Jobs:
@@ -375,6 +391,7 @@ class Host:
 
     # Opening
 
+    @on_own_loop_unless_closed
     async def connect(self, target: Any, *, name: str | None = None, **options: Any) -> Connection:
         """Open a session, or return an open one to the same server under the same name.
 
@@ -394,6 +411,7 @@ class Host:
         given = name or (default if isinstance(spec, InProcessSpec) else None)
         return await self.connect_spec(spec, given or default, replace=given is not None)
 
+    @on_own_loop_unless_closed
     async def connect_spec(self, spec: Spec, name: str, *, replace: bool = True) -> Connection:
         """Open a session to a server described by a spec.
 
@@ -408,10 +426,7 @@ class Host:
             same = self._connections.get(known)
             if same is None or same.spec not in (spec, _as_sse(spec)):
                 continue
-            if same.state is not State.OPEN:
-                return await self.reconnect(known)
-            same.note_found_open()
-            return same
+            return await self.open_again(known)
         if not replace:
             name = unique_name(name, [*(connection.name for connection in self.find()), *self._arrivals.names()])
         with self._arrivals.add(spec, name) as arrival:
@@ -419,6 +434,7 @@ class Host:
                 connection = await self._open(arrival)
             except ConnectError as error:
                 self.note_failed(name, error.stderr)
+                note_refusal(error)
                 raise
             self.failed.pop(name, None)
             arrival.wanted()
@@ -430,6 +446,7 @@ class Host:
         await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
+    @on_own_loop_unless_closed
     async def connect_many(self, specs: Mapping[str, Spec]) -> dict[str, Connection | MCPMagicError]:
         """Open sessions in parallel; a failure does not affect the others.
 
@@ -445,6 +462,7 @@ class Host:
         opened = await together(one(name, spec) for name, spec in specs.items())
         return dict(zip(specs, opened, strict=True))
 
+    @on_own_loop_unless_closed
     async def disconnect(self, *names: str) -> None:
         """Close sessions and forget their names.
 
@@ -458,6 +476,16 @@ class Host:
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections))
 
+    @on_own_loop_unless_closed
+    async def open_again(self, name: str) -> Connection:
+        """Return a connection that is asked for once more: it is reconnected unless it is open, and says so."""
+        connection = self[name]
+        if connection.state is not State.OPEN:
+            return await self.reconnect(name)
+        connection.note_found_open()
+        return connection
+
+    @on_own_loop_unless_closed
     async def reconnect(self, name: str, *, by_hand: bool = True) -> Connection:
         """Close a session if it is still open, and open it again at once, in the same `Connection`.
 
@@ -476,6 +504,7 @@ class Host:
         await connection.catalog.prefetch(PREFETCH_SECONDS)
         return connection
 
+    @on_own_loop_unless_closed
     async def close(self) -> None:
         """Close all sessions, end all servers that the host started, and clear `failed`. Tasks of servers go on."""
         if "jobs" in vars(self):
@@ -487,8 +516,11 @@ class Host:
             connection.end_streams()
             self._watchers.tell(connection.name)
         await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=10.0)
+        here = asyncio.get_running_loop()
+        if closing := {
+            task for task in self._closing if task.get_loop() is here
+        }:  # not those of a forked child's parent
+            await asyncio.wait(closing, timeout=10.0)
 
     def _add(self, connection: Connection) -> None:
         self.consent.definitions.meet(connection.name, connection.spec)
@@ -546,6 +578,7 @@ class Host:
             protocols=self.protocols,
             reconnection=self.reconnection,
             reports=self.reports,
+            outputs=self.outputs,
             trace=self.trace,
             events=self.events,
             metrics=self.metrics,
@@ -579,6 +612,7 @@ class Host:
             return [self[server]]
         return [one for one in self._connections.values() if one.state in OFFERING]
 
+    @on_own_loop_unless_closed
     async def resolve(self, name: str, kind: str = "tools") -> tuple[Connection, Any]:
         """Find a tool or prompt by `"server:name"`, or by its name alone if that is unique.
 
@@ -598,6 +632,8 @@ class Host:
         if not self._connections:
             raise UnknownServerError(f"no server is connected, so there is no {name!r}; see `%mcp connect --help`")
         asked = {connection.name: connection for connection in self.find()}
+        for connection in asked.values():
+            connection.check_process()
         offers = await offered(asked.values(), kind, name)
         others = elsewhere(name, kind, self._connections.values())
         found = pick(name, kind, offers, self._connections, others)
@@ -605,11 +641,13 @@ class Host:
 
     # Requests by name
 
+    @on_own_loop_unless_closed
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool by `"server:tool"`; see `Connection.call`."""
         connection, definition = await self.resolve(tool)
         return await connection.call(definition.name, arguments, **named)
 
+    @on_own_loop_unless_closed
     async def start(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Job:
         """Start a call of `"server:tool"` in the background: `job = await host.start("ci:build", ref="main")`.
 
@@ -623,6 +661,7 @@ class Host:
         connection, definition = await self.resolve(tool)
         return await self.jobs.start(connection, definition.name, {**(arguments or {}), **named})
 
+    @on_own_loop_unless_closed
     async def map(
         self,
         tool: str,
@@ -694,7 +733,7 @@ class Host:
         names = inspect.signature(self.map).parameters
         options = {name: named.pop(name) for name in list(named) if name in names}
         run = await self._map_run(tool, rows, {**(arguments or {}), **named}, options)
-        async with aclosing(run.stream()) as items:
+        async with aclosing(iterate_on(self.loop, run.stream())) as items:
             async for item in items:
                 yield item
 
@@ -709,6 +748,7 @@ class Host:
         step = Step("", connection, definition, per_row(arguments))
         return map_steps([step], rows, self.services, **options)
 
+    @on_own_loop_unless_closed
     async def read(
         self,
         uri: str,
@@ -722,6 +762,7 @@ class Host:
         owner = owner_of(str(uri), self.find(server))
         return await owner.read(uri, timeout=timeout, max_total_timeout=max_total_timeout, refresh=refresh)
 
+    @on_own_loop_unless_closed
     async def prompt(
         self,
         prompt: str,

@@ -117,6 +117,30 @@ def ago(when: float | None, now: float | None = None) -> str | None:
     return "now" if seconds < 1 else f"{duration(round(seconds))} ago"
 
 
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+
+
+def in_other_words(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that says the same in other words: another case, number or spelling, more or fewer words.
+
+    >>> in_other_words("city", ["n", "City Name"]), in_other_words("locations", ["id", "location"])
+    ('City Name', 'location')
+    >>> in_other_words("userId", ["user_id"]), in_other_words("city", ["country", "n"])
+    ('user_id', None)
+    """
+
+    def words(text: str) -> set[str]:
+        return {word.lower().removesuffix("s") for word in _WORD.findall(text[:MAX_NAME])}
+
+    own = words(name)
+    names = [str(other) for other in itertools.islice(names, MAX_COMPARED)]
+    same = [other for other in names if own and words(other) == own]
+    near = [other for other in names if (theirs := words(other)) and (theirs < own or own < theirs)]
+    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], 1, 0.8)
+    spelled = [other for other in names if other.lower() in close]
+    return next(iter(same + near + spelled), None)
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Return `" Did you mean 'x'?"` for the closest valid name, or an empty string.
 

@@ -33,12 +33,27 @@ E = TypeVar("E", bound=BaseException)
 
 
 class MCPMagicError(Exception):
-    """Base of all errors of this package; a notebook shows it without a traceback."""
+    """Base of all errors of this package; a notebook shows it without a traceback.
+
+    Attributes:
+        details: All that the server said, secrets masked, where the message has only a part of it; else "".
+    """
 
     coloured: ClassVar[bool] = True  # whether the error's name is shown in red; follows `%colors`
+    details: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The message, and below it the `details`: what a model reads."""
+        return f"{self}\n{clean(self.details)}" if self.details else str(self)
 
     def __str__(self) -> str:
         return clean(super().__str__())  # a server's text must not control the terminal
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # not by a call of the class, which may need more than the message: a pool of processes that cannot read the
+        # error of a child waits for ever
+        return _unpickle, (type(self), *self.args), vars(self)
 
     def traceback_lines(self) -> list[str]:
         """Return the lines that a cell shows instead of a traceback."""
@@ -46,6 +61,10 @@ class MCPMagicError(Exception):
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this
         return self.traceback_lines()
+
+
+def _unpickle(kind: type[E], *args: Any) -> E:
+    return kind.__new__(kind, *args)
 
 
 def error_lines(error: BaseException, text: str) -> list[str]:
@@ -183,7 +202,15 @@ class NotOfferedError(SessionError):
 
 
 class InvalidResponseError(SessionError):
-    """The server broke the protocol, or a result does not fit its own output schema."""
+    """The server broke the protocol, or a result does not fit its own output schema.
+
+    Attributes:
+        result: The `ToolResult` that does not fit, if the tool has run; else None.
+    """
+
+    def __init__(self, message: str = "", result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class VerificationError(InvalidResponseError):

@@ -15,7 +15,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, nullconte
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar
 
@@ -192,6 +192,10 @@ class ProgressMeter:
             return None
         return (self.total - self.done) / rate
 
+    def remark(self, state: State) -> str:
+        """Return the server's last message, unless all is done."""
+        return "" if state == "done" else self.message
+
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the amount done, the rate, and while running the remaining time.
 
@@ -235,7 +239,17 @@ def figure(value: float) -> str:
 
 # Reports: what something that waits shows. Data only; a reporter displays it (specification, "Progress", "Logging").
 
-State = Literal["running", "done", "failed", "timed out", "cancelled", "interrupted"]
+State = Literal["running", "done", "partly failed", "failed", "timed out", "cancelled", "interrupted"]
+
+SIGNS: dict[State, str] = {
+    "running": "…",
+    "done": "✓",
+    "partly failed": "!",
+    "failed": "✗",
+    "timed out": "✗",
+    "cancelled": "✗",
+    "interrupted": "✗",
+}
 
 WAIT_SECONDS = 1.0  # seconds after which something that waits is shown although it reports nothing, and again each time
 
@@ -251,6 +265,27 @@ MESSAGE_CHARACTERS = 200  # maximum number of characters of a progress message t
 TIMES = 10  # without a set maximum, a call that keeps reporting may take this many times its deadline in all
 
 
+class Meter(Protocol):
+    """The progress of something that waits, in figures."""
+
+    @property
+    def count(self) -> int:
+        """How often progress was noted."""
+
+    @property
+    def share(self) -> float | None:
+        """The share that is done, 0 to 1; None if the total is unknown."""
+
+    def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
+        """Take a progress notification; `now` is in seconds of a monotonic clock."""
+
+    def figures(self, *, running: bool = True) -> list[str]:
+        """Return the figures, while running with the remaining time."""
+
+    def remark(self, state: State) -> str:
+        """Return what is to be said beside the figures."""
+
+
 class Report:
     """The progress and the log messages of one call, or of something else that waits.
 
@@ -258,7 +293,7 @@ class Report:
         title: The request, `"math:slow"`, or what else waits: `"starting npx ..."`.
         started: When it began (`time.perf_counter()`); now if left out.
         detail: Returns what it waits for at the moment, such as the last line of a server's stderr; "" if unknown.
-        outcome: Returns what is said of it once it is done.
+        meter: Its progress; a server's by default.
         button: The word on the button that cancels it.
     """
 
@@ -271,12 +306,12 @@ class Report:
         started: float | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
-        outcome: Callable[[], str] = str,
+        meter: Meter | None = None,
         button: str = "Cancel",
     ) -> None:
         self.server = server
         self.title = title
-        self.meter = ProgressMeter()
+        self.meter: Meter = meter or ProgressMeter()
         self.state: State = "running"
         self.messages: deque[LogMessage] = deque(maxlen=KEPT_MESSAGES)
         self.levels: Counter[str] = Counter()
@@ -287,7 +322,6 @@ class Report:
         self._questions = 0
         self._masked = masked
         self._detail = detail
-        self._outcome = outcome
 
     @property
     def seconds(self) -> float:
@@ -344,15 +378,13 @@ class Report:
         >>> report.words()  # doctest: +ELLIPSIS
         'cancelled · 3 of 10 (30 %) · ... · loading'
         """
-        parts: list[str] = [] if self.state in ("running", "done") else [self.state]
+        parts: list[str] = [] if self.state in ("running", "done", "partly failed") else [self.state]
         parts += self.meter.figures(running=self.state == "running")
         parts.append(duration(self.seconds))
         if self._questions and self.state == "running":
             parts.append("waiting for your answer")
-        elif self.state != "done":
-            message = self.meter.message or (self._detail() if self.state == "running" else "")
         else:
-            message = self._outcome()
+            message = self.meter.remark(self.state) or (self._detail() if self.state == "running" else "")
         parts.append(one_line(self._masked(message), MESSAGE_CHARACTERS))
         return " · ".join(filter(None, parts))
 
@@ -463,7 +495,8 @@ class InFlightRequest:
     _changed: Callable[[], None] | None = None
     _task: asyncio.Task[Any] | None = None
     _cancelling = 0
-    _cancelled = _failed = False
+    _cancelled = False
+    _outcome: State = "done"
     _questions: tuple[asyncio.Task[Any], ...] = ()
 
     def __init__(
@@ -480,7 +513,7 @@ class InFlightRequest:
         on_progress: ProgressFnT | None = None,
         masked: Callable[[str], str] = str,
         detail: Callable[[], str] = str,
-        outcome: Callable[[], str] = str,
+        meter: Meter | None = None,
         button: str = "Cancel",
     ) -> None:
         self.title = title
@@ -491,7 +524,7 @@ class InFlightRequest:
         self._reports = reports = reports or Reports()
         self._masked = masked
         self._detail = detail
-        self._outcome = outcome
+        self._meter = meter
         self._button = button
         if seconds is not None or max_total is not None:
             self._deadline = Deadline(title, seconds, reports.most(seconds, max_total))
@@ -509,7 +542,7 @@ class InFlightRequest:
         self.ended = False
         try:
             answer = await (sending if self._deadline is None else self._deadline.wait(sending))
-            self._failed = bool(getattr(answer, "is_error", None))
+            self.conclude("failed" if getattr(answer, "is_error", None) else "done")
             return answer
         finally:
             self.ended = True
@@ -546,12 +579,15 @@ class InFlightRequest:
         """Show how it ended. Raises CallCancelledError if the user cancelled it."""
         task, self._task = self._task, None
         self._reports.end(self)
-        state: State = "failed" if error is not None or self._failed else "done"
+        state: State = "failed" if error is not None else self._outcome
         if isinstance(error, asyncio.CancelledError):
             # An interrupt may have cancelled the task as well; that must propagate.
             cancelled = self._cancelled and task is not None and task.uncancel() <= self._cancelling
             state = "cancelled" if cancelled else "interrupted"
-            on_one_line(error, f"{self.title}: interrupted")
+            if not error.args or "_render_traceback_" in vars(
+                error
+            ):  # else anyio's scopes know their own by the message
+                on_one_line(error, f"{self.title}: interrupted")
         elif isinstance(error, TimeoutError):
             state = "timed out"
         if self._report is not None:
@@ -561,6 +597,10 @@ class InFlightRequest:
         if state == "cancelled":
             with without_context:
                 raise CallCancelledError(f"{self.title}: cancelled.")
+
+    def conclude(self, state: State) -> None:
+        """Set how it ends if no exception tells otherwise."""
+        self._outcome = state
 
     def cancel(self) -> None:
         """Cancel it: the server is told, and the context raises `CallCancelledError`."""
@@ -585,7 +625,7 @@ class InFlightRequest:
         """What is shown of it."""
         if self._report is None:
             options: Any = {"started": self._started, "masked": self._masked, "detail": self._detail}
-            options["outcome"] = self._outcome
+            options["meter"] = self._meter
             self._report = Report(self._server, self.title, cancel=self.cancel, button=self._button, **options)
         return self._report
 
@@ -671,11 +711,30 @@ class HasLevel(Protocol):
     level: str | None
 
 
-def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel) -> None:
+class AnyResult:
+    """The type of a result that is returned as it came, a dict."""
+
+    @staticmethod
+    def model_validate(raw: dict[str, Any], *, by_name: bool) -> dict[str, Any]:
+        """Return the result."""
+        return raw
+
+
+class ReadsResults(Protocol):
+    """Reads what the SDK's models refuse, and tidies what they take."""
+
+    def result(self, request: Any, raw: dict[str, Any], problem: Exception, unusable: list[Any]) -> Any:
+        """Return the result of a request that the models refused with `problem`, or raise that."""
+
+    def tidied(self, result: Any) -> Any:
+        """Return a result whose media are tidied."""
+
+
+def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel, reader: ReadsResults) -> None:
     """Let each request of a client's session ask for logs, and each call for progress.
 
-    A request that a server refuses because pages must be visited first is sent again after the visit (specification
-    2025-11-25, "URL Elicitation Required Error").
+    A result that the SDK's models refuse is read by `reader`. A request that a server refuses because pages must be
+    visited first is sent again after the visit (specification 2025-11-25, "URL Elicitation Required Error").
     """
     session: Any = client.session
     usual = session.send_request
@@ -691,18 +750,64 @@ def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel) -> None
             _name_level(request, logs.level)
         if call is not None and request.method in _REPORTING and options.get("progress_callback") is None:
             options["progress_callback"] = call.on_progress
+        send = usual if is_call else partial(_read, usual, reader)  # what a call gets is read below
         try:
-            answer = await usual(request, result_type, *arguments, **options)
+            answer = await send(request, result_type, *arguments, **options)
         except Exception as error:
-            if is_call and getattr(error, "code", None) == HEADER_MISMATCH:
-                answer = error
+            if is_call and (isinstance(error, ValueError) or getattr(error, "code", None) == HEADER_MISMATCH):
+                answer = _read_again(reader, request, error)
             elif await _has_visited(call, error):
-                answer = await usual(request, result_type, *arguments, **options)
+                answer = await send(request, result_type, *arguments, **options)
             else:
                 raise
-        return await _go_on(client, request, answer) if is_call and isinstance(answer, dict | Exception) else answer
+        if not is_call:
+            return answer
+        return await _go_on(client, request, answer) if isinstance(answer, dict | Exception) else reader.tidied(answer)
 
     session.send_request = send_request
+
+
+_MEDIA = frozenset((CALL, "resources/read", "prompts/get"))  # requests whose results may have images
+
+
+async def _read(
+    usual: Callable[..., Awaitable[Any]],
+    reader: ReadsResults,
+    request: Any,
+    result_type: Any,
+    *arguments: Any,
+    **options: Any,
+) -> Any:
+    """Send a request by the SDK's session; let the reader read a result that the SDK's models refuse."""
+    attempt = current_attempt.get()
+    token = None
+    if attempt is None:
+        attempt = Attempt()
+        token = current_attempt.set(attempt)
+    try:
+        answer = await usual(request, result_type, *arguments, **options)
+    except ValueError as error:  # pydantic's
+        if not isinstance(attempt.result, dict):
+            raise
+        if result_type is AnyResult:
+            return attempt.result
+        return reader.result(request, attempt.result, error, attempt.unusable)
+    finally:
+        if token is not None:
+            current_attempt.reset(token)
+    if request.method in _MEDIA and not isinstance(answer, dict):
+        return reader.tidied(answer)
+    return answer
+
+
+def _read_again(reader: ReadsResults, request: Any, error: Exception) -> Any:
+    """Read the result of a call that the SDK's models refuse, or raise their error; return another error."""
+    if not isinstance(error, ValueError):
+        return error
+    attempt = current_attempt.get()
+    if attempt is None or not isinstance(attempt.result, dict):
+        raise error
+    return reader.result(request, attempt.result, error, attempt.unusable)
 
 
 async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
@@ -797,10 +902,11 @@ the connection is dead: in all about a minute."""
 class PendingReply:
     """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
 
-    __slots__ = ("_stray", "number", "result")
+    __slots__ = ("_stray", "method", "number", "result")
 
-    def __init__(self, number: int | str) -> None:
+    def __init__(self, number: int | str, method: str = "") -> None:
         self.number = number
+        self.method = method
         self.result: Any = None
         self._stray = ""
 
@@ -818,24 +924,26 @@ class PendingReply:
 class Attempt:
     """One attempt of a request, as far as the transport knows it: how HTTP answered, and what was sent.
 
-    `awaited` is the last JSON-RPC request, and `begun` the end of the server's stderr when it was sent. `task` is the
-    task that a server has made of a call, or None.
+    `awaited` is the last JSON-RPC request, `body` the beginning of the body of an HTTP error, and `begun` the end of
+    the server's stderr when it was sent. `had_session` is whether it named its session. `task` is the task that a
+    server has made of a call, or None. `unusable` are the definitions of a list that cannot be used.
     """
 
     __slots__ = (
-        *("_cancelled", "_task", "awaited", "begun", "content_type", "error", "over", "refused", "retry_after"),
-        *("status", "task", "written"),
+        *("_cancelled", "_task", "awaited", "begun", "body", "content_type", "error", "over", "refused", "retry_after"),
+        *("had_session", "status", "task", "unusable", "written"),
     )
 
     def __init__(self, begun: Position | None = None) -> None:
         self.begun = begun
         self.status: int | None = None
-        self.content_type = ""
+        self.content_type = self.body = ""
         self.error: Exception | None = None
         self.awaited: PendingReply | None = None
         self.retry_after: float | None = None
         self.task: Any = None
-        self.refused = self.written = self.over = False
+        self.unusable: list[Any] = []
+        self.refused = self.written = self.over = self.had_session = False
         self._task = asyncio.current_task()
         self._cancelled = self._task.cancelling() if self._task is not None else 0
 
@@ -853,11 +961,12 @@ class Attempt:
         """Note that a JSON-RPC request is sent, and forget the answer to an earlier one."""
         self.awaited = awaited
         self.status = self.retry_after = self.error = None
-        self.content_type = ""
+        self.content_type = self.body = ""
 
-    def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Note how HTTP answered."""
+    def answered(self, status: int, headers: Mapping[str, str], *, had_session: bool = False) -> None:
+        """Note how HTTP answered a request, and whether that named its session."""
         self.status = status
+        self.had_session = had_session
         self.content_type = headers.get("content-type", "")
         self.retry_after = retry_after(headers.get("retry-after"))
 
@@ -1133,6 +1242,8 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
 def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
     """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
     code = getattr(failure, "code", None)
+    if attempt.status == 404 and not attempt.had_session:  # it does not have what was asked for
+        return False
     if attempt.status == 404:
         # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
         return code is not None and code != METHOD_NOT_FOUND and str(failure) != "Connection closed"

@@ -27,6 +27,7 @@ from mcp_magic.errors import (
 from mcp_magic.inflight import ProgressMeter, together
 from mcp_magic.protocol import without_context
 from mcp_magic.session.connection import Connection
+from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed, soon_on
 from mcp_magic.session.tasks import FINAL, UNKNOWN
 
 if TYPE_CHECKING:
@@ -218,6 +219,11 @@ class Job:
         return f"{self.server}:{self.tool}"
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that runs it, or None after its end."""
+        return None if self._work is None or self.ended else self._work.get_loop()
+
+    @property
     def ended(self) -> bool:
         """Whether nothing follows it any more."""
         return self._work is None or self._work.done()
@@ -232,17 +238,19 @@ class Job:
         if not self.ended and not self.is_cancelling:
             assert self._work is not None
             self.is_cancelling = True
-            self._work.cancel()
+            soon_on(self.loop, self._work.cancel)
 
     def leave(self) -> None:
         """Follow it no longer. A task goes on at the server; any other call is cancelled."""
         if self._work is not None:
-            self._work.cancel()
+            soon_on(self.loop, self._work.cancel)
 
+    @on_own_loop
     async def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end, at most some seconds; return whether it has ended."""
         assert self._work is not None
-        await asyncio.wait({self._work}, timeout=seconds)
+        if not self.ended:  # the loop may have stopped after its end
+            await asyncio.wait({self._work}, timeout=seconds)
         return self.ended
 
     def __await__(self) -> Generator[Any, None, ToolResult]:
@@ -335,6 +343,12 @@ class Jobs:
     def __repr__(self) -> str:
         return f"<Jobs: {listed(f'{job.number} {job.title} ({job.status})' for job in self)}>"
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the sessions."""
+        return self._held.loop
+
+    @on_own_loop_unless_closed
     async def start(self, connection: Connection, tool: str, arguments: Mapping[str, Any], **options: Any) -> Job:
         """Start a call in the background, and return once the server has it; options are those of `call_tool`.
 
@@ -391,6 +405,7 @@ class Jobs:
             if not is_lost:
                 self._journal.forget(task, spec.identity)
 
+    @on_own_loop_unless_closed
     async def resume(self) -> list[str]:
         """Take up the tasks that the file has and nothing follows; return remarks about those that cannot be."""
         notes: list[str] = []
@@ -543,12 +558,16 @@ class Journal:
             raise OSError(f"{type(error).__name__}: {error}") from None
 
     def _open(self, connect: Callable[..., sqlite3.Connection]) -> sqlite3.Connection:
+        from mcp_magic.sqlite import BoundedConnection, only_stores
+
         path = self._path or default_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         with ExitStack() as opening:
-            opened = connect(path, isolation_level=None, timeout=0.5)
+            opened = connect(path, isolation_level=None, timeout=0.5, factory=BoundedConnection)
             opening.callback(opened.close)
+            if not only_stores(opened, ("jobs",)):
+                raise OSError(f"{path} has more than plain tables; move it away, and a new one is made")
             opened.execute("PRAGMA journal_mode=WAL")
             opened.execute("PRAGMA synchronous=NORMAL")  # outlives a killed kernel; a map may write for each row
             opened.execute(

@@ -641,7 +641,7 @@ async def lint_offers(
     `unread` are items that are no valid definitions: which one, and why.
     """
     found = list(_text_findings(texts))
-    todo = "fix it: hosts reject the whole list because of it"
+    todo = "fix it: other hosts reject the whole list because of it"
     found += [
         Finding("definition-invalid", ERROR, where, f"not a valid definition: {why}", todo) for where, why in unread
     ]
@@ -732,7 +732,9 @@ def _lint_resource(resource: Resource, server: str) -> Iterator[Finding]:
 def _lint_template(template: ResourceTemplate, server: str) -> Iterator[Finding]:
     owner = f"template {template.uri_template[:120]}"
     if problem := template_problem(template.uri_template):
-        yield Finding("template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 has it")
+        yield Finding(
+            "template-invalid", ERROR, owner, f"not a URI template: {problem}", "write it as RFC 6570 defines it"
+        )
     yield from _common(template, owner)
 
 

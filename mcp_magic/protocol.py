@@ -82,16 +82,22 @@ AWAY = BUSY | {502, 504}  # HTTP statuses after which a server may soon answer
 REFUSED = frozenset((401, 403, 407))
 """HTTP statuses that every further attempt would get too: the user must give other credentials first."""
 
+_NO_METHOD = -32601
+_REQUIRED = ("ping", "server/discover", "initialize")  # methods that each server of their version must have
 _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)
 
 
-def of_code(code: object) -> Fault:
-    """Return the meaning of an error code.
+def of_code(code: object, method: str = "") -> Fault:
+    """Return the meaning of an error code, as the answer to a method.
 
     >>> of_code(-32602).meaning, of_code(-31999).meaning, of_code(-32050).meaning
     ('invalid params', "the server's own code", 'reserved by the specification')
+    >>> of_code(-32601, "prompts/list").who, of_code(-32601, "ping").who
+    ('the caller', 'the server')
     """
+    if code == _NO_METHOD and method in _REQUIRED:
+        return Fault("method not found", SERVER, f"{method} must be answered at any time")
     if not isinstance(code, int):
         return Fault("no code", SERVER)
     reserved = -32099 <= code <= -32020 or -32768 <= code < -32099
@@ -192,6 +198,53 @@ def at_least(level: str, least: str) -> bool:
     return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
 
 
+_NEAREST = {
+    "trace": "debug",
+    "verbose": "debug",
+    "silly": "debug",
+    "fine": "debug",
+    "finer": "debug",
+    "finest": "debug",
+    "information": "info",
+    "informational": "info",
+    "log": "info",
+    "success": "info",
+    "warn": "warning",
+    "err": "error",
+    "severe": "error",
+    "exception": "error",
+    "fatal": "critical",
+    "crit": "critical",
+    "panic": "emergency",
+    "emerg": "emergency",
+}
+"""Name of a level in use elsewhere -> the nearest level."""
+
+_STEPS = ((50, "critical"), (40, "error"), (30, "warning"), (20, "info"))  # numbers of Python's levels
+
+
+def nearest_level(level: Any) -> str:
+    """Return the level that is nearest to one of another system; an unknown one counts as a warning.
+
+    Numbers up to 7 are severities of RFC 5424, larger ones levels of Python.
+
+    >>> [nearest_level(level) for level in ("info", "WARN", "fatal", 3, 40, "loud", None)]
+    ['info', 'warning', 'critical', 'error', 'error', 'warning', 'info']
+    """
+    if level in LEVELS:
+        return str(level)
+    if level is None:
+        return "info"
+    if isinstance(level, str) and level.strip().isdecimal() and len(level) < 6:
+        level = int(level)
+    if isinstance(level, int | float) and not isinstance(level, bool):
+        if 0 <= level < len(LEVELS):
+            return LEVELS[-1 - int(level)]
+        return next((name for least, name in _STEPS if level >= least), "debug")
+    name = str(level)[:40].strip().lower()
+    return name if name in LEVELS else _NEAREST.get(name, "warning")
+
+
 def checked(level: str) -> Any:
     """Return a level if it is valid. Raises ArgumentsError if there is no such level."""
     if level not in LEVELS:
@@ -236,6 +289,15 @@ async def ping(client: Client) -> None:
         await session.send_request(PingRequest(), EmptyResult)
     else:
         await session.send_discover(client.protocol_version)
+
+
+async def until_answered(client: Client) -> None:
+    """Ping a server; an error of its own counts as an answer. Raises what ended the session."""
+    try:
+        await ping(client)
+    except Exception as error:
+        if is_closed(error) or not isinstance(getattr(error, "code", None), int):
+            raise
 
 
 # Recognises foreign errors: of the SDK, httpx2, anyio and sockets, also in exception groups.
@@ -354,13 +416,25 @@ async def _checked_here(name: str, result: CallToolResult) -> None:
     pass
 
 
-def check_output(result: CallToolResult, tool: Tool) -> str:
-    """Check a result against its tool's output schema; return what was not checked and why, or "".
+class OutputCheck(NamedTuple):
+    """What a check of an answer by its tool's output schema showed, in words.
 
-    Raises ValueError if the result does not fit, or the schema is invalid.
+    Attributes:
+        unfit: Why the answer does not fit; "" if it does.
+        unchecked: What was not checked and why; "" if all was.
     """
+
+    unfit: str = ""
+    unchecked: str = ""
+
+
+def check_output(result: CallToolResult, tool: Tool) -> OutputCheck:
+    """Check a result by its tool's output schema. The tool has run, so the answer is kept also if it does not fit."""
     if tool.output_schema is None or result.is_error:
-        return ""
+        return OutputCheck()
     if result.structured_content is None and "structured_content" not in result.model_fields_set:
-        raise ValueError(f"Tool {tool.name} has an output schema but did not return structured content")
-    return check_answer(result.structured_content, tool.output_schema)
+        return OutputCheck("the tool has an output schema, but its answer has no structured content")
+    try:
+        return OutputCheck(unchecked=check_answer(result.structured_content, tool.output_schema))
+    except ValueError as error:
+        return OutputCheck(f"the answer does not fit the tool's output schema: {error}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import counted, did_you_mean, listed
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError, NotOfferedError, VerificationError
 
@@ -105,7 +105,7 @@ def _read_files(uri: str, resources: Any) -> tuple[tuple[SkillFile, ...], str]:
     elif len(set(names)) < len(names):
         problem = f"it has files twice: {listed(sorted({name for name in names if names.count(name) > 1}))}"
     elif len(files) > MAX_FILES:
-        problem = f"it has {len(files)} files; the limit is {MAX_FILES}"
+        problem = f"it has {counted(len(files), 'files')}; the limit is {MAX_FILES}"
     elif total > MAX_BYTES:
         problem = f"its files have {total} bytes; the limit is {MAX_BYTES}"
     return tuple(files), problem
@@ -219,6 +219,7 @@ class Skills:
         """Return the entries of all listed skills; NotOfferedError if the server publishes no skills."""
         found: list[Skill] = []
         cursor: Any = None
+        cursors: set[str] = set()
         for _ in range(MAX_PAGES):
             page = await self._ask("skills/list", {"cursor": cursor} if cursor is not None else {})
             entries = page.get("skills")
@@ -226,8 +227,9 @@ class Skills:
                 raise InvalidResponseError(f"{self._connection.name}: its answer to skills/list has no list of skills")
             found += [read_entry(self._connection.name, entry) for entry in entries]
             cursor = page.get("nextCursor")
-            if cursor is None:
-                return found
+            if cursor in (None, "") or str(cursor) in cursors:  # a list that goes in a circle ends there
+                return list({skill.uri: skill for skill in found}.values())
+            cursors.add(str(cursor))
         raise InvalidResponseError(f"{self._connection.name}: its list of skills goes on after {MAX_PAGES} pages")
 
     async def get(self, uri: str) -> Skill:

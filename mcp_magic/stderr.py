@@ -255,7 +255,7 @@ async def started_early(spec: StdioSpec) -> AsyncIterator[None]:
     inherited = {name: os.environ[name] for name in INHERITED if not os.environ.get(name, "()").startswith("()")}
     log = ErrorLog()
     try:
-        with suppress(OSError, ValueError):  # the SDK raises why a command cannot be started
+        with suppress(OSError, ValueError, NotImplementedError):  # the SDK raises why a command cannot be started
             command, env = [spec.command, *spec.args], {**inherited, **spec.env}
             _early[log.file] = _started[log.file] = await anyio.open_process(
                 command, env=env, cwd=spec.cwd, stderr=log.file, start_new_session=True

@@ -15,6 +15,7 @@ VARIABLE = "MCP_MAGIC_SKIPPED"
 
 REMEDIES = (
     ("chromium", "make system"),
+    ("firefox", "make system"),
     ("node", "make system"),
     ("make lite", "make lite"),
     ("postgresql is not installed", "apt-get install postgresql"),

@@ -2,7 +2,7 @@
 # Installs what the tests use besides Python packages, where it is missing: with apt-get, as root. `system.sh sudo` asks
 # sudo where it is not root: `make system` does so, `make test` does not, for tests change a machine only as its root.
 missing=""
-for pair in chromium:chromium git:git openssl:openssl node:nodejs npm:npm; do
+for pair in chromium:chromium firefox-esr:firefox-esr git:git openssl:openssl node:nodejs npm:npm; do
   command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair##*:}"
 done
 if [ -z "$missing" ]; then

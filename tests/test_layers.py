@@ -31,7 +31,9 @@ LAYERS = (
     "results",
     "protocol",
     "stderr",
+    "records",
     "loopback",
+    "sqlite",
     "trace",
     "telemetry",
     "inflight",
@@ -58,6 +60,7 @@ LAYERS = (
     "__init__",
 )
 MIDDLEWARE = {
+    "ConversationMiddleware",
     "BudgetMiddleware",
     "LargeResultsMiddleware",
     "PlanMiddleware",

@@ -23,7 +23,7 @@ LARGEST = 400_000
 """Bytes of a saved notebook."""
 
 CASSETTES = sorted((ROOT / "notebooks" / "cassettes").glob("*.jsonl"))
-LARGEST_CASSETTES = 1_600_000
+LARGEST_CASSETTES = 1_660_000
 """Bytes of all of them."""
 
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -104,3 +104,17 @@ def test_a_notebook_tells_a_story(path: Path) -> None:
     assert texts[0].startswith("# ")
     assert len(texts) >= 5
     assert max(map(len, texts)) < 900  # what is longer is no step of a tutorial
+
+
+ASKED = {0: "nothing.", 1: "one question, ", 2: "two questions, "}
+
+
+@each
+def test_a_notebook_says_what_run_all_asks(path: Path) -> None:
+    bounded, questions = False, 0
+    for cell in cells(path):
+        bounded = bounded or "%config MCPMagics.approval_timeout = 20" in "".join(cell["source"])
+        if "you cannot be asked here" in json.dumps(cell.get("outputs", ())):  # nobody is there when it is saved
+            assert bounded, f"{cell['id']} waits five minutes for an answer"
+            questions += 1
+    assert f"*Run All* asks you {ASKED[questions]}" in "".join(cells(path)[0]["source"])

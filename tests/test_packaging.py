@@ -4,6 +4,7 @@ import ast
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -125,11 +126,12 @@ NPX = "npx -y @modelcontextprotocol/server-everything"
 @pytest.fixture(scope="module")
 def typed(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What IPython prints after each of the README's lines, typed by somebody whose home is empty."""
-    home = tmp_path_factory.mktemp("home")
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("folder")
+    shutil.copytree(ROOT / "notebooks" / "servers", folder / "notebooks" / "servers")
     child = pexpect.spawn(
         str(python),
         ["-m", "IPython", "--no-banner", "--no-confirm-exit", "--colors=nocolor", "--simple-prompt"],
-        cwd=str(home),
+        cwd=str(folder),
         env={"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb", "COLUMNS": "150", "LANG": "C.UTF-8"},
         encoding="utf-8",
         timeout=100,
@@ -162,11 +164,14 @@ def readme_lines() -> list[str]:
 @pytest.mark.slow
 @needs_node
 def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str]) -> None:
-    load, connect, call = readme_lines()
+    load, connect, call, connect_other, call_other = readme_lines()
 
     assert "Error" not in typed[load]
-    assert "everything: open" in typed[connect]
-    assert "The sum of 3 and 4 is 7." in typed[call]
+    assert "weather: open" in typed[connect]
+    assert "London" in typed[call]
+    assert "Error" not in typed[call]
+    assert "everything: open" in typed[connect_other]
+    assert "The sum of 3 and 4 is 7." in typed[call_other]
 
 
 @pytest.mark.slow

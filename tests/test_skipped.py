@@ -68,4 +68,4 @@ def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 1
-    assert ran.stdout.startswith("not installed: chromium git openssl nodejs npm (make system installs it")
+    assert ran.stdout.startswith("not installed: chromium firefox-esr git openssl nodejs npm (make system installs it")

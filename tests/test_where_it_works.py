@@ -19,3 +19,10 @@ def test_each_key_of_the_table_is_explained_and_each_explained_one_is_used() -> 
     table = PAGE.partition("## The tests")[0]
 
     assert set(re.findall(r"\b[BCHKLNTVY]\d*\b(?!\w)", table)) == set(KEYS)
+
+
+def test_what_works_in_firefox_is_tested_there() -> None:
+    [row] = re.findall(r"^\| JupyterLab 4 in Firefox .*", PAGE, re.MULTILINE)
+    marked = {key for key, path in KEYS.items() if "@pytest.mark.firefox\n" in (ROOT / path).read_text()}
+
+    assert {*re.findall(r"\bB\d+", row)} == marked

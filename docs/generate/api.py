@@ -110,6 +110,7 @@ PAGES = {
             "mcp_magic.tools_summary",
             "mcp_magic.serve_langchain",
             "mcp_magic.BudgetMiddleware",
+            "mcp_magic.ConversationMiddleware",
             "mcp_magic.LargeResultsMiddleware",
             "mcp_magic.PlanMiddleware",
             "mcp_magic.SkillsMiddleware",

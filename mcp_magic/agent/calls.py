@@ -15,14 +15,15 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, free_name, listed
 from mcp_magic.agent.modules import check_length
 from mcp_magic.agent.program import RUN_PROGRAM
-from mcp_magic.agent.tools import own_arguments
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ArgumentsError, ModelError
 from mcp_magic.langchain.content import LEVELS, approval_of, storable
-from mcp_magic.schema.fields import root_field
+from mcp_magic.langchain.functions import own_arguments
+from mcp_magic.langchain.names import Names
+from mcp_magic.schema.fields import input_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
     from langchain_core.messages.tool import ToolCallChunk
@@ -47,6 +48,7 @@ class PlannedCall:
     builtin: BuiltinTool | None = None
     program: Programs | None = None
     problem: str = ""
+    shown_problem: str = ""  # for people, where `problem` has the model's names of tools
     of: dict[str, Any] = field(default_factory=dict)
     request: Request | None = None
     approval: dict[str, Any] = field(default_factory=dict)
@@ -63,6 +65,11 @@ class PlannedCall:
             self.arguments, _ = schema.prepare_arguments(self.arguments, input_schema)
         except ArgumentsError as error:
             self.problem = str(error)
+
+    def refusal(self) -> dict[str, Any]:
+        """Return why the call cannot go out, in the form that a thread can store."""
+        shown = {"shown": self.shown_problem} if self.shown_problem else {}
+        return {"problem": self.problem, "of": self.of, **shown}
 
     def decide(self, decision: Decision) -> None:
         """Take a decision of consent, in the form that a thread can store."""
@@ -151,11 +158,16 @@ def _planned(
     elif planned.builtin is not None:
         planned.take(given, planned.builtin.function["parameters"])
     elif offer is None:
-        names = list(offers)
-        planned.problem = f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
+        planned.problem = no_tool(name, offers)
+        planned.shown_problem = no_tool(Names(()).person(name), [each.person_name for each in offers.values()])
     else:
         planned.take(own_arguments(given, offer.renamed), offer.tool.input_schema)
     return planned
+
+
+def no_tool(name: str, names: Collection[str]) -> str:
+    """Return the problem of a call of a tool that is not there."""
+    return f"there is no tool {name!r}.{did_you_mean(name, names)} There are: {listed(names)}"
 
 
 # The calls in messages.
@@ -246,7 +258,7 @@ def _arguments(chunk: ToolCallChunk, unfinished: bool) -> dict[str, Any] | None:
         return None if unfinished else {}
     try:
         arguments = json.loads(chunk["args"], strict=False)  # a line end inside a string is valid here
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return arguments if isinstance(arguments, dict) else None
 
@@ -310,7 +322,7 @@ def decode_big_ints(arguments: Mapping[str, Any], input_schema: Mapping[str, Any
     """Return stored arguments as they are sent: digits become a number where the schema takes numbers and no text."""
     decoded = dict(arguments)
     digits = [name for name, value in decoded.items() if isinstance(value, str) and _DIGITS.fullmatch(value)]
-    fields = {each.name: each for each in root_field(input_schema).children} if digits else {}
+    fields = {each.name: each for each in input_root(input_schema).children} if digits else {}
     for name in digits:
         if name in fields:
             kinds = {each.kind for each in fields[name].variants} or {fields[name].kind}

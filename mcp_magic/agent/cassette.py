@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.messages import AIMessage, AIMessageChunk, message_chunk_to_message
 from langchain_core.messages.ai import add_ai_message_chunks
 from langchain_core.outputs import ChatGenerationChunk
-from langchain_core.runnables import RunnableBinding
 
+from mcp_magic.agent.conversation import for_provider, unbound
 from mcp_magic.agent.models import model_error, model_name
 from mcp_magic.agent.scripted import LocalModel, call_chunks
 from mcp_magic.cassette.cassette import deck, masked, tenths
@@ -26,7 +26,7 @@ from mcp_magic.errors import CassetteError, ModelError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-    from langchain_core.language_models import BaseChatModel
+    from langchain_core.language_models import BaseChatModel, ModelProfile
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
 
@@ -167,6 +167,15 @@ class Turns:
             turn.used += 1
             self._cassette.played += 1
         return turn
+
+    def profile_of(self, model: str) -> ModelProfile:
+        """Return what the recorded requests tell of a model: whether it was given images of tools."""
+        requests = [turn.request for turn in self._turns.values() if turn.request.model == model]
+        answers = [each for request in requests for each in request.messages if each.get("role") == "tool"]
+        contents = (each.get("content") for each in answers)
+        parts = (part for content in contents if isinstance(content, list) for part in content)
+        seen = any(isinstance(part, dict) and part.get("type") == "image" for part in parts)
+        return {"image_inputs": seen, "image_tool_message": seen}
 
     def explain(self, request: ModelRequest) -> str:
         """Return a message: which request was not recorded, and how the recording that begins like it differs."""
@@ -325,7 +334,7 @@ def stand_in(name: str) -> BaseChatModel | None:
     called = name.partition(":")[2] or name
     if cassette is None or not cassette.replays or called not in cassette.models:
         return None
-    return StandIn(model=called)
+    return StandIn(model=called, profile=turns_of(cassette).profile_of(called))
 
 
 class StandIn(LocalModel):
@@ -358,16 +367,15 @@ class _Replay(StandIn):
 def answer_parts(runnable: Runnable[Any, Any], messages: list[BaseMessage]) -> AsyncIterator[Any]:
     """Return the parts of a model's answer; with a cassette in, they are recorded, or replayed with their errors."""
     cassette = deck.cassette
-    return runnable.astream(messages) if cassette is None else _with_cassette(cassette, runnable, messages)
+    if cassette is None:
+        return runnable.astream(for_provider(runnable, messages))
+    return _with_cassette(cassette, runnable, messages)
 
 
 async def _with_cassette(
     cassette: Cassette, runnable: Runnable[Any, Any], messages: list[BaseMessage]
 ) -> AsyncIterator[Any]:
-    model: Any = runnable
-    kwargs: dict[str, Any] = {}
-    while isinstance(model, RunnableBinding):
-        kwargs, model = {**model.kwargs, **kwargs}, model.bound
+    model, kwargs = unbound(runnable)
     turns = turns_of(cassette)
     request = turns.request_of(model_name(model), messages, kwargs)
     recorded = turns.find(request) if cassette.replays else None
@@ -383,7 +391,7 @@ async def _with_cassette(
     lines: list[dict[str, Any]] = []
     last = time.monotonic()
     try:
-        async for part in runnable.astream(messages):
+        async for part in runnable.astream(for_provider(runnable, messages)):
             pause, last = tenths(last)
             kind = "chunk" if isinstance(part, AIMessageChunk) else "answer"
             lines.append({kind: message_fields(part), **pause})

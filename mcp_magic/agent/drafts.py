@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from mcp_magic.agent.tools import own_arguments
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.schema import json_arguments
 
 if TYPE_CHECKING:

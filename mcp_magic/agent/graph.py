@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphInterrupt
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -26,10 +26,11 @@ from langgraph.types import interrupt
 from mcp_magic._text import counted, sentence
 from mcp_magic.agent.builtin import Caller, ToolSearch, job_waiter, result_reader
 from mcp_magic.agent.calls import PlannedCall, calls_of, is_too_deep, plan_call, plan_calls, take_turn
+from mcp_magic.agent.conversation import takes_images
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.drafts import DraftingTurn, Drafts
 from mcp_magic.agent.maps import map_tool
-from mcp_magic.agent.models import agent_span, in_turn, model_name
+from mcp_magic.agent.models import agent_span, in_turn, model_name, refuses_conversation
 from mcp_magic.agent.modules import as_cell, imported_modules, interface, modules_of, parse
 from mcp_magic.agent.program import (
     CODE_SYSTEM,
@@ -44,6 +45,7 @@ from mcp_magic.agent.program import (
     state_of,
     told,
 )
+from mcp_magic.agent.refused import refused_from, refused_note, refused_text
 from mcp_magic.agent.run import AgentRun
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.tools import Registry, context_of, instructions_of
@@ -54,10 +56,10 @@ from mcp_magic.consent.consent import PERSON, Decision, Request
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.diff import diff_text
 from mcp_magic.display.markdown import markdown
-from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError
+from mcp_magic.errors import ArgumentsError, CallCancelledError, MCPMagicError, ModelError
 from mcp_magic.inflight import InFlightRequest, Report, check_seconds, shown_as, together
 from mcp_magic.langchain.calls import MCPToolException, call
-from mcp_magic.langchain.content import LEVELS, approval_of, artifact_of, result_of, storable
+from mcp_magic.langchain.content import LEVELS, SHOWN, approval_of, artifact_of, bounded, result_of, storable
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.lint import CHARACTERS_A_TOKEN
 from mcp_magic.schema import json_arguments
@@ -98,10 +100,12 @@ class AgentState(MessagesState):
 
     Attributes:
         approvals: By tool call id: `decision` ("approve", "edit", "deny"), `arguments` (those to send), `by`, `reason`;
-            or `problem`, why the call cannot go out; and `of`, which identifies the call.
+            or `problem`, why the call cannot go out, and `shown`, the same for people; and `of`, which identifies it.
+        refused: Why the provider refused the conversation; "" since the last turn.
     """
 
     approvals: dict[str, dict[str, Any]]
+    refused: str
 
 
 @dataclass
@@ -213,12 +217,32 @@ class _Nodes:
         with InFlightRequest("model thinking", reports=self.registry.host.reports, button="Stop"):
             tools = self._tools(state["messages"])
             bound, on_part = self.registry.bind(self.model, tools), self._drafting(messages)
-            answer = await in_turn(self.model, lambda: take_turn(bound, conversation, on_part))
+            try:
+                answer = await in_turn(self.model, lambda: take_turn(bound, conversation, on_part))
+            except ModelError as error:
+                if not refuses_conversation(error):
+                    raise
+                return self._take_back(state, error)
         message = _complete(answer)
         get_stream_writer()({"kind": "said", "message": message})
         for app, sent in used:
             app.forget(sent)
-        return {"messages": [*said, message]}
+        return {"messages": [*said, message], "refused": ""}
+
+    def _take_back(self, state: AgentState, error: ModelError) -> dict[str, Any]:
+        """Take back what the provider has refused: with it, no further turn of the thread could succeed."""
+        messages, name = state["messages"], self.registry.person_name
+        taken = messages[refused_from(messages, again=bool(state.get("refused"))) :]
+        note = refused_note(taken, name)
+        removed: list[Any] = [RemoveMessage(str(message.id)) for message in taken]
+        return {
+            "messages": [*removed, note] if note else removed,
+            "refused": f"{error}\n{refused_text(taken, name)}",
+        }
+
+    async def refuse(self, state: AgentState) -> dict[str, Any]:
+        """End the run, once the thread is stored without what the provider has refused."""
+        raise ModelError(state["refused"])
 
     def _drafting(self, messages: Sequence[BaseMessage]) -> Callable[[Any], None] | None:
         """Return what takes the parts of a turn and shows the views of its calls; None where no views are shown."""
@@ -280,6 +304,8 @@ class _Nodes:
 
     async def after_thinking(self, state: AgentState) -> str:  # LangGraph runs what is not a coroutine on a thread
         messages = state["messages"]
+        if state.get("refused"):
+            return "refuse"
         if not calls_of(messages[-1]):
             return END
         if self._has_taken(self.max_turns, messages) or self.bounds.reached(messages)[0]:
@@ -334,7 +360,7 @@ class _Nodes:
             await (decisions[0] if len(decisions) == 1 else together(decisions))
         for planned in calls:
             if planned.request is None:
-                planned.approval = {"problem": planned.problem, "of": planned.of}
+                planned.approval = planned.refusal()
         return {"approvals": {planned.id: planned.approval for planned in calls}}
 
     def announced(self, planned: PlannedCall, turn: int) -> dict[str, Any]:
@@ -448,20 +474,20 @@ class _Nodes:
     ) -> ToolMessage:
         """Return the message that answers a call, whatever its outcome; `handle` names its result if it is large."""
         offer = planned.offer
-        problem = approval.get("problem", "")
+        problem, shown = approval.get("problem", ""), approval.get("shown", "")
         if not problem and offer is None:
             problem = f"the tool {planned.name!r} is no longer there"
+            shown = f"the tool {self.registry.person_name(planned.name)!r} is no longer there"
         if not problem and not json_equal(approval["of"], planned.of):
             problem = OTHER_CALL
         if problem or offer is None:
-            return _message(planned, problem, None)
+            return _message(planned, problem, {SHOWN: shown} if shown else None)
         decision = planned.restore(approval, offer.tool.input_schema)
         if not decision.approved:
             shown = {"approval": approval_of(decision, planned.arguments), "arguments": approval["arguments"]}
             artifact = artifact_of(offer.connection.name, offer.tool.name) | shown
             return _message(planned, _denied(offer, decision), artifact)
 
-        profile = getattr(self.model, "profile", None) or {}
         failed = False
         try:
             with _timed(planned, write) as clock:
@@ -474,7 +500,7 @@ class _Nodes:
                     decision=decision,
                     checked=offer.tool,
                     on_progress=_reporting(planned, write),
-                    images=bool(profile.get("image_tool_message")),
+                    images=takes_images(self.model),
                     limit=self.limit,
                     spill=None if self.spill is None or not handle else Spill.above(self.spill, handle),
                     timeout=self.timeout,
@@ -639,7 +665,7 @@ class _InnerCalls:
         if run.before_asking is not None and nodes.is_asked(planned):
             await run.before_asking({planned.id})
         if planned.request is None:
-            planned.approval = {"problem": planned.problem, "of": planned.of}
+            planned.approval = planned.refusal()
         elif nodes.plans and nodes.is_asked(planned):
             await self._hold(planned, planned.request)
         else:
@@ -695,7 +721,7 @@ async def _answer_builtin(
         with _timed(planned, write):
             content, artifact = await tool.answer(planned.arguments, messages, caller)
     except MCPMagicError as error:
-        return _message(planned, str(error), None)
+        return _message(planned, bounded(error.whole), None)
     return _message(planned, content, artifact, failed=bool(artifact.get("is_error")))
 
 
@@ -845,7 +871,7 @@ def build_graph(
     given = AgentSkills(host, skills, servers=servers, limit=result_limit)
     builtin = [given.tool(), *([search.tool()] if programs is None else [])]
     if programs is None:
-        builtin.append(job_waiter(host, result_limit))
+        builtin.append(job_waiter(host, result_limit, images=takes_images(model)))
     if spill is not None and programs is None:
         builtin.append(result_reader(min(spill * CHARACTERS_A_TOKEN, result_limit)))
     if tables is not None:
@@ -868,14 +894,15 @@ def build_graph(
         builtin={tool.name: tool for tool in builtin},
     )
     graph: StateGraph[Any, Any, Any, Any] = StateGraph(AgentState, context_schema=RunContext)
-    for name in ("think", "approve", "act", "stop"):
+    for name in ("think", "approve", "act", "stop", "refuse"):
         # LangGraph disassembles functions and methods each time it compiles, for graphs inside of graphs
         graph.add_node(name, partial(getattr(nodes, name)))
     graph.add_edge(START, "think")
-    graph.add_conditional_edges("think", nodes.after_thinking, ["approve", "act", "stop", END])
+    graph.add_conditional_edges("think", nodes.after_thinking, ["approve", "act", "stop", "refuse", END])
     graph.add_edge("approve", "act")
     graph.add_edge("act", "think")
     graph.add_edge("stop", END)
+    graph.add_edge("refuse", END)
     compiled = graph.compile(checkpointer=checkpointer, store=store, name="mcp_agent")
     return compiled.with_config(recursion_limit=3 * max_turns + 5)
 

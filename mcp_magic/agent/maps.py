@@ -7,14 +7,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import counted, listed
 from mcp_magic.agent.builtin import BuiltinTool
-from mcp_magic.agent.tools import own_arguments
+from mcp_magic.agent.calls import no_tool
 from mcp_magic.consent.consent import Decision
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import to_content
+from mcp_magic.langchain.functions import own_arguments
 from mcp_magic.langchain.large_results import Spill
+from mcp_magic.langchain.names import Names
 from mcp_magic.map.rows import PerRow, Row, col, read_table
 from mcp_magic.map.run import MapRun, Step, map_steps
 from mcp_magic.results.results import ToolResult
@@ -108,7 +110,7 @@ def _rows_of(name: str, source: Any) -> list[Row]:
 
 def _function(tables: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     heads = [
-        f"{name}: {len(rows):,} rows, the first is {one_line(json.dumps(dict(rows[0]), default=str), HEAD)}"
+        f"{name}: {counted(len(rows), 'rows')}, the first is {one_line(json.dumps(dict(rows[0]), default=str), HEAD)}"
         for name, rows in tables.items()
         if rows
     ]
@@ -134,7 +136,7 @@ def _offer(offers: Mapping[str, Offer], name: str) -> Offer:
     for offer in offers.values():
         if name in (offer.name, offer.person_name):
             return offer
-    raise ArgumentsError(f"there is no tool {name!r}.{did_you_mean(name, offers)} There are: {listed(offers)}")
+    raise ArgumentsError(no_tool(Names(()).person(name), [offer.person_name for offer in offers.values()]))
 
 
 def _filled(value: Any, columns: Sequence[str]) -> Any:
@@ -161,6 +163,8 @@ def _filled(value: Any, columns: Sequence[str]) -> Any:
 def _content(run: MapRun, limit: int, large: Spill | None) -> tuple[Content, dict[str, Any]]:
     content, artifact = to_content(_result(run), limit=limit, spill=large)
     stopped = f"It stopped: {run.problem}\n" if run.problem else ""
+    if run.failure_summary:
+        artifact["failures"] = run.failure_summary
     return f"{run.summary}\n{stopped}{content}", artifact
 
 

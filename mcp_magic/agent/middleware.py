@@ -16,12 +16,13 @@ from mcp_types import Tool
 from mcp_magic import schema
 from mcp_magic.agent.builtin import BuiltinTool, Caller, ToolSearch, result_reader
 from mcp_magic.agent.calls import calls_of
+from mcp_magic.agent.conversation import for_provider
 from mcp_magic.agent.cost import Bounds, closing
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.consent.consent import Request
 from mcp_magic.errors import MCPMagicError, MissingDependencyError
 from mcp_magic.langchain.calls import decided
-from mcp_magic.langchain.content import LIMIT, result_of, to_content
+from mcp_magic.langchain.content import LIMIT, bounded, result_of, to_content
 from mcp_magic.langchain.large_results import Spill
 from mcp_magic.langchain.names import Names
 from mcp_magic.lint import CHARACTERS_A_TOKEN
@@ -78,7 +79,7 @@ class _WithBuiltinTool(AgentMiddleware[Any, Any, Any]):
         try:
             content, artifact = await self._builtin.answer(call["args"], messages, caller)
         except MCPMagicError as error:
-            return ToolMessage(str(error), status="error", **about)
+            return ToolMessage(bounded(error.whole), status="error", **about)
         return ToolMessage(content, artifact=artifact, **about)
 
 
@@ -198,6 +199,19 @@ class SkillsMiddleware(_WithBuiltinTool):
         if text:
             request = request.override(system_message=SystemMessage(text))
         return await handler(self._bound(request))
+
+
+class ConversationMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Sends a model the conversation as its provider takes it, as `%%mcp_agent` does; the agent's state stays as it is.
+
+    Images of tools (`host.langchain_tools(images=True)`) stand where the provider reads them, with the type that their
+    bytes have, or become a line of text. Calls whose arguments are not JSON have none.
+    """
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Any) -> Any:
+        """Run a turn of the model."""
+        messages: list[Any] = for_provider(request.model, request.messages)
+        return await handler(request.override(messages=messages))
 
 
 class BudgetMiddleware(AgentMiddleware[Any, Any, Any]):

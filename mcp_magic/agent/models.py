@@ -80,8 +80,41 @@ def model_error(error: Exception, model: Any) -> Exception:
     said = one_line(without_secrets(_message(error), _secrets_of(model)), LONGEST)
     said = "" if said.startswith("<") else _CODE.sub("", said)  # an HTML page of a proxy says nothing
     what = _advice(error, status) if status is not None else _unreached(error)
+    if type(error).__name__ == "ValidationError" and "tool_calls" in said:  # pydantic's, where LangChain reads the turn
+        what, said = "it called a tool with arguments that are no object; ask again", ""
     parts = [part for part in (model_name(model), what, said) if part]
     return ModelError(": ".join(parts if len(parts) > 1 else [*parts, type(error).__name__]))
+
+
+_REFUSED = re.compile(r"\(HTTP (?:400|413|422)[,)]")
+_ABOUT_MESSAGES = re.compile(
+    r"\bmessages?\b|\binput\[|tool[ _](?:use|call|result|output|message)|\bimages?\b|\bconversation|\bcontext\b"
+    r"|\btoo long\b|\bprompt\b|\bJSON\b|surrogate|\butf",
+    re.IGNORECASE,
+)
+_ABOUT_SETTINGS = re.compile(
+    r"temperature|top_[pk]\b|max_\w*tokens|reasoning|thinking|tool_choice|\btools\b|function '|\bstop\b|stream|credit"
+    r"|billing|quota|\bkey\b|\bmodel\b|\bparameter",
+    re.IGNORECASE,
+)
+
+
+def refuses_conversation(error: ModelError) -> bool:
+    """Return whether a provider has refused what the conversation holds, and not a setting or the account.
+
+    Providers have no code for it, so their words decide. An error from a cassette has these, too.
+
+    >>> said = "gpt-5: the provider refused the request (HTTP 400): {}"
+    >>> refuses_conversation(ModelError(said.format("Invalid 'messages[3]'. Image URLs are only allowed for ...")))
+    True
+    >>> refuses_conversation(ModelError(said.format("max_tokens is too large")))
+    False
+    """
+    text = str(error)
+    if not _REFUSED.search(text):
+        return False
+    said = _REFUSED.split(text, maxsplit=1)[1]
+    return _ABOUT_MESSAGES.search(said) is not None or _ABOUT_SETTINGS.search(said) is None
 
 
 def _advice(error: Exception, status: int) -> str:

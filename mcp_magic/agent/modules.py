@@ -116,6 +116,26 @@ def _module_name(server: str) -> str:
     return f"{name}_server" if name in _RESERVED or keyword.iskeyword(name) else name
 
 
+def _title(module: Module) -> str:
+    """Return the name of a module, and of its server where that is another one, which a model would import."""
+    if module.name == module.server:
+        return module.name
+    taken = f": import {module.name}, because {module.server} is Python's" if module.server in _RESERVED else ""
+    return f"{module.name} (the server {module.server}{taken})"
+
+
+def renamed_hint(problem: str, modules: Mapping[str, Module]) -> str:
+    """Return which module is meant, if the problem of a program names one of Python's that is called like a server."""
+    quoted = set(re.findall(r"[`']([\w.-]+)[`']", problem))
+    hints = []
+    for each in modules.values():
+        if each.name != each.server and each.server in quoted:
+            function = next((name for name in each.functions if name in quoted), "")
+            line = f"from {each.name} import {function}" if function else f"import {each.name}"
+            hints.append(f"The server {each.server} is the module {each.name}: `{line}`")
+    return "\n".join(hints)
+
+
 def interface(modules: Mapping[str, Module], request: str) -> str:
     """Return what the model reads of the modules: all functions, or where they are many those that fit a request."""
     whole = sum(len(function.stub.code) for module in modules.values() for function in module.functions.values())
@@ -129,8 +149,7 @@ def interface(modules: Mapping[str, Module], request: str) -> str:
         chosen.add((module, name))
     parts = []
     for each in modules.values():
-        title = each.name if each.name == each.server else f"{each.name} (the server {each.server})"
-        lines, names = [f"# module {title}"], []
+        lines, names = [f"# module {_title(each)}"], []
         for name, function in each.functions.items():
             if whole <= INTERFACE or (each.name, name) in chosen:
                 lines += [*function.stub.classes, function.stub.code]

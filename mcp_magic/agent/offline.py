@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from mcp_magic._text import sentence
+from mcp_magic._text import counted, sentence
 from mcp_magic.agent.scripted import LocalModel
 from mcp_magic.agent.search import NAME_WEIGHT, PREPOSITIONS, STOP, SYNONYMS, WORD, Index, stem, stems, words
 from mcp_magic.schema.convert import UnfitText, from_text
@@ -603,8 +603,10 @@ def _turns(messages: Sequence[BaseMessage], names: Mapping[str, str]) -> list[li
 
 def outcome(message: ToolMessage, sent: Mapping[str, Any], tool: str) -> Outcome:
     """Return the outcome of a call of `tool` with `sent`; the artifact of the message overrides both."""
+    from mcp_magic.langchain.content import SHOWN
+
     artifact = message.artifact if isinstance(message.artifact, dict) else {}
-    text = _text(message.content)
+    text = _text(artifact[SHOWN] if isinstance(artifact.get(SHOWN), str) else message.content)
     structured = artifact.get("structured_content")
     data = structured if structured is not None else text
     if structured is None:
@@ -641,7 +643,7 @@ def _said(each: Outcome) -> str:
     if each.failed:
         return f"`{each.tool}` failed: {_cell(_cut(each.text.strip())) or 'it did not say why'}"
     if isinstance(each.data, list) and each.data and all(isinstance(row, Mapping) for row in each.data):
-        return f"`{call}` gives {len(each.data)} rows:\n\n{_table(each.data)}"
+        return f"`{call}` gives {counted(len(each.data), 'rows')}:\n\n{_table(each.data)}"
     flat = isinstance(each.data, Mapping) and not any(isinstance(value, list | Mapping) for value in each.data.values())
     if flat and each.data and all(len(str(value)) <= 200 for value in each.data.values()):
         rows = "".join(f"\n- {_cell(key)}: {_cell(value)}" for key, value in each.data.items())

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from mcp_magic._text import counted, listed
-from mcp_magic.agent.modules import Names, find, imported_modules, parse, without_imports
+from mcp_magic.agent.modules import Names, find, imported_modules, parse, renamed_hint, without_imports
 from mcp_magic.display.tables import Rows, check_shape, find_tables
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MissingDependencyError
@@ -191,6 +191,7 @@ MAX_PRINTED = 100_000  # characters kept of what a program prints
 
 MAX_DIAGNOSTICS = 5  # type errors that the model reads
 
+MAX_PROBLEM = 20_000  # characters of why a program failed, as many as a model reads of one result
 MAX_LINE = 300  # characters of one of them
 
 _IGNORED = ("invalid-assignment",)
@@ -302,7 +303,13 @@ async def check(code: str, modules: Mapping[str, Module], state: State, programs
         problem = await _checked_types(code, tree, names, modules, state) if programs.namespace is None else ""
     except ArgumentsError as error:
         problem = str(error)
+    problem = _with_hint(problem, modules)
     return f"The program was not run, and nothing was called:\n{problem}" if problem else ""
+
+
+def _with_hint(problem: str, modules: Mapping[str, Module]) -> str:
+    """Return a problem with the module that is meant, where the program takes Python's for a server's."""
+    return "\n".join(filter(None, (problem, renamed_hint(problem, modules))))
 
 
 async def _checked_types(code: str, tree: ast.Module, names: Names, modules: Mapping[str, Module], state: State) -> str:
@@ -394,6 +401,7 @@ async def run_program(code: str, modules: Mapping[str, Module], state: State, pr
         program.seconds = time.perf_counter() - started
     if calls.fatal is not None:
         raise calls.fatal
+    program.problem = _with_hint(program.problem, modules)
     return program
 
 
@@ -532,7 +540,7 @@ def _traceback(error: Any) -> str:
     )
     source = frames[-1].source_line if frames else None
     lines = [f"{where}: {one_line(source or '', MAX_LINE)}".strip(": ")] if where else []
-    return "\n".join([*lines, str(error)[:1000]])
+    return "\n".join([*lines, str(error)[:MAX_PROBLEM]])
 
 
 # Running in the kernel.
@@ -563,7 +571,7 @@ async def _in_kernel(
         tb = traceback.walk_tb(error.__traceback__)
         lines = [line for frame, line in tb if frame.f_code.co_filename == "<program>"]
         where = f"line {lines[-1]}: " if lines else ""
-        program.problem = f"{where}{type(error).__name__}: {str(error)[:1000]}"
+        program.problem = f"{where}{type(error).__name__}: {str(error)[:MAX_PROBLEM]}"
     finally:
         for name in ("__mcp_modules__", "__mcp_value__"):
             namespace.pop(name, None)

@@ -126,7 +126,7 @@ def _tool_row(tool: Any) -> dict[str, Any]:
 def _arguments_text(parameters: dict[str, Any]) -> str:
     """Return arguments in the form of a signature."""
     parts = []
-    for argument in schema.root_field(parameters).children:
+    for argument in schema.input_root(parameters).children:
         text = f"{one_line(argument.name, 40)}: {one_line(argument.type_text, 60)}"
         parts.append(text if argument.needed else f"[{text}]")
     return ", ".join(parts)

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic.agent.models import OFFLINE, bind_tools, in_turn, make_model, model_name
-from mcp_magic.agent.tools import function_of, own_arguments
 from mcp_magic.ask.sampling import Expected, Sampled
 from mcp_magic.display.text import one_line
 from mcp_magic.langchain.content import Reader, mcp_block
+from mcp_magic.langchain.functions import function_of, own_arguments
 from mcp_magic.langchain.names import provider_name
 from mcp_magic.lint import CHARACTERS_A_TOKEN, MAX_NAME
 from mcp_magic.results.content import message_block
@@ -107,7 +107,7 @@ class ModelSampler:
         notes: tuple[str, ...] = ()
         if hints and not any(hint and hint.casefold() in name.casefold() for hint in hints):
             shown = ", ".join(repr(one_line(hint, 60)) for hint in hints[:5])
-            notes = (f"the model it would like ({shown}) does not answer: only the configured model does",)
+            notes = (f"the model that it prefers ({shown}) is not used: only the configured model answers",)
         return _Choice(self._model(setting), name, notes)
 
     def _model(self, setting: Any) -> BaseChatModel:
@@ -160,8 +160,10 @@ def _without_calls(model: Any, functions: list[Any], messages: list[BaseMessage]
 
 
 def _takes(model: BaseChatModel) -> Takes:
+    from mcp_magic.agent.conversation import takes_images
+
     profile = getattr(model, "profile", None) or {}
-    return Takes(*(bool(profile.get(key)) for key in ("image_inputs", "audio_inputs", "image_tool_message")))
+    return Takes(bool(profile.get("image_inputs")), bool(profile.get("audio_inputs")), takes_images(model))
 
 
 def _limit_field(model: BaseChatModel) -> str:

@@ -17,6 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from mcp_magic._text import counted
 from mcp_magic.errors import ModelError
 from mcp_magic.langchain.names import provider_name
 
@@ -136,7 +137,9 @@ class ScriptedModel(LocalModel):
         if self.repeat_last and self.turns:
             number = min(number, len(self.turns) - 1)
         if number >= len(self.turns):
-            raise ModelError(f"the script is over: it has {len(self.turns)} turns, and a further one was asked for.")
+            raise ModelError(
+                f"the script is over: it has {counted(len(self.turns), 'turns')}, and a further one was asked for."
+            )
         turn = self.turns[number]
         turn = turn(messages) if callable(turn) else turn
         return _later(turn) if isawaitable(turn) else _message(turn)

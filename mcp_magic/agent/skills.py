@@ -112,7 +112,7 @@ class AgentSkills:
         reader = Reader(images=False, limit=self._limit)
         if file:
             result = await loaded.read(str(file))
-            reader.add_text("\n".join(result.texts) or "[a file that is no text]")
+            reader.add_text("\n".join(result.texts) or "[a file that is not text]")
         else:
             reader.add_text(loaded.instructions.strip())
             others = [each.uri.removeprefix(skill.root) for each in skill.files if each.uri != skill.uri]

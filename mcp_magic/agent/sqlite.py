@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import re
 import sqlite3
 import threading
 import time
@@ -25,6 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from mcp_magic.errors import ThreadError
+from mcp_magic.sqlite import LARGEST, STATEMENT_SECONDS, BoundedConnection, is_sound, only_stores
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -41,14 +41,8 @@ LOCKED_SECONDS = 2.0  # seconds to wait while another process writes to the file
 
 FREE_PAGES = 256  # pages of 4 KiB that may stay unused in the file
 
-LARGEST = 64_000_000  # bytes of the largest value (a conversation) to read from or write to the file
-
-STATEMENT_SECONDS = 30.0  # seconds that a statement may take
-
-_PAUSE = 1.0
-_STEPS = 100_000
 _AWAY = "move it away, and a new one is made"
-_STORED = re.compile(r"CREATE (TABLE|(UNIQUE )?INDEX)\b", re.IGNORECASE)
+_TABLES = ("checkpoints", "writes", "thread_messages")
 _ANOTHER = "`%config MCPMagics.threads` names another file"
 _NEWEST = (
     "SELECT thread_id, CASE WHEN length(metadata) <= 100000 THEN metadata END, MAX(checkpoint_id) AS latest "
@@ -81,24 +75,6 @@ _sound: set[Path] = set()
 logging.getLogger("langgraph.checkpoint.serde.jsonplus").addFilter(lambda record: False)
 
 
-class _BoundedConnection(sqlite3.Connection):
-    """A connection to a file that may be hostile: its schema cannot call functions, and no statement runs forever."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._since = self._last = 0.0
-        self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST)
-        self.set_progress_handler(self._takes_too_long, _STEPS)
-        self.execute("PRAGMA trusted_schema = OFF")
-
-    def _takes_too_long(self) -> bool:
-        now = time.monotonic()
-        if now - self._last > _PAUSE:  # another statement
-            self._since = now
-        self._last = now
-        return now - self._since > STATEMENT_SECONDS
-
-
 class _MessagesOnly(JsonPlusSerializer):
     """Reads only msgpack with messages and plain values; LangGraph's old JSON can create any of LangChain's objects."""
 
@@ -127,7 +103,7 @@ class FileThreads(SqliteSaver):
     """
 
     def __init__(self, file: Path) -> None:
-        connection = sqlite3.connect(file, timeout=LOCKED_SECONDS, factory=_BoundedConnection, check_same_thread=False)
+        connection = sqlite3.connect(file, timeout=LOCKED_SECONDS, factory=BoundedConnection, check_same_thread=False)
         super().__init__(connection, serde=_MessagesOnly())
         self._closed = False
         self._stored: dict[str, str] = {}
@@ -320,27 +296,14 @@ def _damage(connection: sqlite3.Connection, file: Path) -> str:
 
     The check comes before any query of its tables: a query of a table with cyclic pages may never end.
     """
-    if not _only_stores(connection):
+    if not only_stores(connection, _TABLES):
         return f"it has more than plain tables, a view or a trigger, which no file of threads has; {_AWAY}"
     if file in _sound:
         return ""
-    if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+    if not is_sound(connection):
         return f"it is damaged; {_AWAY}"
     _sound.add(file)
     return ""
-
-
-def _only_stores(connection: sqlite3.Connection) -> bool:
-    """Whether the file has only tables and indexes: a view, a trigger or a computed column may never end."""
-    statements = connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 1000").fetchall()
-    if not all(isinstance(sql, str) and _STORED.match(sql) for (sql,) in statements):
-        return False
-    if any(row[2] != "table" for row in connection.execute("PRAGMA main.table_list").fetchall()):
-        return False
-    for table in ("checkpoints", "writes", "thread_messages"):
-        if any(column[-1] for column in connection.execute(f"PRAGMA main.table_xinfo({table})")):  # hidden: computed
-            return False
-    return True
 
 
 def why(error: Exception) -> str:

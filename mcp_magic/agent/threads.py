@@ -22,6 +22,7 @@ from mcp_magic.agent.graph import AgentState
 from mcp_magic.agent.transcript.entries import is_turn
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.masking import mask_text
+from mcp_magic.config.parsing import working_path
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, ThreadError
 
@@ -96,7 +97,7 @@ async def _open(where: Any, stack: AsyncExitStack, *, strict: bool) -> FallbackS
     else:
         from mcp_magic.agent import sqlite
 
-        file = Path(text).expanduser().absolute() if text else default_file()
+        file = working_path(text) if text else default_file()
         named, saver, why = str(file), await sqlite.open_file(file, stack), sqlite.why
     return FallbackSaver(saver, memory_threads(), named, why=why, **options)
 
@@ -134,7 +135,7 @@ def thread_names(where: Any = None) -> list[str]:
     )
     names: list[str] = []
     with suppress(sqlite3.Error, OSError, ValueError):
-        file = Path(text).expanduser().absolute() if text else default_file()
+        file = working_path(text) if text else default_file()
         uri = f"{file.as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=TAB_SECONDS)) as connection:
             until = time.monotonic() + READING_SECONDS

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from mcp_magic import schema
-from mcp_magic.apps.view import PERMISSIONS, View, can_show, is_for_apps, view_of, view_uri
+from mcp_magic.apps.view import PERMISSIONS, View, can_show, is_for_apps, view_of, view_uri, within_reach
 from mcp_magic.ask.question import EDIT, NOT_ANSWERED, Choice, Question, Reply, near_asker
 from mcp_magic.consent.consent import Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
@@ -270,7 +270,7 @@ class App:
             with suppress(MCPMagicError):
                 resources = await self._server.listing("resources")
                 meta = next((each.meta for each in resources if str(each.uri) == self.uri), None)
-        view = view_of(self.uri, result.contents, meta)
+        view = await within_reach(view_of(self.uri, result.contents, meta))
         if view.refused:
             text = f"{self.uri}: its view may not load from {', '.join(view.refused[:5])}"
             self._server.notices.log("warning", text)
@@ -500,7 +500,8 @@ class App:
         except (_Refused, MCPMagicError) as error:
             code = _DENIED if isinstance(error, DeniedError) else getattr(error, "code", _FAILED)
             code = code if isinstance(code, int) else _FAILED
-            self._send(page, kind="reply", id=id_, error={"code": code, "message": one_line(str(error), 2000)})
+            whole = error.whole if isinstance(error, MCPMagicError) else str(error)
+            self._send(page, kind="reply", id=id_, error={"code": code, "message": shorten(whole, 20_000)})
         else:
             self._send(page, kind="reply", id=id_, result=result)
         finally:
@@ -672,7 +673,7 @@ class App:
                 for each in question.choices
                 if each.label and each.name != EDIT
             ],
-            "extra": [asdict(each) for each in question.extra],
+            "extra": [{**asdict(extra), "is_text": extra.is_text} for extra in question.extra],
             "long": list({title: visible(written(value)) for title, value in [*cut, *unseen]}.items()),
             "must_open": bool(unseen),
             **extra,

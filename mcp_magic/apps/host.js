@@ -40,6 +40,70 @@ function button(text, title, click) {
   return made;
 }
 
+// ---- The guard: the first script of a view's document, and of each document that the view makes in a frame.
+//
+// A policy of content does not apply to WebRTC, so the guard takes its classes away. A frame has a new window, with the
+// classes; scripts run there only from `srcdoc` or `javascript:`, because a sandboxed document cannot touch the window of
+// another. Trusted Types (`require-trusted-types-for` in the policy) lead each text that becomes markup through the
+// guard: `srcdoc` gets the guard itself, other markup loses its `srcdoc`s, and `javascript:` is refused. The guard calls
+// nothing that the view can replace.
+
+function guard(name) {
+  for (const each of Object.getOwnPropertyNames(self)) {
+    if (/^(webkit|moz)?RTC/.test(each) || each === "XSLTProcessor") delete self[each]; // XSLT makes elements
+  }
+  for (const type of [Document, Element, ShadowRoot]) { // markup that comes in parts cannot be read
+    for (const on of [type, type.prototype]) {
+      for (const each of Object.getOwnPropertyNames(on)) if (/^stream.*HTML/.test(each)) delete on[each];
+    }
+  }
+  const { get, set } = Object.getOwnPropertyDescriptor(XMLHttpRequest.prototype, "responseType");
+  const apply = Reflect.apply;
+  Object.defineProperty(XMLHttpRequest.prototype, "responseType", {
+    get, set(value) { value = `${value}`; if (value !== "document") apply(set, this, [value]); },
+  });
+  Object.defineProperty(XMLHttpRequest.prototype, "responseXML", { get: () => null });
+  const types = self.trustedTypes;
+  if (!types) return;
+  const code = Function.prototype.call.bind(String.prototype.charCodeAt);
+  const slice = Function.prototype.call.bind(String.prototype.slice);
+  const source = `<script>(${guard})("${name}")<\/script>`;
+  const without = (text, word, instead) => {
+    let made = "", from = 0;
+    for (let i = 0; i + word.length <= text.length; i++) {
+      let k = 0;
+      while (k < word.length && (code(text, i + k) | 32) === code(word, k)) k++;
+      if (k < word.length) continue;
+      made += slice(text, from, i) + instead;
+      from = i + k;
+    }
+    return made + slice(text, from);
+  };
+  const policy = Object.create(null);
+  policy.createHTML = (text, _, sink) => {
+    if (sink === "Document write" || sink === "Document writeln") return null; // a word can come in two calls
+    if (sink === "DOMParser parseFromString" && without(text, "entity", "") !== text) return null; // of XML: hides words
+    const made = without(text, "srcdoc", name);
+    return sink === "HTMLIFrameElement srcdoc" ? source + made : made;
+  };
+  policy.createScript = (text, _, sink) => (sink === "Location href" ? null : text);
+  policy.createScriptURL = (text) => text;
+  types.createPolicy("default", policy);
+  delete self.trustedTypes; // no other policy is possible, and libraries take its absence as an old browser
+}
+
+// What the guard cannot stop in a browser without Trusted Types.
+const REMAINS = self.trustedTypes ? "" : "; in this browser, its own frames can use WebRTC";
+
+const INERT = "data_srcdoc"; // instead of `srcdoc` in markup
+const GUARD = `<script>(${guard})("${INERT}")</script>`;
+
+// Returns a view's document with the guard. Markup can follow a script, but the mode of a document is in its beginning.
+function guarded(html) {
+  const mode = /^(?:\s|<!--[^]*?-->)*<!doctype\s+html/i.test(html) ? "<!doctype html>" : "";
+  return mode + GUARD + html.replace(/(?<=[\t\n\f\r /"'])srcdoc(?=[\t\n\f\r ]*=)/gi, INERT);
+}
+
 // ---- The sandbox: a document of no origin, whose policy the view's own document inherits.
 //
 // It loads while the kernel is asked for the view, so the policy comes with the view and is set before the view's frame
@@ -54,15 +118,15 @@ addEventListener("message", (e) => {
   if (e.source === host) {
     if (d && d.method === "${NOTE}sandbox-resource-ready") {
       if (inner) return;
-      const policy = document.createElement("meta");
-      policy.httpEquiv = "Content-Security-Policy";
-      policy.content = d.params.policy || "default-src 'none'";
-      document.head.append(policy);
       inner = document.createElement("iframe");
       inner.setAttribute("sandbox", "allow-scripts");
       if (d.params.allow) inner.setAttribute("allow", d.params.allow);
       inner.referrerPolicy = "no-referrer";
-      inner.srcdoc = d.params.html;
+      inner.srcdoc = d.params.html; // the policy refuses to set it
+      const policy = document.createElement("meta");
+      policy.httpEquiv = "Content-Security-Policy";
+      policy.content = d.params.policy || "default-src 'none'";
+      document.head.append(policy);
       document.body.append(inner);
     } else if (inner) inner.contentWindow.postMessage(d, "*");
   } else if (inner && e.source === inner.contentWindow) {
@@ -226,7 +290,7 @@ export function show(element, channel) {
   function fill() {
     if (!view || !isLoaded || !isNew) return;
     isNew = false;
-    post({ method: NOTE + "sandbox-resource-ready", params: { html: view.html, policy: view.policy, allow: view.allow } });
+    post({ method: NOTE + "sandbox-resource-ready", params: { html: guarded(view.html), policy: view.policy, allow: view.allow } });
   }
 
   function start() {
@@ -239,7 +303,7 @@ export function show(element, channel) {
     place.classList.toggle("mcp-app-border", view.border !== false);
     label.textContent = view.label;
     title.textContent = view.title;
-    title.title = view.sources.length ? `may load from ${view.sources.join(", ")}` : "loads nothing from elsewhere";
+    title.title = (view.sources.length ? `may load from ${view.sources.join(", ")}` : "loads nothing from elsewhere") + REMAINS;
     say("starting…");
     drawButtons();
   }
@@ -428,8 +492,10 @@ export function show(element, channel) {
         card.remove();
       });
       choices.push(made);
-      line.append(made);
-      for (const extra of message.extra.filter((each) => each.beside === choice.name)) line.append(field(extra, fields, made));
+      const beside = message.extra.filter((each) => each.beside === choice.name);
+      const drawn = (extras) => extras.map((extra) => field(extra, fields, made));
+      // a line of text is written before its button is pressed
+      line.append(...drawn(beside.filter((extra) => extra.is_text)), made, ...drawn(beside.filter((extra) => !extra.is_text)));
     }
     card.append(line);
     let since = performance.now();

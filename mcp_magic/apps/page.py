@@ -166,7 +166,7 @@ class AppPage:
                 return Response(status_code=413, headers=HEADERS)
         try:
             message = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             return Response(status_code=400, headers=HEADERS)

@@ -5,15 +5,16 @@ Source: MCP Apps (2026-01-26), the extension `io.modelcontextprotocol/ui`.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import listed
+from mcp_magic.auth.addresses import is_internal_host, leads_inside
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import InvalidResponseError
 
@@ -94,6 +95,8 @@ class View:
             "object-src": (),
             "form-action": (),
             "base-uri": of["baseUriDomains"],
+            "require-trusted-types-for": ("'script'",),  # for the guard in `host.js`
+            "trusted-types": ("default",),
         }
         return "; ".join(" ".join((name, *(sources or none))) for name, sources in rules.items())
 
@@ -117,15 +120,18 @@ def allowed_source(text: object) -> bool:
     found = _SOURCE.fullmatch(text) if isinstance(text, str) and len(text) <= 500 else None
     if found is None:
         return False
-    host = found["host"].lower().strip("[]")
-    if host.startswith("*."):
-        return "." in host[2:]
-    if host == "localhost" or host.endswith((".localhost", ".local")):
-        return False
-    try:
-        return ipaddress.ip_address(host).is_global
-    except ValueError:
-        return re.fullmatch(r"[\d.]+|0x[0-9a-f.x]+", host) is None and "." in host  # `127.1` is this machine, too
+    host = found["host"].lower()
+    site = host.removeprefix("*.")
+    return not is_internal_host(site) and (host.startswith("[") or "." in site)
+
+
+async def within_reach(view: View) -> View:
+    """Return a view without the sources whose names lead to this machine or its network."""
+    hosts = {each: _SOURCE.fullmatch(each)["host"] for texts in view.domains.values() for each in texts}  # type: ignore[index]
+    inside = await asyncio.gather(*map(leads_inside, hosts.values()))
+    refused = [source for source, is_inside in zip(hosts, inside, strict=True) if is_inside]
+    domains = {kind: tuple(each for each in texts if each not in refused) for kind, texts in view.domains.items()}
+    return replace(view, domains=domains, refused=(*view.refused, *(one_line(each, 100) for each in refused)))
 
 
 def view_of(uri: str, contents: Iterable[Any], listed_meta: Mapping[str, Any] | None = None) -> View:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration, sentence
-from mcp_magic.ask.question import EDIT, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
-from mcp_magic.consent.consent import CALLS, FIRST, PERSON, Decision
+from mcp_magic.ask.question import EDIT, WHY, Cell, Choice, Extra, Form, Outcome, Question, Reveal, Row
+from mcp_magic.consent.consent import CALLS, FIRST, PERSON, SUMMARISED, Decision
 from mcp_magic.display.arguments import (
     MAX_IN_LINE,
     MAX_VALUE,
@@ -35,9 +35,9 @@ from mcp_magic.display.arguments import (
 )
 from mcp_magic.display.code import code_part
 from mcp_magic.display.diff import diff_html, diff_text
-from mcp_magic.display.document import Markup, Part, facts, joined, note, page, tag, tool_badges, width
+from mcp_magic.display.document import Markup, Part, facts, inline, joined, note, page, tag, tool_badges, width
 from mcp_magic.display.text import one_line, shorten
-from mcp_magic.display.visible import LEGEND, in_line
+from mcp_magic.display.visible import LEGEND, in_line, is_long
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import UnfitText, from_text
 from mcp_magic.schema.fields import kept_root
@@ -67,7 +67,6 @@ ALWAYS = {"tool": "always for this tool", "arguments": "always for these argumen
 
 REFUSED = "you cannot be asked here, where no input is allowed; MCP_MAGIC_APPROVAL=auto allows what no rule asks about"
 
-
 REFUSED_PROGRAM = "you cannot be asked here, and only you can approve a program that runs in the kernel"
 
 
@@ -91,19 +90,21 @@ def approval_question(request: Request) -> Question:
                 sends=True,
                 for_all="approve all of them as shown",
             ),
-            Choice("deny", "Deny", "ban", f"do not call {name}", typed="[n]o (and why)", for_all="call none of them"),
+            Choice(
+                "deny", "Deny", "ban", f"do not call {name}", typed="[n]o", for_all="call none of them", asks="reason"
+            ),
             *(
                 (
                     Choice(EDIT, "Edit", "pencil", f"change the arguments of {name} first", typed="[e]dit"),
                     *(() if by_hand else (Choice("approve", typed="[a]lways", sends=True, asks="scope"),)),
-                    Choice("deny", typed="[d]eny always", extra={"never": True}),
+                    Choice("deny", typed="[d]eny always", extra={"never": True}, asks="reason"),
                 )
                 if is_one
                 else ()
             ),
         ),
         extra=(
-            Extra("reason", label="why not; Enter denies", tooltip=f"why {name} must not be called", beside="deny"),
+            replace(WHY, tooltip=f"why {name} must not be called"),
             Extra("never", False, label="always deny this tool", beside="deny"),
             Extra(
                 "scope",
@@ -114,11 +115,7 @@ def approval_question(request: Request) -> Question:
             ),
         )[: 3 if is_one else 1],
         form=_arguments_form(request, fields=is_one),
-        reveal=Reveal(
-            lambda arguments: cut_of(request, arguments),
-            lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
-            lambda arguments, seen: unseen_of(request, arguments, seen),
-        ),
+        reveal=_reveal_of_calls(request) if request.each else _reveal_of_call(request),
         outcome=lambda reply, seconds: outcome_of(request, reply, seconds),
         refused=REFUSED_PROGRAM if by_hand else REFUSED,
         late="Denied",
@@ -146,7 +143,7 @@ def decision_of(request: Request, reply: Reply) -> Decision:
     """Return the decision in a reply."""
     if reply.choice != "approve":
         always = "tool" if reply.extra.get("never") else ""
-        return Decision.deny(reply.reason or reply.extra.get("reason", "").strip(), by=reply.by, always=always)
+        return Decision.deny(reply.why_not, by=reply.by, always=always)
     changed = reply.values if changes(request.arguments, reply.values) else None
     return Decision.approve(changed, always=reply.extra.get("scope", ""))
 
@@ -170,10 +167,9 @@ def outcome_of(request: Request, reply: Reply, seconds: float) -> Outcome | None
         if decision.always:
             rest.append(ALWAYS[decision.always])
     asker = f" ({_asker(request)} asked)" if request.asker != PERSON else ""
-    sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
     text = call_text(request, arguments)
     call = ("code", text if request.calls == 1 else f"{in_line(request.name, MAX_NAME)}{_times(request)}")
-    return Outcome(sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
+    return Outcome(reply.sign, (" ", call, f" {', '.join([*rest, duration(seconds)])}{asker}"))
 
 
 def call_text(request: Request, arguments: Mapping[str, Any]) -> str:
@@ -236,6 +232,14 @@ def hidden_of(request: Request, arguments: Mapping[str, Any]) -> list[Hidden]:
     return [] if request.asker == PERSON else hidden_parts(arguments, request.definition)
 
 
+def _reveal_of_call(request: Request) -> Reveal:
+    return Reveal(
+        lambda arguments: [] if request.program else [*long_arguments(arguments, request.definition).items()],
+        lambda arguments: [(part.path, part.value) for part in hidden_of(request, arguments)],
+        lambda arguments, seen: unseen_of(request, arguments, seen),
+    )
+
+
 def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[str]) -> list[tuple[str, Any]]:
     """Return the long values, hidden ones included, that the user must open before approving the call.
 
@@ -243,20 +247,41 @@ def unseen_of(request: Request, arguments: Mapping[str, Any], seen: Collection[s
     """
     if request.asker == PERSON or request.program:
         return []
-    hidden = [(part.path, part.value) for part in hidden_of(request, arguments) if len(written(part.value)) > MAX_VALUE]
     long = long_arguments(arguments, request.definition).items()
+    hidden = _long_hidden((part.path, part.value) for part in hidden_of(request, arguments))
     return [(name, value) for name, value in [*long, *hidden] if name not in seen]
 
 
-def cut_of(request: Request, arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return what the question shortens, secrets masked: long values, and all calls of an agent's map."""
-    if request.program:
-        return []
-    named = list(long_arguments(arguments, request.definition).items())
-    if request.each and request.asker != PERSON:
+def _long_hidden(hidden: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in hidden if len(written(value)) > MAX_VALUE]
+
+
+def _reveal_of_calls(request: Request) -> Reveal:
+    """Return what reveals the calls that a question summarises, secrets masked, and their secrets.
+
+    Somebody else's calls must be opened before they are approved, as a long value of one call. The set does not change,
+    and may be large, so its text is made once.
+    """
+    shown = "\n".join(map(written, request.arguments[FIRST]))
+    is_cut = request.calls > SUMMARISED or is_long(shown, MAX_VALUE)
+    own = request.asker == PERSON
+
+    @cache
+    def calls() -> tuple[tuple[str, Any], ...]:
         lines = (written(hidden_arguments(each, request.definition)) for each in request.each)
-        named.append(("the calls", "\n".join(lines)))
-    return named
+        return (("the calls", "\n".join(lines)),) if is_cut else ()
+
+    @cache
+    def secrets() -> tuple[tuple[str, Any], ...]:
+        if own:
+            return ()
+        numbered = ((number, hidden_parts(each, request.definition)) for number, each in enumerate(request.each, 1))
+        return tuple((f"{number}. {part.path}", part.value) for number, parts in numbered for part in parts)
+
+    def unseen(_: Any, seen: Collection[str]) -> list[tuple[str, Any]]:
+        return [] if own else [each for each in [*calls(), *_long_hidden(secrets())] if each[0] not in seen]
+
+    return Reveal(lambda _: [*calls()], lambda _: [*secrets()], unseen)
 
 
 def approval_part(request: Request, arguments: Mapping[str, Any]) -> Part:
@@ -367,11 +392,12 @@ def plan_question(calls: Sequence[PlannedRequest]) -> Question:
                 "Deny rest",
                 "ban",
                 "call none of those that are not approved yet",
-                typed="[d]eny the rest (and why)",
+                typed="[d]eny the rest",
+                asks="reason",
             ),
             Choice(EDIT, typed="[e]dit and a number"),
         ),
-        extra=(Extra("reason", label="why not; Enter denies", tooltip="why they must not be called", beside="deny"),),
+        extra=(replace(WHY, tooltip="why they must not be called"),),
         form=Form(ticked, rows=rows, check=check),
         reveal=Reveal(
             lambda values: of_rows(
@@ -428,7 +454,7 @@ def _plan_row(number: int, call: PlannedRequest, calls: Sequence[PlannedRequest]
     about = one_line(_description(request), MAX_ABOUT) if first is request else ""
     line = f"{number:>3}. {name} {' '.join(map(str, badges))}{f' — {status}' if status else ''}"
     head = [tag("p", joined([tag("b", name), " ", joined(badges, " ")]))]
-    head += [tag("p", tag("b", status))] if status else []
+    head += [tag("p", tag("b", inline(status)))] if status else []
     head += [note(about)] if about else []
     plain = "\n".join([line, *([f"     {about}"] if about else [])])
     arguments = dict(request.arguments)
@@ -467,7 +493,7 @@ def _read_cell(name: str, field: Field | None, before: Any, text: str) -> Any:
     except UnfitText:
         assert field is not None
         raise ArgumentsError(unfit(name, field, text)) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ArgumentsError(f"{name}: this is not JSON") from None
 
 
@@ -477,7 +503,6 @@ def _plan_outcome(calls: Sequence[PlannedRequest], reply: Reply, seconds: float)
     if asked[0].run is not None:
         return None
     decisions = plan_decisions(calls, reply)
-    sign = {"approve": "✓ approved", "deny": "✗ denied"}.get(reply.choice, f"… {reply.reason}")
     because = f", because: {one_line(reason, 200)}" if (reason := next(iter(decisions.values())).reason) else ""
     rest = f" {len(decisions):,} of {counted(len(calls), 'calls')} by you{because}, {duration(seconds)}"
-    return Outcome(sign, (f"{rest} ({_asker(asked[0])} asked)",))
+    return Outcome(reply.sign, (f"{rest} ({_asker(asked[0])} asked)",))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic import schema
 from mcp_magic._text import clause, duration
-from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question
+from mcp_magic.ask.question import EDIT, Choice, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import call_line
 from mcp_magic.display.document import Markup, Part, joined, page, tag
 from mcp_magic.display.text import MAX_URL, host_of, one_line, why_not_open
-from mcp_magic.display.visible import outline
+from mcp_magic.display.visible import is_long, outline
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.inflight import NotAskedError, Unanswered, answered, in_time
 
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 ELICIT_SECONDS = 600.0
 """Seconds the user has to fill in a form or come back from a page; after that the user counts as absent."""
+
+MAX_ANSWERS = 3  # how often a question is asked whose answer does not fit
 
 MAX_QUESTIONS = 20  # default number of questions that a server may ask during one call
 
@@ -66,6 +68,7 @@ class Elicitation:
         mode: `"form"` (values that fit `schema`) or `"url"` (a page to visit).
         schema: The JSON Schema of the values; {} in URL mode.
         url: The page's address; "" in form mode.
+        problem: Why the values of the previous answer could not be sent; "" at first.
     """
 
     server: str
@@ -73,6 +76,7 @@ class Elicitation:
     mode: Literal["form", "url"] = "form"
     schema: Mapping[str, Any] = field(default_factory=dict)
     url: str = ""
+    problem: str = ""
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -203,13 +207,21 @@ class Questions:
         if elicitor is None:
             return Answer.decline(UNASKED)
 
-        async def answer() -> Answer | Unanswered:
+        async def answer(elicitation: Elicitation) -> Answer | Unanswered:
             async with self._queue.turn(call):
                 return await in_time(elicitor(elicitation), self._elicitors.timeout)
 
-        found = await answered(call, answer())
-        if not isinstance(found, Unanswered):
-            return _fitting(found, elicitation)
+        for _ in range(MAX_ANSWERS):
+            found = await answered(call, answer(elicitation))
+            if isinstance(found, Unanswered):
+                break
+            try:
+                return _fitting(found, elicitation)
+            except ArgumentsError as error:
+                elicitation = replace(elicitation, problem=str(error))
+                self._log("warning", f"elicitation {one_line(elicitation.message, 200)!r} is asked again: {error}")
+        else:
+            return Answer.decline(f"your values do not fit: {elicitation.problem}")
         if isinstance(found.error, NotAskedError):
             return found.error
         if found.error is not None:
@@ -242,23 +254,25 @@ def _asks_for_secret(text: Any) -> bool:
 
 
 def _fitting(answer: Any, elicitation: Elicitation) -> Answer:
-    """Return an elicitor's answer if it can be sent, else "decline"."""
+    """Return an elicitor's answer as it is sent. Raises ArgumentsError if its values do not fit."""
     if not isinstance(answer, Answer):
         return Answer.decline(f"the elicitor failed: TypeError: it returned {type(answer).__name__}, not an Answer")
     if answer.action != "accept" or elicitation.mode == "url":
         return Answer(answer.action, None, answer.reason)
     content = dict(answer.content or {})
-    try:
-        schema.check_arguments(content, elicitation.schema)
-        for name, value in content.items():
-            texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-            if not texts and not isinstance(value, _SCALARS):
-                takes = "the protocol takes text, a number, true or false, null or a list of texts here"
-                raise ArgumentsError(f"{name}: {takes}")
-        schema.check_text(content, "the answer")
-    except ArgumentsError as error:
-        return Answer.decline(f"your values do not fit: {error}")
+    check_content(content, elicitation.schema)
     return Answer.accept(content)
+
+
+def check_content(content: Mapping[str, Any], form_schema: Mapping[str, Any]) -> None:
+    """Raise ArgumentsError if values cannot be sent: they do not fit the schema, or are none of the protocol's."""
+    schema.check_arguments(content, form_schema)
+    for name, value in content.items():
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not texts and not isinstance(value, _SCALARS):
+            takes = "the protocol takes text, a number, true or false, null or a list of texts here"
+            raise ArgumentsError(f"{name}: {takes}")
+    schema.check_text(content, "the answer")
 
 
 # The texts and markup of an elicitation and of its outcome: pure functions.
@@ -266,7 +280,8 @@ def _fitting(answer: Any, elicitation: Elicitation) -> Answer:
 # Message, schema and address come from the server: markup is escaped, invisible characters are made visible, and
 # secrets are masked.
 
-MAX_MESSAGE = 20_000  # characters shown of a message; a longer one is cut to its beginning and end
+MAX_MESSAGE = 20_000
+"""Characters shown of a message. A longer one is cut to its beginning and end, and opened before it is answered."""
 
 _MESSAGE = "white-space:pre-wrap;overflow-wrap:anywhere;max-width:60em;max-height:28em;overflow:auto"
 
@@ -300,6 +315,10 @@ def question_part(elicitation: Elicitation) -> Part:
     plain = [f"Server {server} {wants} {host}".rstrip(), *(f"  {line}" for line in message.split("\n"))]
     parts = ["Server ", tag("b", server), f" {wants} ", tag("b", host, style="font-size:1.15em") if host else ""]
     html = [tag("p", joined(parts)), tag("div", message, style=_MESSAGE)]
+    if elicitation.problem:
+        again = f"Your last values could not be sent: {one_line(elicitation.problem, 400)}"
+        plain.append(again)
+        html.append(tag("p", tag("b", again), style="max-width:60em"))
     if elicitation.secrets:
         warning = SECRET.format(", ".join(one_line(name, 60) for name in elicitation.secrets[:MAX_NAMES]))
         plain.append(warning)
@@ -313,16 +332,18 @@ def question_part(elicitation: Elicitation) -> Part:
 
 def elicitation_question(elicitation: Elicitation) -> Question:
     """Return the question to the user; `answer_of` reads the reply."""
-    shown = question_part(elicitation)
+    shown, text = question_part(elicitation), elicitation.message.strip()
+    message: list[tuple[str, Any]] = [("the message", text)] if is_long(text, MAX_MESSAGE) else []
     if elicitation.mode == "form":
         accept = Choice("accept", "Submit", "check", "send these values to the server", "[s]end", sends=True)
     else:
-        accept = Choice("accept", "Done", "check", "I have opened the page myself; go on", "[o]pened it, go on")
+        done = "I have opened the page myself; go on"
+        accept = Choice("accept", "Done", "check", done, "[o]pened it, go on", sends=True)
     form = Form(
         elicitation.defaults,
         elicitation.schema,
         must_open=True,
-        check=lambda values: schema.check_arguments(values, elicitation.schema),
+        check=lambda values: check_content(values, elicitation.schema),
     )
     return Question(
         about=lambda values: shown,
@@ -333,6 +354,7 @@ def elicitation_question(elicitation: Elicitation) -> Question:
             Choice("cancel", "Cancel", "times", "do not answer the question", "[c]ancel"),
         ),
         form=form if elicitation.mode == "form" else None,
+        reveal=Reveal(lambda values: message, lambda values: [], lambda values, seen: [] if seen else message),
         outcome=lambda reply, seconds: outcome_of(elicitation, reply, seconds),
         refused=REFUSED,
     )

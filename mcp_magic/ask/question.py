@@ -37,6 +37,17 @@ class Reply:
     reason: str = ""
     by: str = PERSON
 
+    @property
+    def why_not(self) -> str:
+        """The reason of a denial: why no choice was made, or what the user wrote."""
+        return self.reason or str(self.extra.get("reason", "")).strip()
+
+    @property
+    def sign(self) -> str:
+        """The sign and the word of an approval, a denial or a question without an answer."""
+        signs = {"approve": "✓ approved", "deny": "⊘ denied"}
+        return signs.get(self.choice, f"… {self.reason or NOT_ANSWERED}")
+
 
 class Outcome(NamedTuple):
     """The line that stays of a question."""
@@ -73,16 +84,29 @@ class Choice:
 
 @dataclass(frozen=True)
 class Extra:
-    """A field beside the buttons: a check box for a truth value, a drop-down for options, else a line of text."""
+    """A field beside the buttons: a check box for a truth value, a drop-down for options, else a line of text.
+
+    A line of text stands before the button of its choice, because it is written before that is pressed.
+    """
 
     name: str  # in the reply
     value: Any = ""  # at first
     label: str = ""  # the text beside the box, or in the empty line
     tooltip: str = ""  # what the field is for
     options: tuple[tuple[str, str], ...] = ()  # labels and values to choose from
-    typed: str = ""  # the prompt that asks for one of the options; each value has its first letter in brackets there
+    # the prompt that asks for a text, or for one of the options; each value has its first letter in brackets there
+    typed: str = ""
     beside: str = ""  # the choice that it belongs to; Enter in a line of text makes it
     is_secret: bool = False  # whether the text must not stay visible
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a line of text."""
+        return not (self.options or isinstance(self.value, bool))
+
+
+WHY = Extra("reason", label="why not; Enter denies", typed="Why not? Enter gives no reason: ", beside="deny")
+"""The field for the reason of a denial."""
 
 
 def _anything(values: Any) -> None:

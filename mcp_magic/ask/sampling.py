@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_magic import schema
 from mcp_magic._text import counted, duration
-from mcp_magic.ask.question import EDIT, Choice, Extra, Form, Outcome, Question, Reveal
+from mcp_magic.ask.question import EDIT, WHY, Choice, Extra, Form, Outcome, Question, Reveal
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request, record_of
 from mcp_magic.display.arguments import written
 from mcp_magic.display.document import (
@@ -656,6 +656,8 @@ def _form(texts: Sequence[Text], check: Callable[[Sequence[str]], object]) -> Fo
     return Form([each.text for each in texts], labels=tuple(each.label for each in texts), check=check)
 
 
+KEPT = "why; it is kept in %mcp logs and %mcp audit, and the server is not told"
+
 EDIT_TEXTS = Choice(EDIT, "Edit", "pencil", "change the texts first", "[e]dit")
 
 
@@ -663,11 +665,11 @@ def request_question(request: SamplingRequest, expected: Expected, *, show_reply
     """Return the question whether a model may answer; `request_review` reads the reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
-        sign = {"approve": "✓ approved", "deny": "✗ denied", "": "… not answered"}[reply.choice]
         by = f" to {one_line(expected.model, 80)}" if expected.model else ""
         edited = ", edited" if request_review(request, reply).request is not None else ""
         about = f": {counted(len(request.messages), 'messages')}{by} for "
-        return Outcome(sign, (about, ("b", one_line(request.server, 100)), f"{edited}, {duration(seconds)}"))
+        rest = f"{edited}{_because(reply)}, {duration(seconds)}"
+        return Outcome(reply.sign, (about, ("b", one_line(request.server, 100)), rest))
 
     return Question(
         about=lambda texts: request_part(with_request_texts(request, texts), expected),
@@ -675,11 +677,14 @@ def request_question(request: SamplingRequest, expected: Expected, *, show_reply
             Choice("approve", "Approve", "check", "let the model answer", "[a]pprove", sends=True),
             Choice("approve", typed="approve and show me the [r]eply first", sends=True, extra={"show_reply": True}),
             EDIT_TEXTS,
-            Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny"),
+            Choice("deny", "Deny", "ban", "tell the server that it was rejected", "[d]eny", asks="reason"),
         ),
         form=_form(request_texts(request), lambda texts: with_request_texts(request, texts)),
         reveal=_reveal(lambda texts: whole_request(with_request_texts(request, texts))),
-        extra=(Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),),
+        extra=(
+            replace(WHY, tooltip=KEPT),
+            Extra("show_reply", show_reply, "show me the reply before it is sent", beside="approve"),
+        ),
         outcome=outcome,
         refused=REFUSED,
         late="Denied",
@@ -687,10 +692,14 @@ def request_question(request: SamplingRequest, expected: Expected, *, show_reply
     )
 
 
+def _because(reply: Reply) -> str:
+    return f", because: {one_line(reply.why_not, 200)}" if reply.choice and reply.why_not else ""
+
+
 def request_review(request: SamplingRequest, reply: Reply) -> Review:
     """Return the review in a reply to `request_question`."""
     if reply.choice != "approve":
-        return Review.deny(reply.reason, by=reply.by)
+        return Review.deny(reply.why_not, by=reply.by)
     edited = with_request_texts(request, reply.values)
     return Review.approve(None if edited is request else edited, show_reply=reply.extra.get("show_reply", False))
 
@@ -699,18 +708,20 @@ def reply_question(request: SamplingRequest, sampled: Sampled) -> Question:
     """Return the question whether the model's reply may be sent; `reply_review` reads the user's reply."""
 
     def outcome(reply: Reply, seconds: float) -> Outcome:
-        sign = {"send": "✓ sent", "refuse": "✗ not sent", "": "… not answered"}[reply.choice]
+        sign = {"send": "✓ sent", "refuse": "✗ not sent"}.get(reply.choice, reply.sign)
         edited = ", edited" if reply_review(request, sampled, reply).reply is not None else ""
         about = f": reply of {one_line(sampled.model, 80)} to "
-        return Outcome(sign, (about, ("b", one_line(request.server, 100)), f"{edited}, {duration(seconds)}"))
+        rest = f"{edited}{_because(reply)}, {duration(seconds)}"
+        return Outcome(sign, (about, ("b", one_line(request.server, 100)), rest))
 
     return Question(
         about=lambda texts: reply_part(request, with_reply_texts(sampled, texts, request.usable_tools)),
         choices=(
             Choice("send", "Send", "check", "send the reply to the server", "[s]end", sends=True),
             EDIT_TEXTS,
-            Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse"),
+            Choice("refuse", "Refuse", "ban", "send nothing of it", "[r]efuse", asks="reason"),
         ),
+        extra=(replace(WHY, label="why not; Enter refuses", tooltip=KEPT, beside="refuse"),),
         form=_form(reply_texts(sampled), lambda texts: with_reply_texts(sampled, texts, request.usable_tools)),
         reveal=_reveal(lambda texts: whole_reply(with_reply_texts(sampled, texts, request.usable_tools))),
         outcome=outcome,
@@ -722,7 +733,7 @@ def reply_question(request: SamplingRequest, sampled: Sampled) -> Question:
 def reply_review(request: SamplingRequest, sampled: Sampled, reply: Reply) -> Review:
     """Return the review in a reply to `reply_question`."""
     if reply.choice != "send":
-        return Review.deny(reply.reason, by=reply.by)
+        return Review.deny(reply.why_not, by=reply.by)
     changed = with_reply_texts(sampled, reply.values, request.usable_tools)
     return Review.approve(reply=None if changed is sampled else changed)
 
@@ -839,9 +850,9 @@ def _facts(request: SamplingRequest, expected: Expected) -> list[tuple[str, str]
     stops = ", ".join(repr(one_line(each, MAX_STOP)) for each in request.stop_sequences[:MAX_STOPS])
     if stops:
         rows.append(("ends before", stops))
-    would_like = _preferences(request)
-    if would_like:
-        rows.append(("would like", would_like))
+    preferences = _preferences(request)
+    if preferences:
+        rows.append(("prefers", preferences))
     if request.tools:
         rows.append(("tools", f"{len(request.tools)} ({request.tool_choice})"))
     if request.include_context != "none":

@@ -1,4 +1,6 @@
-"""The addresses that a log-in may query: a server on the internet must not reach into this machine's network.
+"""Addresses of this machine and its network, and which of them a log-in may query.
+
+A server on the internet must not reach into this machine's network.
 
 The MCP server names its authorization server, which names its endpoints. The log-in queries an address on this machine
 or in its network only if the MCP server is there too, or if the user named that host. It queries a link-local address,
@@ -8,6 +10,7 @@ where clouds give out credentials, only if the user named it.
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
@@ -28,6 +31,17 @@ _EMBEDDED = int(ip_address("64:ff9b::"))  # the prefix of IPv6 addresses that em
 _METADATA = ip_address("fd00:ec2::254")  # the address that gives AWS machines their credentials over IPv6
 
 Address = IPv4Address | IPv6Address
+
+_LOCAL_NAMES = (
+    *("localhost", "local", "localdomain", "internal", "intranet", "lan", "home", "corp", "home.arpa"),
+    # public domains all of whose names lead to 127.0.0.1, or to the address that a name has in it
+    *("nip.io", "sslip.io", "xip.io", "traefik.me", "backname.io", "localtest.me", "lvh.me", "vcap.me", "fuf.me"),
+    *("lacolhost.com", "localho.st", "local.gd", "ulh.us", "yoogle.com"),
+)
+
+_WITHIN_NAME = re.compile(r"(?<![\da-z])\d{1,3}(?:\.\d{1,3}){3}(?!\d)|(?<!\d)\d{1,3}(?:-\d{1,3}){3}(?!\d)")
+
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")  # a name whose last part is one is an address: `127.1`, `0x7f000001`
 
 
 def host_and_port(url: str) -> str:
@@ -122,6 +136,40 @@ async def _addresses(host: str) -> list[Address]:
         async with asyncio.timeout(LOOKUP_SECONDS):
             infos = await asyncio.get_running_loop().getaddrinfo(host, None)
     return [ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
+
+
+def is_internal_host(host: str) -> bool:
+    """Whether a host, as it is written, is or names an address outside the public internet.
+
+    >>> hosts = ("2130706433", "0x7f.1", "::ffff:127.0.0.1", "169.254.169.254", "10-1-2-3.example.com", "a.nip.io")
+    >>> [is_internal_host(host) for host in hosts]
+    [True, True, True, True, True, True]
+    >>> [is_internal_host(host) for host in ("example.com", "93.184.216.34", "v1-2-3.example.com", "mylocal.dev")]
+    [False, False, False, False]
+    """
+    host = host.lower().strip("[]").rstrip(".")
+    with suppress(ValueError):
+        return _is_internal(ip_address(host))
+    if _NUMBER.fullmatch(host.rpartition(".")[2]) or any(f".{host}".endswith(f".{name}") for name in _LOCAL_NAMES):
+        return True
+    for match in _WITHIN_NAME.finditer(host):
+        with suppress(ValueError):
+            if _is_internal(ip_address(match[0].replace("-", "."))):
+                return True
+    return False
+
+
+async def leads_inside(host: str) -> bool:
+    """Whether a host leads to an address outside the public internet; asks the DNS for names.
+
+    Of the names that `*.example.com` stands for, one is asked for that a service like nip.io resolves to this machine.
+    """
+    if is_internal_host(host):
+        return True
+    rest = host.removeprefix("*.")
+    names = (rest,) if rest == host else (rest, f"127.0.0.1.{rest}")
+    answers = await asyncio.gather(*map(_addresses, names))
+    return any(_is_internal(address) for answer in answers for address in answer)
 
 
 def _is_internal(address: Address) -> bool:

@@ -58,7 +58,7 @@ from mcp.shared.auth import (
 )
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from pydantic import AnyUrl
+from pydantic import AnyUrl, ValidationError
 
 from mcp_magic.auth.addresses import Reach, host_and_port, is_private
 from mcp_magic.auth.errors import Parties
@@ -80,6 +80,9 @@ OWN = "mcp_magic_oauth"
 
 ATTEMPTS = 6
 """Most times one request is sent: with a nonce, after a refresh, a log-in, a step-up, another request's log-in."""
+
+IN_VAIN_SECONDS = 60.0
+"""Seconds after a log-in that did not help in which the same refusal starts no other one: the next call would ask."""
 
 ASK_SECONDS = 15.0  # deadline of a request to an authorization server, in seconds
 
@@ -110,6 +113,7 @@ class AuthContext:
     hide: Callable[[str], str]  # masks all known secrets in a text
     is_open: Callable[[], bool]  # a failed log-in ends a session only while the session opens
     logged_in: Callable[[], None] = lambda: None  # called after each log-in, but not when a token was refreshed
+    remark: Callable[[str], None] = lambda text: None  # takes what was odd in an answer that was understood
 
 
 @dataclass
@@ -151,6 +155,7 @@ class SessionAuth(httpx2.Auth):
         self._logging_in = False
         self._failure: AuthorizationError | None = None
         self._failed_at = 0.0
+        self._in_vain: dict[str, float] = {}  # a status and its scopes -> when a log-in for them did not help
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request, and resend it as long as a better token can be had."""
@@ -224,7 +229,10 @@ class SessionAuth(httpx2.Auth):
     ) -> bool:
         """Log in, once for each status; return whether there is a token."""
         status = str(response.status_code)
+        wanted, now = f"{status} {extract_scope_from_www_auth(response)}", time.monotonic()
         if status in tried:
+            self._in_vain[wanted] = now
+        if now - self._in_vain.get(wanted, -IN_VAIN_SECONDS) < IN_VAIN_SECONDS:
             raise oauth.parties.refused_again(response, oauth.scope)
         tried.add(status)
         self._logging_in = True
@@ -255,7 +263,7 @@ class SessionAuth(httpx2.Auth):
             return request.method == "GET" and spec.transport == "sse" and not self._context.is_open()
         try:
             message = json.loads(request.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         return isinstance(message, dict) and "id" in message and message.get("method") not in _BACKGROUND
 
@@ -270,6 +278,34 @@ def _challenge(response: httpx2.Response) -> str:
     """Return the scheme that a challenge asks for: "bearer" or "dpop" if listed, else the first one, "" without any."""
     words: list[str] = response.headers.get("www-authenticate", "").lower().split()
     return next((word for word in words if word in ("bearer", "dpop")), words[0] if words else "")
+
+
+async def _mended(answer: httpx2.Response, kind: Any, remark: Callable[[str], None]) -> httpx2.Response:
+    """Return an answer without the optional members that the SDK's model refuses, such as URLs that are empty."""
+    if answer.status_code not in (200, 201):
+        return answer
+    await answer.aread()
+    try:
+        members = json.loads(answer.content.decode("utf-8-sig"))
+        kind.model_validate(members)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+    except (ValueError, RecursionError):
+        return answer
+    else:
+        return answer
+    for problem in problems:
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        field = kind.model_fields.get(name)
+        if not isinstance(members, dict) or name not in members or field is None or field.is_required():
+            continue
+        value = members.pop(name)  # it is not shown, because it may be a token
+        why = "is empty" if value in ("", None) else "has a wrong value"
+        taken = "it is ignored"
+        if problem["type"] == "list_type" and isinstance(value, str) and value:
+            members[name], why, taken = value.split(), "is a text, not a list", "it is read as a list of its words"
+        remark(f"{answer.request.url.path}: {name} {why}; {taken}")
+    return httpx2.Response(answer.status_code, json=members, request=answer.request)
 
 
 class OAuthClient:
@@ -454,10 +490,11 @@ class OAuthClient:
             state.clear_tokens()
         for url in build_oauth_authorization_server_metadata_discovery_urls(state.auth_server_url, state.server_url):
             answer = await self._send(create_oauth_metadata_request(url))
+            answer = await _mended(answer, OAuthMetadata, self._context.remark)
             goes_on, metadata = await handle_auth_metadata_response(answer)
             if metadata is not None:
-                if state.auth_server_url is None and issuers_match(str(metadata.issuer), issuer):
-                    issuer = str(metadata.issuer)  # a root issuer may have its slash or not
+                if issuers_match(str(metadata.issuer), issuer):  # a root issuer may have its slash or not
+                    issuer = str(metadata.issuer)
                 validate_metadata_issuer(metadata, issuer)
                 state.oauth_metadata = metadata
                 self._offers_dpop = await _offers_dpop(answer)
@@ -471,6 +508,7 @@ class OAuthClient:
             answer = await self._send(create_oauth_metadata_request(url))
             if answer.status_code >= 500 or answer.status_code == 429:
                 failed = answer.status_code
+            answer = await _mended(answer, ProtectedResourceMetadata, self._context.remark)
             metadata = await handle_protected_resource_response(answer)
             if metadata is None:
                 continue
@@ -546,7 +584,8 @@ class OAuthClient:
         except OSError as error:
             if options.redirect_port is not None:
                 raise self.parties.error(
-                    f"port {port} for the log-in's way back is taken ({error.strerror}). End what listens there."
+                    f"port {port}, to which the browser returns after the log-in, is taken ({error.strerror}). "
+                    "End the program that listens there."
                 ) from None
             callback = CallbackServer()
         if options.client_id is None and callback.redirect_uri not in map(str, uris):
@@ -570,6 +609,7 @@ class OAuthClient:
             answer = await self._send(request)
             if answer.status_code not in (200, 201):
                 raise self.parties.not_registered(answer.status_code, await _body(answer))
+            answer = await _mended(answer, OAuthClientInformationFull, self._context.remark)
             client = await handle_registration_response(answer)
             check_registration_usable(client)
             if state.oauth_metadata is not None and issuer is not None:
@@ -725,6 +765,7 @@ class OAuthClient:
         answer = await self._request_token(form)
         if answer.status_code not in (200, 201):
             raise self.parties.no_token(answer.status_code, await _body(answer))
+        answer = await _mended(answer, OAuthToken, self._context.remark)
         tokens = await handle_token_response_scopes(answer)
         if tokens.scope is None:
             tokens.scope = self._state.client_metadata.scope  # the requested ones (RFC 6749, section 5.1)
@@ -894,7 +935,7 @@ async def _json(answer: httpx2.Response) -> dict[str, Any]:
     """Return the JSON object of an answer, or {} if it has none."""
     try:
         found = json.loads(await answer.aread())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -57,10 +57,20 @@ class Parties:
     def not_registered(self, status: int, body: str) -> AuthorizationError:
         """Return the error for an authorization server that registers no program (RFC 7591, section 3.2.2)."""
         code, why = _oauth_error(body)
-        reason = one_line(self.hide(why or code), 200)
-        refused = sentence(f"{self.authority} does not let new clients register (HTTP {status})", reason)
+        reason = one_line(self.hide(why or (code if status != 400 else "")), 200)
+        if status == 429:
+            refused = f"{self.authority} got too many registrations (HTTP 429)"
+        elif status >= 500:
+            refused = f"{self.authority} failed to register this client (HTTP {status}; fault: the server)"
+        elif status == 400 and code in _METADATA_ERRORS:
+            refused = f"{self.authority} does not accept the metadata of this client (HTTP {status}, {code})"
+        elif status in (404, 405):
+            refused = f"{self.authority} has no registration for new clients (HTTP {status})"
+        else:
+            refused = f"{self.authority} does not let new clients register (HTTP {status})"
+        again = "Try again later, or register" if status == 429 or status >= 500 else "Register"
         return self.error(
-            f"{refused} Register one there by hand and say --client-id ID (redirect URI "
+            f"{sentence(refused, reason)} {again} one there by hand and give --client-id ID (redirect URI "
             "http://127.0.0.1:PORT/callback, --redirect-port PORT)."
         )
 
@@ -71,7 +81,7 @@ class Parties:
             wanted = one_line(match[1], 200) if match else "more"
             return self.error(
                 f"{self.where} wants the scopes {wanted!r}, and {self.authority} gave {given or 'none'!r} "
-                "(insufficient_scope). Ask the people who run it for more."
+                "(insufficient_scope). Ask its operator for more."
             )
         return self.error(
             f"{self.where} does not take the token that {self.authority} has just given (HTTP 401); one of the two is "
@@ -89,10 +99,14 @@ def refusal(at: str, code: str, why: str, status: int = 0) -> str:
     return f"{at} {OAUTH_ERRORS.get(code, 'refused the log-in')} ({shown}).{because}"
 
 
+_METADATA_ERRORS = ("invalid_redirect_uri", "invalid_client_metadata")
+"""Error codes of a registration that is refused because of what the client says of itself (RFC 7591, section 3.2.2)."""
+
+
 def _oauth_error(body: str) -> tuple[str, str]:
     try:
         error = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "", ""
     if not isinstance(error, dict):
         return "", ""

@@ -188,7 +188,7 @@ def _keyring(priority: float) -> Any:
 def _read(text: str | None) -> Record:
     try:
         record = json.loads(text) if text else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return record if isinstance(record, dict) else {}
 

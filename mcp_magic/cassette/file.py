@@ -31,15 +31,15 @@ import os
 import re
 import sys
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.config.parsing import read_bytes
+from mcp_magic.config.parsing import read_bytes, working_directory
 from mcp_magic.errors import CassetteError
 from mcp_magic.schema.commandline import as_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FORMAT = 1  # the format version that is written, and the newest that can be read
 
@@ -63,7 +63,7 @@ class CassetteFile:
     def __init__(self, path: Path, here: Path | None = None, largest: int = LARGEST) -> None:
         self.path = path
         self.largest = largest
-        folder = (here or Path.cwd()).absolute()
+        folder = (here or working_directory()).absolute()
         self._here = str(folder)
         # The folder's path, also at the beginning of a path or in a `file://` URI. The root folder would gain nothing.
         here_path = rf"(?:(?<=file://)|(?<![\w./~-])){re.escape(self._here)}(?![\w.-])"
@@ -290,7 +290,8 @@ class _Packing:
 
 
 def _line(entry: dict[str, Any]) -> bytes:
-    return f"{json.dumps(entry, ensure_ascii=False)}\n".encode("utf-8", "replace")
+    # Half of a surrogate pair, which UTF-8 cannot encode, becomes its escape sequence, as the server sent it.
+    return f"{json.dumps(entry, ensure_ascii=False)}\n".encode("utf-8", "backslashreplace")
 
 
 def _without_half_a_line(path: Path) -> None:

@@ -15,7 +15,8 @@ from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.inflight import current_attempt
 from mcp_magic.session.failures import Unreadable, connect_error
-from mcp_magic.session.streams import Watched, members
+from mcp_magic.session.reader import read_members
+from mcp_magic.session.streams import Watched, members, session_message
 from mcp_magic.session.transports import Transport, open_transport
 from mcp_magic.session.wire import NOT_RECORDED, Event, Place
 from mcp_magic.stderr import ErrorLog, how_ended
@@ -76,11 +77,8 @@ _COMPARED = ("elicitation/create",)
 
 
 def message_of(members: dict[str, Any]) -> Any:
-    """Return the SDK's message with these members."""
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
-
-    return SessionMessage(jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **members}, by_name=False))
+    """Return the SDK's message with these members, read as if a server had sent it."""
+    return session_message(read_members({"jsonrpc": "2.0", **members}))
 
 
 ACCEPTED = 202  # the HTTP status of messages without an answer
@@ -289,6 +287,7 @@ class ReplayTransport:
         if (attempt := current_attempt.get()) is not None:
             attempt.status, attempt.retry_after = status, http.get("retry_after")
             attempt.refused, attempt.error = bool(http.get("refused")), error
+            attempt.had_session = not self._wire.modern
         if "lost" in http and error is not None and self._wire.session is not None:
             self._wire.report(Event.DOUBTED, self._wire.session, error)
             await asyncio.sleep(SHORTENED)  # lets the supervisor ping the server

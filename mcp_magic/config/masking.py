@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.schema.secrets import EVERYDAY, MASK, STEMS, is_declared_secret, is_secret_name
@@ -32,6 +32,8 @@ _ENCODERS = (json.JSONEncoder(), json.JSONEncoder(ensure_ascii=False))
 _URL_SAFE = str.maketrans("+/", "-_")
 _NAMED = re.compile(r"([\w.-]+)(?:=|:(?!//)\s*)")  # the start of `--name=value`, `NAME=value` or `Name: value`
 _OFTEN = 300  # characters of the longest URL whose masked form is cached, because logs may repeat it
+
+_STRIPPED = "".join(map(chr, range(33)))  # what `urlsplit` takes from the start of a URL
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://\S+")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)\s*+=\s*('[^']*'|[^\s'&]+)")
@@ -55,11 +57,25 @@ def _masked_url(url: str) -> str:
     netloc = parts.netloc
     if "@" in netloc:
         netloc = f"{MASK}@{netloc.rpartition('@')[2]}"
-    query = parts.query
-    if query:
-        pairs = [(k, MASK if is_declared_secret(k) else v) for k, v in parse_qsl(query, keep_blank_values=True)]
-        query = urlencode(pairs, safe="*${}")
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    # Not `urlunsplit`: it leaves out the slashes of `sqlite:///tmp/x.db`, and what is shown must be what is used.
+    rest = url.lstrip(_STRIPPED)
+    scheme = f"{rest[: len(parts.scheme)]}:" if parts.scheme else ""
+    slashes = "//" if rest[len(scheme) :].startswith("//") else ""
+    query = "&".join(map(_masked_pair, parts.query.split("&")))
+    return f"{scheme}{slashes}{netloc}{parts.path}{'?' if query else ''}{query}"
+
+
+def _masked_pair(pair: str) -> str:
+    name, equals, _ = pair.partition("=")
+    return f"{name}={MASK}" if equals and is_declared_secret(unquote_plus(name)) else pair
+
+
+def _mask_in_argument(url: str) -> str:
+    """Return a URL in a command line masked, with its fragment: what is shown is what runs."""
+    before, mark, fragment = url.partition("#")
+    if "@" in fragment:  # the mark is in a password
+        return mask_url(_without_user(url))
+    return mask_url(before) + mark + "&".join(map(_masked_pair, fragment.split("&")))
 
 
 def mask_text(text: str) -> str:
@@ -106,7 +122,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[tuple[str, frozenset[str]]]
             masked.append((arg[:start] + MASK, credentials(arg[start:])))
         elif "://" in arg:
             secrets = frozenset(secret for url in _URL.findall(arg) for secret in url_secrets(url))
-            masked.append((_URL.sub(lambda match: mask_url(match[0]), arg), secrets))
+            masked.append((_URL.sub(lambda match: _mask_in_argument(match[0]), arg), secrets))
         else:
             masked.append((arg, frozenset()))
         hide_next = arg.startswith("-") and _NAMED.match(arg) is None and is_declared_secret(arg)

@@ -73,6 +73,21 @@ def reject_unknown(table: Mapping[str, Any], valid: Iterable[str], *path: str | 
             raise FieldError(f"unknown key.{hint}", *path, key)
 
 
+def working_directory() -> Path:
+    """Return the folder of this process. Raises ConfigError if it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        pass
+    raise ConfigError("the folder of this kernel was deleted; `%cd FOLDER` goes to another, for example `%cd ~`.")
+
+
+def working_path(text: str) -> Path:
+    """Return the absolute path that a text means, with `~` as the home. Raises ConfigError if the folder is gone."""
+    path = Path(text).expanduser()
+    return path if path.is_absolute() else working_directory() / path
+
+
 def path_of(text: str, base: Path | None) -> Path:
     """Return the path that `text` means in a file in the folder `base`."""
     path = Path(text).expanduser()
@@ -196,6 +211,20 @@ def name_of_url(url: str) -> str:
         local = host == "localhost"
     host = "localhost" if local else host
     return slug(f"{host}_{parts.port}" if local and parts.port else host)
+
+
+SERVER_FILES = {".py": "python", ".js": "node", ".mjs": "node", ".cjs": "node"}
+"""Suffixes of files that are servers, and the program that runs each."""
+
+
+def command_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command, after the program that runs it if the first one is a server file.
+
+    >>> command_words(["servers/documents_server.py", "report.pdf"])
+    ('python', 'servers/documents_server.py', 'report.pdf')
+    """
+    program = SERVER_FILES.get(Path(words[0]).suffix.lower())
+    return (program, *words) if program else tuple(words)
 
 
 def name_of_command(command: str, args: Sequence[str] = ()) -> str:
@@ -436,7 +465,7 @@ class Variables:
         kind, name, default = match["kind"], match["name"], match["default"]
         if kind in ("input", "config", "command"):
             variable = re.sub(r"\W+", "_", name).strip("_").upper() or "VARIABLE"  # `api-key` is API_KEY
-            instead = f"Use ${{{variable}}} and set that variable in the environment or in .env."
+            instead = f"Use ${{env:{variable}}}, which both understand, and set it in the environment or in .env."
             raise FieldError(f"{match[0]} can only be filled in by an editor. {instead}")
         if kind is None and default is None and name in self._editor_names:
             return self._editor_names[name]
@@ -458,7 +487,7 @@ class Variables:
 
     @cached_property
     def _editor_names(self) -> dict[str, str]:
-        base = self.base or Path.cwd()
+        base = self.base or working_directory()
         home = self.environ.get("HOME") or self.environ.get("USERPROFILE") or str(Path.home())
         return {
             "workspaceFolder": str(base),

@@ -35,6 +35,7 @@ from mcp_magic.config.parsing import (
     slug,
     text,
     texts,
+    working_directory,
 )
 from mcp_magic.config.specs import (
     DEFAULT_TIMEOUT,
@@ -45,6 +46,7 @@ from mcp_magic.config.specs import (
     UrlSpec,
     WebSocketSpec,
     foreign_auth,
+    foreign_auth_unused,
     make_auth,
 )
 from mcp_magic.errors import ConfigError
@@ -66,6 +68,24 @@ _URL_KEYS = ("url", "headers", "verify", "cert", "auth")
 _SHARED_KEYS = ("transport", "timeout", "trust", "sampling", "reconnect", "protocol", "disabled")
 SERVER_KEYS = (*_COMMAND_KEYS, *_URL_KEYS, *_SHARED_KEYS)
 
+# Keys of other hosts. Any other is named as unused, in the listing and when the server is connected.
+_FOREIGN_ALIASES = {"serverUrl": "url", "httpUrl": "url", "environment": "env", "oauth": "auth"}
+_FOREIGN_SWITCHES = ("name", "enabled", "isActive")
+_NO_SANDBOX = (
+    "the server wants a sandbox, which is not supported here; it would run with all your rights. "
+    "Run it in a container, or remove this key to run it without."
+)
+_NO_HEADERS = "is not supported here, so requests would lack these headers. Write them under headers, as ${VAR}."
+_REFUSED = {
+    "sandboxEnabled": _NO_SANDBOX,  # VS Code
+    "sandbox": _NO_SANDBOX,
+    "headersHelper": f"a command for headers {_NO_HEADERS}",  # Claude Code
+    "bearer_token_env_var": _NO_HEADERS,  # Codex
+    "env_http_headers": _NO_HEADERS,
+    "http_headers": _NO_HEADERS,
+    "authProviderType": "is not supported here, so requests would lack its token.",  # Gemini CLI
+}
+
 
 @dataclass(frozen=True)
 class ServerEntry:
@@ -86,7 +106,7 @@ class ServerEntry:
 def _ready_entry(name: str, source: str, spec: Spec, disabled: bool, fields: Mapping[str, Any]) -> ServerEntry:
     """Return the entry of a server with a valid table."""
     if fields.get("command") is None:
-        written = mask_url(fields["url"])
+        written = mask_url(next(fields[key] for key in ("url", "serverUrl", "httpUrl") if fields.get(key)))
     else:
         written = shlex.join(mask_arguments((fields["command"], *map(str, fields.get("args") or ()))))
     sets = tuple(spec.env if isinstance(spec, StdioSpec) else spec.headers if isinstance(spec, UrlSpec) else ())
@@ -148,8 +168,11 @@ def make_spec(
     fields: Mapping[str, Any], *, variables: Variables, cwd: Path | None = None, strict: bool = False
 ) -> Spec:
     """Return the spec of one server, from its table in a config file. Raises FieldError if the table has a mistake."""
+    unused: tuple[str, ...] = ()
     if strict:
         reject_unknown(fields, (*SERVER_KEYS, *_ALIASES))
+    else:
+        fields, unused = _translated(fields)
     known = {_ALIASES.get(key, key): value for key, value in fields.items() if value is not None}
     table = {key: variables.expand(known[key]) for key in SERVER_KEYS if key in known}
     has_command = _checked_kind(table)
@@ -158,6 +181,7 @@ def make_spec(
         which = "with a url, not a command" if has_command else "with a command, not a url"
         raise FieldError(f"is for servers {which}.", wrong[0])
     rest: dict[str, Any] = {"timeout": seconds(table.get("timeout", DEFAULT_TIMEOUT)), "trust": flag(table, "trust")}
+    rest["unused"] = unused
     rest["variables"] = variables.values([known[key] for key in SERVER_KEYS if key in known])
     if "sampling" in table and (strict or not isinstance(table["sampling"], dict)):  # a table is of another host
         rest["sampling"] = choice("sampling", table["sampling"], SAMPLING_MODES)
@@ -171,6 +195,28 @@ def make_spec(
     if "auth" in table:
         rest["auth"] = make_auth(table["auth"], variables.base) if strict else foreign_auth(table["auth"])
     return url_spec(text(table, "url"), table.get("transport"), headers=texts(table, "headers"), **rest)
+
+
+def _translated(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the table of another host with our keys, and the keys that have no effect here.
+
+    Raises FieldError for a key without which the server would be less safe, or would not work.
+    """
+    for key, reason in _REFUSED.items():
+        if fields.get(key) and not (key == "sandbox" and fields.get("sandboxEnabled") is False):
+            raise FieldError(reason, key)
+    table = {key: value for key, value in fields.items() if value is not None and value != {}}
+    for key, ours in _FOREIGN_ALIASES.items():
+        if key in table and ours not in table:
+            table[ours] = table.pop(key)
+    known = (*SERVER_KEYS, *_ALIASES, *_FOREIGN_SWITCHES, *_REFUSED)
+    unused = [key for key in table if key not in known and not (key == "tools" and table[key] == ["*"])]
+    others = _URL_KEYS if "command" in table else (*_COMMAND_KEYS, "envFile")
+    unused += [key for key in others if key in table and not ("url" in table and "command" in table)]
+    unused += ["sampling"] if isinstance(table.get("sampling"), dict) else []
+    unused += ["protocol"] if table.get("protocol", PROTOCOLS[0]) not in PROTOCOLS else []
+    unused += [f"auth.{key}" for key in foreign_auth_unused(table.get("auth")) if "auth" not in unused]
+    return table, tuple(unused)
 
 
 def _checked_kind(table: Mapping[str, Any]) -> bool:
@@ -231,15 +277,15 @@ def parse_servers(
 def _tables(data: Any, source: str) -> Iterator[tuple[str, Any]]:
     if not isinstance(data, Mapping):
         raise ConfigError(f"{source}: expected an object with mcpServers or servers, got {kind_of(data)}.")
-    key = next((key for key in _KEYS if key in data), None)
-    if (
-        key is None
-        and data
-        and not all(isinstance(v, Mapping) and v.keys() & {"command", "url"} for v in data.values())
-    ):
+    keys = [key for key in _KEYS if key in data]
+    if not keys and data and not all(isinstance(v, Mapping) and v.keys() & {"command", "url"} for v in data.values()):
         hint = next((hint for name in data if (hint := did_you_mean(name, _KEYS))), "")
         raise ConfigError(f"{source}: no mcpServers or servers in it, only {listed(data)}.{hint}")
-    servers = data[key] if key else data
+    for key in keys or [""]:
+        yield from _tables_of(data[key] if key else data, key, source)
+
+
+def _tables_of(servers: Any, key: str, source: str) -> Iterator[tuple[str, Any]]:
     if isinstance(servers, list):
         for number, fields in enumerate(servers, 1):
             name = fields.get("name") if isinstance(fields, Mapping) else None
@@ -266,7 +312,7 @@ def make_entry(
     try:
         if not isinstance(fields, Mapping):
             raise FieldError(f"expected {'a table' if strict else 'an object'}, got {kind_of(fields)}.")
-        disabled = flag(fields, "disabled") or (not strict and fields.get("enabled") is False)
+        disabled = flag(fields, "disabled") or (not strict and _is_off(fields))
         spec = make_spec(fields, variables=variables, cwd=cwd, strict=strict)
     except FieldError as error:
         if strict and not isinstance(error, MissingHereError):
@@ -274,6 +320,11 @@ def make_entry(
         problem = ConfigError(f"{source}: server {name!r}: {error}")
         return ServerEntry(name, source, disabled=disabled, problem=problem)
     return _ready_entry(name, source, spec, disabled, fields)
+
+
+def _is_off(fields: Mapping[str, Any]) -> bool:
+    """Return whether another host's table switches its server off."""
+    return any(fields.get(key) is False for key in ("enabled", "isActive"))
 
 
 # The configuration files of MCP hosts, and the servers in them.
@@ -301,7 +352,7 @@ def load_config(
     largest = LARGEST_DATA if path == home / _CLAUDE_CODE else LARGEST
     data = parse_json(read_text(path, largest), source=str(path))
     if path.name == _CLAUDE_CODE and isinstance(data, Mapping):
-        return _claude_code(data, path, environ, directory or Path.cwd())
+        return _claude_code(data, path, environ, directory or working_directory())
     base = path.parent.parent if path.parent.name in _EDITOR_FOLDERS else path.parent
     personal = path.name == _CLAUDE_DESKTOP or base in (home, _jupyter(environ, path.parent))
     return parse_servers(data, source=str(path), environ=environ, base=base, cwd=None if personal else base)
@@ -314,7 +365,10 @@ def _claude_code(data: Mapping[str, Any], path: Path, environ: Mapping[str, str]
     for folder in (directory.absolute(), *directory.absolute().parents):
         project = projects.get(str(folder)) if isinstance(projects, Mapping) else None
         if isinstance(project, Mapping):
-            found += _section(project, path, environ, folder, folder)
+            off = project.get("disabledMcpServers")
+            off = off if isinstance(off, list) else []
+            section = _section(project, path, environ, folder, folder)
+            found += [replace(entry, disabled=entry.disabled or entry.name in off) for entry in section]
     return _shadowed(found + _section(data, path, environ, path.parent, None))
 
 
@@ -386,7 +440,7 @@ def discover_servers(
     A file that cannot be read becomes an entry without a name, whose `problem` says why.
     """
     environ = os.environ if environ is None else environ
-    home, directory = home or _home(environ), directory or Path.cwd()
+    home, directory = home or _home(environ), directory or working_directory()
     found: list[ServerEntry] = []
     for path in find_configs(directory, home=home, environ=environ):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import sys
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from mcp_magic._text import did_you_mean
+from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import (
     Masker,
     argument_secrets,
@@ -113,13 +114,26 @@ def foreign_auth(value: Any) -> AuthOptions:
 
     >>> foreign_auth({"CLIENT_ID": "abc", "scopes": ["read"], "other": 1})
     AuthOptions(mode='oauth', client_id='abc', scopes=('read',))
+    >>> foreign_auth({"clientId": "abc", "callbackPort": 8080})  # Claude Code
+    AuthOptions(mode='oauth', client_id='abc', redirect_port=8080)
     """
     known = {f.name for f in fields(AuthOptions)}
-    given = {key.lower(): found for key, found in value.items()} if isinstance(value, dict) else {}
+    given = {_our_auth_key(key): found for key, found in value.items()} if isinstance(value, dict) else {}
     try:
         return make_auth({key: found for key, found in given.items() if key in known})
     except FieldError:
         return AuthOptions()
+
+
+def foreign_auth_unused(value: Any) -> list[str]:
+    """Return the keys of another host's `auth` that `foreign_auth` does not read."""
+    known = {f.name for f in fields(AuthOptions)}
+    return [key for key in value if _our_auth_key(key) not in known] if isinstance(value, dict) else []
+
+
+def _our_auth_key(key: str) -> str:
+    name = key.lower() if key.isupper() else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
+    return "redirect_port" if name == "callback_port" else name
 
 
 def _read(name: str, value: Any, base: Path | None) -> Any:
@@ -190,7 +204,10 @@ def _short(word: str) -> str:
     """Return a short form of this Python and of paths below the current folder, because notebooks are shared."""
     if word == sys.executable:
         return "python"
-    here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109
+    try:
+        here = f"{os.getcwd()}{os.sep}"  # noqa: PTH109
+    except FileNotFoundError:  # it was deleted
+        return word
     return word.removeprefix(here) if len(here) > 1 else word
 
 
@@ -209,6 +226,7 @@ class Spec(ABC):
     protocol: str = "auto"  # "auto", "handshake" (`initialize` only) or "2026-07-28" (`server/discover` only)
     # values of the `${VAR}` in its declaration, by name; shown as `${VAR}`
     variables: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    unused: tuple[str, ...] = field(default=(), compare=False, repr=False)  # keys of another host that have no effect
 
     def __repr__(self) -> str:
         given = [f.name for f in fields(self) if f.repr and getattr(self, f.name) not in (None, {}, (), f.default)]
@@ -224,6 +242,16 @@ class Spec(ABC):
             case "args":
                 return repr([with_names(shown, self.variables) for shown in mask_arguments(value)])
         return with_names(repr(value), self.variables) if isinstance(value, str) else repr(value)
+
+    @property
+    def unused_note(self) -> str:
+        """What the keys mean that have no effect here, or ""."""
+        if not self.unused:
+            return ""
+        note = f"its configuration has {listed(self.unused)}, without effect here"
+        if any("tool" in key.lower() for key in self.unused):
+            note += "; all its tools are offered, and `%mcp deny SERVER:TOOL` refuses one"
+        return note
 
     @property
     @abstractmethod
@@ -277,7 +305,11 @@ class StdioSpec(Spec):
 
     def _identified_by(self) -> tuple[Any, ...]:
         env = {name: MASK if is_declared_secret(name) else value for name, value in self.env.items()}
-        return self.command, stable_arguments(self.args), os.path.abspath(self.cwd or "."), env  # noqa: PTH100
+        try:
+            folder = os.path.abspath(self.cwd or ".")  # noqa: PTH100
+        except FileNotFoundError:  # the kernel's was deleted
+            folder = str(self.cwd or "")
+        return self.command, stable_arguments(self.args), folder, env
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

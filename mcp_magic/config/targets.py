@@ -19,6 +19,7 @@ from mcp_magic.config.masking import mask_arguments, mask_url
 from mcp_magic.config.parsing import (
     PROTOCOLS,
     SAMPLING_MODES,
+    SERVER_FILES,
     FieldError,
     Variables,
     choice,
@@ -29,6 +30,7 @@ from mcp_magic.config.parsing import (
     seconds,
     slug,
     texts,
+    working_directory,
 )
 from mcp_magic.config.servers import ServerEntry, find_server, make_spec, spec_type, url_spec
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, StdioSpec, UrlSpec, make_auth
@@ -94,7 +96,7 @@ class Overrides:
         if "env" in changes and isinstance(spec, StdioSpec):
             changes["env"] = {**spec.env, **changes["env"]}
         if "cwd" in changes:
-            changes["cwd"] = (directory or Path.cwd()) / Path(changes["cwd"]).expanduser()
+            changes["cwd"] = (directory or working_directory()) / Path(changes["cwd"]).expanduser()
         if "headers" in changes and isinstance(spec, UrlSpec):
             replaced = {name.lower() for name in changes["headers"]}
             kept = {name: value for name, value in spec.headers.items() if name.lower() not in replaced}
@@ -158,12 +160,10 @@ def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str,
 
 # Server files, given by path instead of a command.
 
-NODE_SUFFIXES = (".js", ".mjs", ".cjs")
-
 
 def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
     """Return the spec and name of a server file, which runs with this kernel's Python or with node."""
-    path = ((directory or Path.cwd()) / path.expanduser()).absolute()
+    path = ((directory or working_directory()) / path.expanduser()).absolute()
     if not path.is_file():
         known = [] if path.is_dir() else [file for file in path.parent.glob("*") if is_server_file(file.name)]
         close = get_close_matches(path.name, [file.name for file in known], n=1)
@@ -172,14 +172,14 @@ def spec_of_file(path: Path, directory: Path | None) -> tuple[StdioSpec, str]:
             todo = f"Did you mean {_as_typed(path.with_name(close[0]), directory)!r}?"
         raise TargetError(f"no server file at {path}{' (it is a folder)' if path.is_dir() else ''}. {todo}")
     suffix = path.suffix.lower()
-    if suffix != ".py" and suffix not in NODE_SUFFIXES:
+    if suffix not in SERVER_FILES:
         raise TargetError(f"{path} is not a server file (.py, .js, .mjs, .cjs). {_how_to_use(path, directory)}")
-    program = sys.executable if suffix == ".py" else "node"
+    program = sys.executable if suffix == ".py" else SERVER_FILES[suffix]
     return StdioSpec(command=program, args=(str(path),)), name_of_command(program, [str(path)])
 
 
 def _as_typed(path: Path, directory: Path | None) -> str:
-    here = directory or Path.cwd()
+    here = directory or working_directory()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
@@ -196,7 +196,7 @@ def _how_to_use(path: Path, directory: Path | None) -> str:
 
 def is_server_file(text: str) -> bool:
     """Return whether a name has the suffix of a server file or a config file."""
-    return Path(text).suffix.lower() in (".py", ".ts", ".mts", ".json", ".toml", *NODE_SUFFIXES)
+    return Path(text).suffix.lower() in (".ts", ".mts", ".json", ".toml", *SERVER_FILES)
 
 
 def is_path(text: str) -> bool:
@@ -334,7 +334,7 @@ def _from_name(
             f"{address.partition('//')[2]!r} is neither a server file nor a URL. Did you mean {address!r}?"
         )
     program, *arguments = text.split()
-    there = (directory or Path.cwd()) / Path(text).expanduser()
+    there = (directory or working_directory()) / Path(text).expanduser()
     if is_path(text) and not (arguments and not there.exists() and shutil.which(program)):
         return spec_of_file(Path(text), directory)
     value = None

@@ -49,8 +49,8 @@ _RULES = (
         "margin:0 0 .4em;background:none;color:inherit;max-height:64em;overflow:auto",
     ),
     ("pre code", "background:none;padding:0"),
-    ("pre.mcp-line", "background:var(--jp-layout-color2,rgba(127,127,127,.15));padding:.4em .6em"),
-    (".mcp-scroll", "max-height:40em;overflow:auto;margin:.3em 0 .4em"),
+    ("pre.mcp-line", "background:var(--jp-layout-color2,rgba(127,127,127,.15))!important"),
+    (".mcp-scroll", "margin:.3em 0 .4em"),
     ("table", "border-collapse:collapse;margin:0"),
     (
         ":is(th,td)",
@@ -63,35 +63,37 @@ _RULES = (
         "position:sticky;top:0;background:var(--jp-layout-color0,Canvas);"
         "color:var(--jp-content-font-color1,CanvasText);box-shadow:inset 0 -1px var(--jp-border-color1,#999)",
     ),
-    ("tbody th", "font-weight:normal;color:var(--jp-content-font-color2,inherit)"),
+    ("tbody th", "font-weight:normal;opacity:1!important;color:var(--jp-content-font-color2,inherit)"),
+    ("tr", "border:0!important"),  # its cells have the line
     ("tr:has(>th:first-child+td)", "background:none"),
     # Tables of names and values break words anywhere, so that all of a value is in view.
     ("tbody th+td", "overflow-wrap:anywhere"),
     (":is(th,td).mcp-number", "text-align:right;font-variant-numeric:tabular-nums"),
     ("td pre", "margin:0"),
     ("td:has(pre)", "max-width:none"),
-    # Rows of one line: the last column takes the room that is left, is cut there, and opens on a click.
-    (".mcp-lines table", "width:100%"),
-    (".mcp-lines table td", "white-space:nowrap;min-width:0;max-width:15em"),
-    (".mcp-lines table td:last-child", "width:100%;min-width:16em;max-width:0"),
+    (".mcp-date", "white-space:nowrap"),  # Chromium breaks a line after a hyphen between digits
+    # Messages: the last column takes the room that is left, wraps there, and opens on a click.
+    # JupyterLab's fixed layout would give all columns of a table of this width the same room.
+    (".mcp-lines table", "width:100%;table-layout:auto"),
+    (".mcp-lines table :is(th,td)", "white-space:nowrap;min-width:0;max-width:15em;padding-inline:.4em"),
+    (
+        ".mcp-lines table td:last-child",
+        "width:100%;min-width:16em;max-width:0;white-space:normal;overflow-wrap:anywhere",
+    ),
+    (".mcp-pair", "display:flex;flex-wrap:wrap;gap:0 1.5em"),
+    (".mcp-pair>div", "flex:1 1 18em;min-width:0"),
     (".mcp-lines :is(td,summary)", "overflow:hidden;text-overflow:ellipsis"),
-    (".mcp-lines details[open]", "white-space:normal"),
     ("ul", "margin:0;padding-left:1.2em"),
     ("li", "list-style:none"),  # on the items: JupyterLab gives nested lists bullets of their own
     # Bootstrap in nbconvert's classic template would hide the triangle.
     ("summary", "cursor:pointer;display:list-item"),
-    (".mcp-turn", "border-left:3px solid var(--jp-border-color2,#999);padding-left:.7em"),
-    (".mcp-note", "color:var(--jp-content-font-color2,#767676);font-size:90%"),
+    (".mcp-turn", "border-color:var(--jp-border-color2,#999)!important"),
+    (".mcp-note", "color:var(--jp-content-font-color2,#767676);opacity:1!important"),
     ("td .mcp-note", "color:inherit"),  # that grey is too weak on the grey of every second row
-    (".mcp-error", "color:var(--jp-error-color1,#d32f2f);font-weight:bold"),
-    (".mcp-badges", "white-space:nowrap"),
-    (
-        ".mcp-badge",
-        "border:1px solid var(--jp-border-color1,#999);border-radius:.8em;padding:0 .55em;font-size:.8em;"
-        "white-space:nowrap;font-weight:normal;vertical-align:.1em",
-    ),
-    (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f);background:rgba(211,47,47,.12)"),
-    (".mcp-badge-safe", "border-color:var(--jp-success-color1,#388e3c);background:rgba(56,142,60,.12)"),
+    (".mcp-error", "background:none!important;color:var(--jp-error-color1,#d32f2f)"),
+    (".mcp-badge", "border-color:var(--jp-border-color1,#999)!important;font-weight:normal;vertical-align:.1em"),
+    (".mcp-badge-danger", "border-color:var(--jp-error-color1,#d32f2f)!important"),
+    (".mcp-badge-safe", "border-color:var(--jp-success-color1,#388e3c)!important"),
     (".mcp-diff :is(ins,del)", "color:inherit;text-decoration:none"),
     (".mcp-diff ins", "background:rgba(56,142,60,.2)"),
     (".mcp-diff del", "background:rgba(211,47,47,.2)"),
@@ -116,7 +118,19 @@ _SHEET = [
         f"@media(max-width:900px){{{_SCOPE} td:not(.mcp-number){{min-width:6em}}"
         f"{_SCOPE} td+td:last-child:not(.mcp-number,:empty){{min-width:14em}}}}",
     ),
-    (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none}}}}"),
+    # There a row of messages or definitions has its prose below the other cells.
+    (
+        ("mcp-lines", "mcp-prose"),
+        f"@media(max-width:900px){{{_SCOPE} :is(.mcp-lines,.mcp-prose) thead{{display:none}}"
+        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tr{{display:flex;flex-wrap:wrap;"
+        "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))!important}"
+        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) td.mcp-number,{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td"
+        "{border:0;min-width:0;max-width:100%;padding:.15em .4em;overflow-wrap:anywhere}"
+        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) table tbody td:last-child"
+        "{flex:1 0 100%;width:auto;min-width:100%;max-width:none;box-sizing:border-box}"
+        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td:empty{{display:none}}}}",
+    ),
+    (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none!important}}}}"),
 ]
 
 STYLE = f"<style>{''.join(rule for _, rule in _SHEET)}</style>"
@@ -132,9 +146,29 @@ _NO_MATH = "mathjax_ignore tex2jax_ignore"
 """Classes that keep MathJax 3 (JupyterLab) and 2 (nbconvert) from rendering "$5 to $10" as a formula."""
 
 
-_LEFT = {"style": "text-align:left"}
-"""Inline style of text cells: an untrusted notebook, as on Binder, keeps only inline styles, and JupyterLab's own style
-right-aligns cells."""
+# Inline styles.
+#
+# JupyterLab shows a notebook that it does not trust, such as a downloaded one or one on Binder, without style elements.
+# It keeps inline styles, but no `var()` in them. So the inline styles have colours that are readable on white and on
+# black, and the style sheet puts those of the theme over them, with `!important`.
+
+INLINE = {
+    "mcp-line": "background:rgba(127,127,127,.15);padding:5px 8px",
+    "mcp-scroll": "max-height:40em;overflow:auto",
+    "mcp-turn": "border-left:3px solid #999;padding-left:.7em",
+    "mcp-note": "opacity:.7;font-size:90%",
+    "mcp-error": "background:rgba(211,47,47,.15);font-weight:bold",
+    "mcp-badges": "white-space:nowrap",
+    "mcp-badge": "border:1px solid #999;border-radius:.8em;padding:0 .55em;font-size:.8em;white-space:nowrap",
+    "mcp-badge-danger": "border-color:#d32f2f;background:rgba(211,47,47,.12)",
+    "mcp-badge-safe": "border-color:#388e3c;background:rgba(56,142,60,.12)",
+}
+"""The inline style of each class that matters where there is no style sheet; other modules add those of theirs."""
+
+NO_GROUND = {"style": "background:transparent"}  # of code in a `<pre>` that has one
+_LEFT = {"style": "text-align:left"}  # JupyterLab's own style right-aligns cells
+_KEY = {"style": "text-align:left;vertical-align:top;font-weight:normal;opacity:.7"}
+_LINE = ' style="border-bottom:1px solid rgba(127,127,127,0.35)"'
 
 
 class Markup(str):
@@ -178,7 +212,17 @@ def escape(value: object) -> Markup:
 
 
 def tag(name: str, content: object = "", **attributes: str) -> Markup:
-    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`)."""
+    """Return one element; a trailing underscore in an attribute's name is dropped (`class_`).
+
+    Classes bring their inline style, before the one in `attributes`.
+
+    >>> tag("span", "ok", class_="mcp-badge-safe", style="margin:0")
+    '<span class="mcp-badge-safe" style="border-color:#388e3c;background:rgba(56,142,60,.12);margin:0">ok</span>'
+    """
+    if "class_" in attributes:
+        styles = [INLINE[name] for name in attributes["class_"].split() if name in INLINE]
+        if styles:
+            attributes["style"] = ";".join([*styles, attributes["style"]] if "style" in attributes else styles)
     given = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
     return Markup(f"<{name}{given}>{escape(content)}</{name}>")
 
@@ -193,14 +237,26 @@ def preformatted(text: str) -> Markup:
     return Markup(f"<pre>{_html.escape(clean(text), quote=False)}</pre>")
 
 
+_BACKTICKS = re.compile(r"`([^`\n]{1,500})`")
+
+
+def inline(text: str) -> Markup:
+    """Return text escaped, with what stands between backticks as code.
+
+    >>> inline("see `%mcp logs`, 1 < 2")
+    'see <code>%mcp logs</code>, 1 &lt; 2'
+    """
+    return Markup(_BACKTICKS.sub(r"<code>\1</code>", escape(text)))
+
+
 def note(text: str) -> Markup:
     """Return a line about the display itself; no markup for an empty text."""
-    return tag("p", text, class_="mcp-note") if text else Markup()
+    return tag("p", inline(text), class_="mcp-note") if text else Markup()
 
 
 def error_label(text: str = "error") -> Markup:
     """Return the label of an error: a word, so that colour is not the only sign."""
-    return tag("span", text, class_="mcp-error")
+    return tag("span", inline(text), class_="mcp-error")
 
 
 def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
@@ -209,41 +265,57 @@ def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
     return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
 
 
-def table(headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int) -> tuple[Markup, int]:
-    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one."""
+def table(
+    headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int, height: str = ""
+) -> tuple[Markup, int]:
+    """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
+
+    Above `height`, in CSS, it scrolls.
+    """
     body: list[str] = []
     numbers: set[int] = set()
     used = sum(len(tag("th", header).encode()) for header in headers)
     for row in rows:
-        line = f"<tr>{''.join(_cell(cell) for cell in row)}</tr>"
-        used += len(line.encode())
+        cells = "".join(_cell(cell) for cell in row)
+        used += len(f"<tr>{cells}</tr>".encode())
         if body and used > limit:
             break
-        body.append(line)
+        body.append(f"<tr{_LINE}>{cells}</tr>")
         numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
     kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT for column in range(len(headers)))
     head = "".join(tag("th", header, **given) for header, given in zip(headers, kinds, strict=True))
-    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>"), len(body)
+    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>", height), len(body)
 
 
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
     """Return names and values as a table without a header."""
-    lines = "".join(f"<tr>{tag('th', name, **_LEFT)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
+    lines = "".join(f"<tr{_LINE}>{tag('th', name, **_KEY)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
     return _framed(f"<tbody>{lines}</tbody>")
 
 
-def _framed(rows: str) -> Markup:
+def _framed(rows: str, height: str = "") -> Markup:
     """Return a table in a frame that scrolls, so that a long table does not push the next cells away."""
-    return Markup(f'<div class="mcp-scroll"><table>{rows}</table></div>')
+    style = {"style": f"max-height:{height}"} if height else {}
+    return tag("div", Markup(f'<table style="margin:0">{rows}</table>'), class_="mcp-scroll", **style)
 
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?(?!\w)")
+
+
 def _cell(cell: object) -> Markup:
+    """Return a cell of a table; a date in it stays on one line.
+
+    >>> _cell("from 2026-11-28")
+    '<td style="text-align:left">from <span class="mcp-date">2026-11-28</span></td>'
+    """
     if _is_number(cell):
         return tag("td", cell, class_="mcp-number")
+    if type(cell) is str:
+        cell = Markup(_DATE.sub(r'<span class="mcp-date">\g<0></span>', escape(cell)))
     return tag("td", "" if cell is None else cell, **_LEFT)
 
 
@@ -274,7 +346,8 @@ class Part:
     @classmethod
     def line(cls, *pieces: object) -> Part:
         """Return one paragraph of text, bold text, code and badges."""
-        return cls("".join(map(str, pieces)), tag("p", joined(pieces)))
+        html = (inline(piece) if type(piece) is str else piece for piece in pieces)
+        return cls("".join(map(str, pieces)), tag("p", joined(html)))
 
     @classmethod
     def note(cls, text: str) -> Part:
@@ -288,13 +361,13 @@ class Part:
 
     @classmethod
     def prose(cls, text: str) -> Part:
-        """Return text whose lines are kept, in the font of the page."""
-        return cls(text, tag("div", text, style="white-space:pre-wrap") if text else Markup())
+        """Return text whose lines are kept, in the font of the page, with what stands in backticks as code."""
+        return cls(text, tag("div", inline(text), style="white-space:pre-wrap") if text else Markup())
 
     @classmethod
     def command(cls, line: str) -> Part:
         """Return a line to type."""
-        return cls(line, tag("pre", tag("code", line), class_="mcp-line"))
+        return cls(line, tag("pre", tag("code", line, **NO_GROUND), class_="mcp-line"))
 
     @classmethod
     def facts(cls, rows: Sequence[tuple[str, str]], *, width: int, indent: str = "") -> Part:
@@ -307,7 +380,7 @@ class Part:
         cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int, wrap: bool = True
     ) -> tuple[Part, int]:
         """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes."""
-        html, shown = table(headers, ([_html_cell(cell) for cell in row] for row in rows), limit=limit)
+        html, shown = table(headers, (list(map(_html_cell, row, headers)) for row in rows), limit=limit)
         plain = aligned(headers, rows[:shown], total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
         return cls(plain, html), shown
 
@@ -408,6 +481,11 @@ class Verbatim(str):
 
     __slots__ = ()
 
+    @property
+    def shown(self) -> str:
+        """The text to display; the value itself may be longer."""
+        return self
+
 
 def width(text: str) -> int:
     """Return the number of terminal columns that `text` takes (East Asian wide characters take two)."""
@@ -431,7 +509,7 @@ def cell_text(value: object, limit: int) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Verbatim):
-        return "\n".join(shorten(line.expandtabs(), limit) for line in _some_lines(value))
+        return "\n".join(shorten(line.expandtabs(), limit) for line in _some_lines(value.shown))
     if isinstance(value, Problem):
         return f"✗ {one_line(value, limit)}"
     if isinstance(value, list):
@@ -454,16 +532,23 @@ _CELL = 300  # most characters of a cell in HTML: the first sentences of a descr
 _LOG_LINE = 1000  # most characters of a log line in HTML: such lines hold whole messages and paths
 
 
-def _html_cell(value: Any) -> Any:
-    """Return a cell for a table: numbers stay numbers, badges become markup, other values become text."""
+_PROSE = ("description", "by")  # columns in which backticks mark code
+
+
+def _html_cell(value: Any, header: str) -> Any:
+    """Return a cell for a table: numbers stay numbers, badges and prose become markup, other values become text."""
+    if header in _PROSE and type(value) is str:
+        return inline(cell_text(value, _CELL))
     if isinstance(value, list):
         badges = any(isinstance(part, Badge) for part in value)
+        if not badges:
+            return ", ".join(cell_text(part, _CELL) for part in value)
         parts = (part if isinstance(part, Badge) else cell_text(part, _CELL) for part in value)
-        return tag("span", joined(parts, " "), class_="mcp-badges") if badges else joined(parts, ", ")
+        return tag("span", joined(parts, " "), class_="mcp-badges")
     if isinstance(value, Badge):
         return value.html()
     if isinstance(value, Verbatim):
-        return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value)))
+        return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.shown)))
     if isinstance(value, Problem):
         return Problem(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
@@ -536,7 +621,7 @@ def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -
         blank = ("",) * (len(cells) - 1)
         first, *rest = last.split("\n")
         return [_line([*cells[:-1], first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
-    if not last.isascii() or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
+    if width(last) != len(last) or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
         return [_line(cells, widths, right)]
     first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")
     indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
@@ -602,7 +687,7 @@ def tool_badges(tool: Tool | None, *, trusted: bool = False) -> list[Badge]:
     outside world. Destructive and idempotent matter only for a tool that is not read-only. `trusted` says whether the
     user trusts this server's hints.
     """
-    who = "the server, which you trust, says that" if trusted else "the server says of itself that"
+    who = "the server, which you trust, says that" if trusted else "the server says, without proof, that"
     hints = tool.annotations if tool is not None else None
     badges: list[Badge] = []
     if tool is not None and app_only(tool):

@@ -27,23 +27,28 @@ def _no_constant(name: str) -> Any:
 
 
 _decoder = json.JSONDecoder(parse_constant=_no_constant)
+_nan_decoder = json.JSONDecoder()
 
 
-def loads(text: str) -> Any:
-    """Return the value of JSON text, or `NOT_JSON`, also for NaN and Infinity (RFC 8259, section 6)."""
+def loads(text: str, *, nan: bool = False) -> Any:
+    """Return the value of JSON text, or `NOT_JSON`.
+
+    NaN and Infinity, which Python and JavaScript write, are not JSON (RFC 8259, section 6); with `nan` they are read.
+    """
+    text = text.removeprefix("\ufeff")  # a byte-order mark, which files of Windows begin with
     start = text[:100].lstrip()[:1]
     if start and start not in '{["-0123456789tfn':
         return NOT_JSON
     try:
-        return _decoder.decode(text)
+        return (_nan_decoder if nan else _decoder).decode(text)
     except (ValueError, RecursionError):
         return NOT_JSON
 
 
-def loads_beginning(text: str, start: int) -> tuple[Any, int]:
+def loads_beginning(text: str, start: int, *, nan: bool = False) -> tuple[Any, int]:
     """Return the JSON value that begins at `start`, and where it ends; `NOT_JSON` and `start` if there is none."""
     try:
-        return _decoder.raw_decode(text, start)
+        return (_nan_decoder if nan else _decoder).raw_decode(text, start)
     except (ValueError, RecursionError):
         return NOT_JSON, start
 
@@ -112,6 +117,6 @@ def tree(value: Any, size: int) -> Markup:
             name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
             lines.append(f"<li>{node(name, child, depth + 1)}</li>")
         opened = depth < _OPEN_DEPTH and len(value) <= 50
-        return details(summary, Markup(f"<ul>{''.join(lines)}</ul>"), opened=opened)
+        return details(summary, tag("ul", Markup("".join(lines)), style="list-style:none"), opened=opened)
 
     return node(escape(""), value, 0)

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
-from mcp_magic.display.document import Markup, escape
+from mcp_magic.display.document import NO_GROUND, Markup, escape, tag
 from mcp_magic.display.text import code_language
 
 if TYPE_CHECKING:
@@ -36,8 +36,12 @@ def markdown(text: str) -> Markup:
     columns = max((line.count("|") for line in text.split("\n")), default=0)
     html: str = _parser(tables=columns * text.count("\n") <= MAX_CELLS).render(text)
     # These tags are never of the text, whose HTML is escaped.
-    html = html.replace("<table>", '<div class="mcp-scroll"><table>').replace("</table>", "</table></div>")
-    return Markup(html)
+    html = html.replace("<pre><code", _BLOCK)
+    return Markup(html.replace("<table>", f"{_FRAME}<table>").replace("</table>", "</table></div>"))
+
+
+_BLOCK = tag("pre", tag("code", **NO_GROUND), class_="mcp-line").removesuffix("></code></pre>")
+_FRAME = tag("div", class_="mcp-scroll").removesuffix("</div>")
 
 
 @functools.cache

@@ -1,17 +1,19 @@
-"""Finds tables in JSON and text (records, columns, CSV, Markdown) and displays them."""
+"""Finds tables in JSON and text (records, columns, CSV, Markdown, HTML) and displays them."""
 
 from __future__ import annotations
 
 import ast
 import bisect
 import csv
+import html
 import io
+import json
 import re
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, listed
@@ -39,16 +41,24 @@ MAX_CELLS = 1_000_000
 """Most cells of a mostly empty DataFrame: each row gets the columns of all rows, so a megabyte can make billions."""
 
 _SCALARS = {str, int, float, bool, type(None)}
-_NAMES = ("columns", "headers", "header", "fields")
+_NAMES = ("columns", "headers", "header", "fields", "meta", "cols", "column_names", "columnNames")
+"""Members that name the columns of the rows beside them; `meta` is ClickHouse's."""
+_NAMES_WITHIN = (("schema", "fields"), ("resultSetMetaData", "rowType"))  # the same in BigQuery, Snowflake
 _NAME = ("name", "id", "key", "field", "label", "title", "column_name")
 """Members that give a column's name if an object describes the column."""
 _VALUES = ("data", "rows", "values", "records")
 _PAYLOAD = frozenset([*_VALUES, "items", "results", "result", "entries", "hits", "matches"])
 """Members that usually hold the requested data."""
+_COUNTS = (
+    *("total", "count", "total_count", "totalCount", "total_results", "totalResults", "num_results", "numResults"),
+    *("result_count", "resultCount", "row_count", "rowCount"),
+)
+"""Members that count what was found."""
 _ASIDE = frozenset(["errors", "warnings", "notices", "notes", "hints"])  # members with remarks about the answer
 
 _DEEPEST = 6  # levels of nested objects that are searched
 _MOST = 50  # most tables of one value
+_JUDGED = 20  # rows below a possible header that are read to judge it
 _NAMED = 5  # most members of an object that a message names
 
 
@@ -112,12 +122,25 @@ class Columns(Rows):
 
 
 class Matrix(Rows):
-    """A list of equally long lists, with or without column names."""
+    """A list of lists, with or without column names; a shorter list has no values in the last columns."""
 
     def head(self, limit: int) -> tuple[list[str], list[list[Any]]]:
         """Return the column names and the first `limit` rows."""
-        first = [list(row) for row in self.values[:limit]]
-        return self.names or [str(i) for i in range(len(first[0]))], first
+        names = self.names or [str(index) for index in range(max(map(len, self.values), default=0))]
+        return names, [[*row, *[None] * (len(names) - len(row))] for row in self.values[:limit]]
+
+    def shape(self) -> tuple[int, int, int]:
+        """Return the numbers of rows and columns of `frame()`, and of its cells that were sent."""
+        return len(self.values), len(self.head(0)[0]), sum(map(len, self.values))
+
+    def frame(self) -> pd.DataFrame:
+        """Return all rows, with the types that pandas infers."""
+        import pandas as pd
+
+        lengths = set(map(len, self.values))
+        if len(lengths) < 2 and (self.names is None or lengths <= {len(self.names)}):
+            return pd.DataFrame(self.values, columns=self.names)
+        return pd.DataFrame(self.head(len(self.values))[1], columns=self.names)
 
 
 def check_shape(rows: int, columns: int, sent: int) -> None:
@@ -131,25 +154,31 @@ def check_shape(rows: int, columns: int, sent: int) -> None:
         )
 
 
-def find_tables(data: Any) -> list[Rows]:
+def find_tables(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = False) -> list[Rows]:
     """Return all tables of a JSON value in order; without any, the value itself if it can be one row.
 
     These are tables:
 
-    - a list of objects; a list of equally long lists, whose first list names the columns if it is all text and
-      the second is not; a list of scalars (one column, "value")
+    - a list of objects; a list of lists; a list of scalars (one column, "value")
     - column names and rows side by side: `{"columns": ["a"], "rows": [[1]]}`, the names as text or `{"name": "a"}`
     - an object of equally long lists; if it also has scalars, it needs at least two lists, one with a number
     - an object of objects with similar members: one row each, with its name in the first column
     - any of these nested in objects. There, a list of scalars or of lists is a table only if the member's name
-      says so ("results", "data"); an empty list also if the object has nothing else.
+      says so ("results", "data"); an empty list also if the object has nothing else, if the output schema declares
+      it as a list of objects, or if the object says that it counted none ("total": 0).
+
+    In a list of lists, the first list names the columns if it has only texts, all different and none empty, and what is
+    below it differs: the second list is not all text, or a column has only numbers, dates, true and false, written as
+    text. The lists may have different lengths if the first one is such a header and none is longer, if names stand
+    beside them, or if the member's name says that they are rows; missing cells are null.
     """
-    rows = _in_list(data) if isinstance(data, list) else None
-    if rows is not None:
-        return [rows]
+    if isinstance(data, list):
+        rows = _in_list(data)
+        return _ranges(data) or ([rows] if rows is not None else [])
     if not isinstance(data, dict) or not data:
         return []
-    return list(islice(_in_object(data, 0), _MOST)) or _one_row(data)
+    tables = list(islice(_in_object(data, 0), _MOST))
+    return tables or _none_found(data, _place(schema, (), boxed=boxed)) or _one_row(data)
 
 
 def meant(tables: Sequence[Rows]) -> list[Rows]:
@@ -177,19 +206,56 @@ def _types(values: Iterable[Any]) -> set[type]:
     return set(map(type, values))
 
 
-def _in_list(values: list[Any]) -> Rows | None:
+def _in_list(values: list[Any], *, are_rows: bool = False) -> Rows | None:
     types = _types(values)
     if types <= {dict}:
         return Records(values=values)
     if types <= _SCALARS:
         return Columns(values={"value": values})
-    if not (types <= {list, tuple} and len(set(map(len, values))) == 1 and values[0]):
+    if not types <= {list, tuple}:
         return None
+    names = _header(values)
+    if names is not None:
+        return Matrix(values=values[1:], names=names)
+    is_ragged = len(set(map(len, values))) > 1
+    if is_ragged:
+        return Matrix(values=values) if are_rows and _types(chain.from_iterable(values)) <= _SCALARS else None
+    return Matrix(values=values) if values[0] else None
+
+
+def _header(values: Sequence[Sequence[Any]]) -> list[str] | None:
+    """Return the first of several lists if it names the columns, or None; the rule is in `find_tables`."""
     first = values[0]
-    if len(values) == 1 or len(set(map(str, first))) < len(first) or not all(isinstance(n, str) and n for n in first):
-        return Matrix(values=values)
-    is_header = any(not isinstance(value, str) for value in values[1])
-    return Matrix(values=values[1:], names=list(first)) if is_header else Matrix(values=values)
+    if len(values) == 1 or not first or not all(isinstance(name, str) and name for name in first):
+        return None
+    if len(set(first)) < len(first):
+        return None
+    lengths = set(map(len, values))
+    if max(lengths) > len(first):
+        return None
+    below = values[1 : _JUDGED + 1] if len(lengths) > 1 else values[1:2]
+    if any(not isinstance(value, str) for row in below for value in row):
+        return list(first)
+    sample = values[1 : _JUDGED + 1]
+    if any(map(_is_value, first)) or not all(isinstance(value, str) for row in sample for value in row):
+        return None
+    columns = ([value for value in column if value] for column in zip_longest(*sample))
+    return list(first) if any(column and all(map(_is_value, column)) for column in columns) else None
+
+
+def _ranges(values: list[Any]) -> list[Rows]:
+    """Return a table for each range of cells, as Google Sheets answers for several; [] for other lists."""
+    if not values or not all(isinstance(item, dict) and isinstance(item.get("range"), str) for item in values):
+        return []
+    tables: list[Rows] = []
+    for item in values[:_MOST]:
+        cells = item.get("values", [])
+        rows = _in_list(cells, are_rows=True) if isinstance(cells, list) else None
+        if not isinstance(rows, Matrix) and cells:
+            return []
+        if isinstance(rows, Matrix):
+            tables.append(replace(rows, path=(item["range"],)))
+    return tables
 
 
 def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
@@ -203,7 +269,7 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
         if isinstance(value, list):
             is_payload = str(name).lower() in _PAYLOAD or (not value and lists_alone)
             rows = _in_member(name, value, is_payload=is_payload)
-            inner = () if rows is None else (rows,)
+            inner = _ranges(value) or (() if rows is None else (rows,))
         elif isinstance(value, dict) and value and depth < _DEEPEST:
             inner = _in_object(value, depth + 1)
         for rows in inner:
@@ -212,24 +278,63 @@ def _in_object(data: dict[str, Any], depth: int) -> Iterator[Rows]:
 
 def _split(data: dict[str, Any]) -> Rows | None:
     """Return names and rows that stand side by side, as in pandas' orient="split", SQL services and spreadsheets."""
-    described = next((data[key] for key in _NAMES if isinstance(data.get(key), list)), None)
     members = [(key, data[key]) for key in _VALUES if isinstance(data.get(key), list)]
-    names: list[str] = []
-    for column in described or ():
-        if isinstance(column, dict):
-            column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
-        names.append(column if isinstance(column, str) else "")
-    if not names or len(members) != 1 or "" in names or len(set(names)) != len(names):
+    names = _names(data)
+    if not any(names) or len(members) != 1:
         return None
+    names = _numbered(names)
     member, values = members[0]
     types = _types(values)
     if values and types == {dict}:
-        return Records(values=values, path=(member,))
-    lengths = set(map(len, values)) if types <= {list, tuple} else set()
-    if values and (len(lengths) != 1 or min(lengths) < len(names)):
+        cells = _cells_of_bigquery(values)
+        if cells is None:
+            return Records(values=values, path=(member,))
+        values, types = cells, {list}
+    if not types <= {list, tuple}:
         return None
-    unnamed = [f"Unnamed: {index}" for index in range(len(names), max(lengths, default=0))]
+    lengths = set(map(len, values))
+    widest = max(lengths, default=0)
+    if len(lengths) == 1 and widest < len(names):  # no row has so many cells: these are no names of columns
+        return None
+    unnamed = [f"Unnamed: {index}" for index in range(len(names), widest)]
     return Matrix(values=values, names=[*names, *unnamed], path=(member,))
+
+
+def _names(data: dict[str, Any]) -> list[str]:
+    """Return the names of columns that an object gives beside the rows, "" for one that is not plain; [] if none."""
+    candidates = [data.get(key) for key in _NAMES]
+    candidates += [inner.get(key) for member, key in _NAMES_WITHIN if isinstance(inner := data.get(member), dict)]
+    names = []
+    for column in next((columns for columns in candidates if isinstance(columns, list)), ()):
+        if isinstance(column, dict):
+            column = next((column[key] for key in _NAME if isinstance(column.get(key), str)), "")
+        is_number = isinstance(column, int | float) and not isinstance(column, bool)
+        names.append(json.dumps(column) if is_number else column if isinstance(column, str) else "")
+    return names
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """Return the names of columns, all different: a join of SQL gives a name twice, and an expression may have none.
+
+    >>> _numbered(["a", "a", "a 2", "", "a"])
+    ['a', 'a 3', 'a 2', 'Unnamed: 3', 'a 4']
+    """
+    taken, numbers, made = set(names), dict[str, int](), []
+    for index, name in enumerate(names):
+        base = name or f"Unnamed: {index}"
+        made.append(base)
+        while made[-1] in numbers or (made[-1] in taken and made[-1] != name):
+            numbers[base] = numbers.get(base, 1) + 1
+            made[-1] = f"{base} {numbers[base]}"
+        numbers.setdefault(made[-1], 1)
+    return made
+
+
+def _cells_of_bigquery(values: list[dict[str, Any]]) -> list[list[Any]] | None:
+    """Return the cells of BigQuery's rows, `{"f": [{"v": cell}]}`; None for other objects."""
+    if not all(len(row) == 1 and isinstance(row.get("f"), list) for row in values):
+        return None
+    return [[cell.get("v") if isinstance(cell, dict) else cell for cell in row["f"]] for row in values]
 
 
 def _columns(data: dict[str, Any], depth: int) -> Rows | None:
@@ -282,10 +387,28 @@ def _in_member(name: str, values: list[Any], *, is_payload: bool) -> Rows | None
         return Records(values=values)
     if not is_payload:
         return None
-    rows = _in_list(values) if values else Records(values=[])
+    rows = _in_list(values, are_rows=True) if values else Records(values=[])
     if isinstance(rows, Columns):
         return Columns(values={name: values}, weak=True)
     return replace(rows, weak=bool(values)) if rows is not None else None
+
+
+def _none_found(data: dict[str, Any], place: Field | None, path: tuple[str, ...] = ()) -> list[Rows]:
+    """Return the empty lists that stand for rows: by the output schema, else beside a count of none."""
+    empty = [name for name, value in data.items() if value == []]
+    counted_none = len(empty) == 1 and any(data.get(name) == 0 for name in _COUNTS)
+    tables: list[Rows] = []
+    for name in empty:
+        member = place.listed(name) if place is not None else None
+        item = member.item if member is not None else None
+        is_rows = counted_none if member is None else getattr(item, "kind", "") == "object"
+        if is_rows:
+            tables.append(Records(values=[], path=(*path, name)))
+    if not path:
+        for name, value in data.items():
+            if name in _PAYLOAD and isinstance(value, dict):
+                tables += _none_found(value, place.listed(name) if place is not None else None, (name,))
+    return tables
 
 
 def _one_row(data: dict[str, Any]) -> list[Rows]:
@@ -331,11 +454,7 @@ def is_wrapper(schema: dict[str, Any] | None) -> bool:
 
 def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) -> dict[str, str]:
     """Return the kind (integer, date-time, ...) that a tool's output schema declares for each column; "" for others."""
-    from mcp_magic.schema import root_field
-
-    place = root_field(schema) if schema else None
-    for name in ["result", *rows.path] if boxed else rows.path:
-        place = place.listed(name) if place is not None else None
+    place = _place(schema, rows.path, boxed=boxed)
     if place is None:
         return {}
     if not isinstance(rows, Columns):
@@ -344,6 +463,16 @@ def declared(schema: dict[str, Any] | None, rows: Rows, *, boxed: bool = False) 
     if place.kind == "array":
         return {name: _kind(place.item) for name in rows.values}
     return {each.name: _kind(each.item) for each in place.children}
+
+
+def _place(schema: dict[str, Any] | None, path: Sequence[str], *, boxed: bool) -> Field | None:
+    """Return what an output schema declares for a member, or None; `boxed` as in `declared`."""
+    from mcp_magic.schema import root_field
+
+    place = root_field(schema) if schema else None
+    for name in ["result", *path] if boxed else path:
+        place = place.listed(name) if place is not None else None
+    return place
 
 
 def _kind(field: Field | None) -> str:
@@ -410,6 +539,9 @@ def _values(column: pd.Series[Any], rows: Rows) -> list[Any] | None:
     name = str(column.name)
     if isinstance(rows, Records):
         return [record.get(name) for record in rows.values]
+    if isinstance(rows, Matrix):
+        index = rows.names.index(name) if rows.names else int(name)
+        return [row[index] if index < len(row) else None for row in rows.values]
     return rows.values[name] if isinstance(rows, Columns) else None
 
 
@@ -515,6 +647,7 @@ class Delimited(Rows):
 
 def delimited(text: str, expected: str) -> Delimited:
     """Return the rows of a delimited text, with the delimiter that makes most columns: a CSV may have semicolons."""
+    text = text.removeprefix("\ufeff")
     candidates = [Delimited(values=text, delimiter=delimiter) for delimiter in dict.fromkeys((expected, *DELIMITERS))]
     return max(candidates, key=Delimited.columns)
 
@@ -531,8 +664,8 @@ def _named(names: list[str], rows: list[list[str]]) -> list[str]:
 
 # Tables in text: JSON, CSV and similar formats, JSON Lines, Markdown tables, rows as Python prints them.
 #
-# Text counts as prose unless it clearly is a table: two sentences with one comma each are not. Each character is read a
-# bounded number of times, whatever the text.
+# Text counts as prose unless it clearly is a table: two sentences with one comma each are not, two rows of HTML
+# are. Each character is read a bounded number of times, whatever the text.
 
 MAX_PYTHON = 200_000
 """Longest text, in characters, read as Python literals: `ast` takes 5 µs a value and 250 bytes a character."""
@@ -545,8 +678,9 @@ _CELL = re.compile(r"(?<!\\)\|")
 _FENCES = ("```", "~~~")
 _JSON = re.compile(r"(?:\s*|.*?: )(?=[{\[])")
 """What precedes JSON in a line: nothing but blanks, or all to a colon."""
-_ENDS = re.compile(rf"\s*(?:$|{'|'.join(_FENCES)})|{_JSON.pattern}")
-"""Matches a line that ends a paragraph: a blank one, a fence or one with JSON."""
+_TABLE = re.compile(r"<table[\s>]", re.IGNORECASE)
+_ENDS = re.compile(rf"\s*(?:$|{'|'.join(_FENCES)})|{_JSON.pattern}|(?i:.*{_TABLE.pattern})")
+"""Matches a line that ends a paragraph: a blank one, a fence, or one with JSON or an HTML table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -569,9 +703,10 @@ def passages(text: str) -> list[Passage]:
 
 def _tables_of(text: str, size: int) -> tuple[Sequence[Rows], Any]:
     """Return the tables of a text, a part of one of `size` characters, and its value, or `NOT_JSON`."""
+    text = text.removeprefix("\ufeff")
     if not text or text.isspace():
         return [], NOT_JSON
-    value = loads(text)
+    value = loads(text, nan=True)
     if value is not NOT_JSON:
         return find_tables(value), value
     rows = _rows_of(text, size)
@@ -581,6 +716,9 @@ def _tables_of(text: str, size: int) -> tuple[Sequence[Rows], Any]:
 def _rows_of(text: str, size: int) -> Rows | None:
     """Return the table if the whole text, a part of one of `size` characters, is one but not JSON; else None."""
     start = text[:100].lstrip()[:1]
+    if start == "<" and (whole := next(html_tables(text), None)) is not None:
+        around = text[: whole.start] + text[whole.end :]
+        return whole.tables[0] if not around.strip() else None
     if start in ("[", "(") and size <= MAX_PYTHON and (rows := _python_rows(text)) is not None:
         return rows
     if start == "{" and (rows := json_lines(text)) is not None:
@@ -592,9 +730,9 @@ def _rows_of(text: str, size: int) -> Rows | None:
 def json_lines(text: str) -> Rows | None:
     """Return the rows of JSON Lines (at least two lines, one object per line), or None."""
     lines = [line for line in text.split("\n") if line.strip()]
-    if len(lines) < 2 or not isinstance(loads(lines[0]), dict):
+    if len(lines) < 2 or not isinstance(loads(lines[0], nan=True), dict):
         return None
-    values = [loads(line) for line in lines]
+    values = [loads(line, nan=True) for line in lines]
     return Records(values=values) if all(isinstance(value, dict) for value in values) else None
 
 
@@ -613,6 +751,144 @@ def _nested(value: Any) -> bool:
     return bool(value) and isinstance(value[0], (dict, list, tuple))
 
 
+# Tables of HTML. Each character is read once, whatever tags are open, and repeated cells have a limit.
+
+_TAG = re.compile(
+    r"<!--(?:[^-]|-(?!->))*+(?:-->|\Z)"
+    r"|<(/?)([a-z][a-z0-9]*)((?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*+|[^<>]*+)>",
+    re.IGNORECASE,
+)
+"""A comment, or a tag: whether it ends an element, the element's name, and the attributes."""
+_SPAN = re.compile(r"(col|row)span\s*=\s*[\"']?\s*(\d{1,5})", re.IGNORECASE)
+_UNSHOWN = ("script", "style", "template")
+_BREAKS = ("br", "p", "div", "li", "table")  # elements that separate words
+_REPEATED = 10_000  # characters that cells over several rows and columns may add to any table
+
+
+def html_tables(text: str) -> Iterator[Passage]:
+    """Yield the outer `<table>` elements of HTML that hold rows."""
+    first = _TABLE.search(text)
+    depth, start, at, unshown = 0, 0, 0, ""
+    rows = _HtmlRows(0)
+    for tag in _TAG.finditer(text, first.start() if first is not None else len(text)):
+        if depth and not unshown:
+            rows.add(text[at : tag.start()])
+        at = tag.end()
+        ends, name = bool(tag[1]), (tag[2] or "").lower()
+        if unshown or name in _UNSHOWN:
+            unshown = "" if unshown == name and ends else unshown or ("" if ends else name)
+        elif name == "table" and not ends:
+            depth += 1
+            if depth == 1:
+                start, rows = tag.start(), _HtmlRows(len(text))
+        elif name == "table" and depth:
+            depth -= 1
+            if not depth and (table := rows.table()) is not None:
+                yield Passage(start, at, [table])
+        elif depth == 1:
+            rows.tag(name, tag[3], ends=ends)
+        if name in _BREAKS:
+            rows.add(" ")
+
+
+class _HtmlRows:
+    """Collects the cells of a table; one that spans several rows or columns is repeated in each of them, as in pandas.
+
+    Args:
+        size: The length of the text, which limits the characters of all cells.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._room = 2 * size + _REPEATED
+        self._rows: list[list[str]] = []
+        self._headers: list[bool] = []  # of each row: whether all its cells are `<th>`
+        self._row: list[str] | None = None
+        self._is_header = False
+        self._cell: list[str] | None = None
+        self._spans = 1, 1  # columns and rows of the cell
+        self._below: dict[int, tuple[int, str]] = {}  # column -> rows that its cell has left, and its text
+
+    def add(self, text: str) -> None:
+        """Add text to the open cell."""
+        if self._cell is not None:
+            self._cell.append(text)
+
+    def tag(self, name: str, attributes: str, *, ends: bool) -> None:
+        """Begin or end a row or a cell; as in HTML, the next one ends one that is open."""
+        if self._room < 0:
+            return
+        if name in ("tr", "thead", "tbody", "tfoot"):
+            self._end_row()
+            if name == "tr" and not ends:
+                self._row, self._is_header = [], True
+        elif name in ("td", "th"):
+            self._end_cell()
+            if not ends:
+                self._row = self._row if self._row is not None else []
+                self._is_header = self._is_header and name == "th"
+                spans = {span[1].lower(): max(int(span[2]), 1) for span in _SPAN.finditer(attributes)}
+                self._cell, self._spans = [], (spans.get("col", 1), spans.get("row", 1))
+
+    def _put(self, text: str) -> None:
+        assert self._row is not None
+        self._room -= len(text) + 1
+        if len(self._row) >= MAX_COLUMNS:
+            self._room = -1
+        if self._room >= 0:
+            self._row.append(text)
+
+    def _put_from_above(self, *, all_columns: bool) -> None:
+        """Repeat the cells of earlier rows that come next in the open row, or all of them."""
+        assert self._row is not None
+        last = max(self._below, default=-1) if all_columns else -1
+        while self._room >= 0 and (len(self._row) in self._below or len(self._row) <= last):
+            left, text = self._below.pop(len(self._row), (1, ""))
+            if left > 1:
+                self._below[len(self._row)] = left - 1, text
+            self._put(text)
+
+    def _end_cell(self) -> None:
+        if self._cell is None or self._row is None:
+            return
+        text = " ".join(html.unescape("".join(self._cell)).split())
+        self._cell = None
+        columns, rows = self._spans
+        self._put_from_above(all_columns=False)
+        for _ in range(columns):
+            if self._room < 0:
+                return
+            if rows > 1:
+                self._below[len(self._row)] = rows, text
+                self._put_from_above(all_columns=False)
+            else:
+                self._put(text)
+
+    def _end_row(self) -> None:
+        self._end_cell()
+        if self._row is None:
+            return
+        self._put_from_above(all_columns=True)
+        if any(self._row):
+            self._rows.append(self._row)
+            self._headers.append(self._is_header)
+        self._row = None
+
+    def table(self) -> Rows | None:
+        """Return the rows, or None if the table has none or cells that repeat too much."""
+        self._end_row()
+        width = max(map(len, self._rows), default=0)
+        if self._room < 0 or len(self._rows) < 2 or (width < 2 and not self._headers[0]):
+            return None
+        names = self._rows[0] if self._headers[0] else _header(self._rows)
+        values = self._rows[1:] if names is not None else self._rows
+        names = [*(names or map(str, range(width))), *[""] * width][:width]
+        out = io.StringIO(newline="")
+        writer = csv.writer(out)
+        writer.writerow([name or f"Unnamed: {index}" for index, name in enumerate(names)])
+        writer.writerows([*row, *[""] * (width - len(row))] for row in values)
+        return Delimited(values=out.getvalue())
+
+
 class _Scan:
     """Scans the lines of a text once."""
 
@@ -621,6 +897,12 @@ class _Scan:
         self._lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self._lines), initial=0))
         self._tries = _TRIES
+        self._html: dict[int, list[Passage]] = {}  # HTML tables by the line in which they begin
+        for passage in islice(html_tables(text), _MOST):
+            self._html.setdefault(self._line_of(passage.start), []).append(passage)
+
+    def _line_of(self, position: int) -> int:
+        return bisect.bisect_right(self._starts, position) - 1
 
     def passages(self) -> Iterator[Passage]:
         """Yield the passages that hold tables."""
@@ -628,7 +910,11 @@ class _Scan:
         while number < len(self._lines):
             line = self._lines[number]
             last, passage = number + 1, None
-            if not line:
+            if number in self._html:
+                yield from self._html[number]
+                end = self._line_of(self._html[number][-1].end - 1)
+                last = end if end > number and end in self._html else end + 1
+            elif not line:
                 pass
             elif line.lstrip().startswith(_FENCES):
                 last, passage = self._fenced(number)
@@ -654,7 +940,7 @@ class _Scan:
             return None
         self._tries -= 1
         start = self._starts[number] + begins
-        value, end = loads_beginning(self._text, start)
+        value, end = loads_beginning(self._text, start, nan=True)
         return (start, end, value) if isinstance(value, dict) or (isinstance(value, list) and _nested(value)) else None
 
     def _fenced(self, number: int) -> tuple[int, Passage | None]:
@@ -795,6 +1081,8 @@ def _beside(data: Any, rows: Rows) -> str:
     """Return a line with the other members of the objects that hold the rows."""
     others: dict[str, Any] = {}
     for step in rows.path:
+        if not isinstance(data, dict) or step not in data:
+            return ""
         others |= {key: value for key, value in islice(data.items(), _BESIDE) if key != step and value != rows.names}
         data = data[step]
     if isinstance(data, dict) and isinstance(rows, Columns):
@@ -815,7 +1103,7 @@ def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
     columns = len(names)
     names = [brief(name, limit.cell) for name in names[: limit.columns]]
     cells = [[_cell(value) for value in row[: limit.columns]] for row in first]
-    html, shown = table(names, cells, limit=budget.bytes)
+    markup, shown = table(names, cells, limit=budget.bytes)
     total = terminal_width()
     across = columns_that_fit(names, cells[:shown], total=total, cell=limit.cell)
     first = [row[:across] for row in cells[:shown]]
@@ -823,7 +1111,7 @@ def rows_part(rows: Rows, budget: Budget, rest: str = "") -> Part:
     count = rows.count()
     below = _caption(count, shown, columns, across if cells else len(names))
     caption = Part(below, note(_caption(count, shown, columns, len(names))))
-    return Part.stack(Part(plain, html), caption, Part.note(rest))
+    return Part.stack(Part(plain, markup), caption, Part.note(rest))
 
 
 def _cell(value: Any) -> Any:

@@ -18,18 +18,25 @@ from mcp_magic.errors import InvalidResponseError
 BINARY = "application/octet-stream"  # the MIME type for data whose MIME type is missing or invalid
 
 _MIME = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,62}")
+_URL_SAFE = str.maketrans("-_", "+/")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,2}\s*")
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the first `limit` characters of `text`, cleaned; a long `text` costs no more time."""
-    return clean(text[:limit])[:limit]
+    """Return the first `limit` characters of the cleaned `text`; a long `text` costs no more time."""
+    return clean(text[: _start(limit)])[:limit]
+
+
+def _start(limit: int) -> int:
+    """Return how much of a text to clean for `limit` characters: colours and the like take more than they show."""
+    return limit * 4 + 256
 
 
 def shorten(text: str, limit: int) -> str:
     """Return `text` cleaned, cut with an ellipsis if it is longer than `limit`."""
     shown = cut(text, limit + 1)
-    return shown if len(shown) <= limit else shown[: max(limit - 1, 0)] + "…"
+    is_whole = len(shown) <= limit and len(text) <= _start(limit + 1)
+    return shown if is_whole else shown[: max(limit - 1, 0)] + "…"
 
 
 def one_line(text: str, limit: int) -> str:
@@ -39,10 +46,43 @@ def one_line(text: str, limit: int) -> str:
     return shorten(" ".join(start.split()) + rest, limit)
 
 
+def middle_cut(text: str, limit: int) -> str:
+    """Return `text` on one line; of a long one the beginning and the end, which tell similar names apart.
+
+    >>> middle_cut("export_report_number_003", 16), middle_cut("add", 16)
+    ('export_r…ber_003', 'add')
+    """
+    line = one_line(text, max(len(text), 1) * 8)  # an invisible character is written out: `\u202e`
+    if len(line) <= limit:
+        return line
+    end = (limit - 1) // 2
+    return f"{line[: limit - 1 - end]}…{line[-end:]}"
+
+
 def mime(value: str | None) -> str:
     """Return the type and subtype of a MIME type, or `application/octet-stream` if it is invalid."""
     kind = (value or "")[:200].partition(";")[0].strip().lower()
     return kind if _MIME.fullmatch(kind) else BINARY
+
+
+def standard_base64(data: str) -> str:
+    """Return base64 in the standard alphabet with its padding, from its URL-safe, unpadded and `data:` forms.
+
+    Sources: RFC 4648, sections 4 and 5; RFC 2397. Data that is right is returned as it is.
+
+    >>> standard_base64("_-8"), standard_base64("data:image/png;base64,iVBORw0"), standard_base64("aGk=")
+    ('/+8=', 'iVBORw0=', 'aGk=')
+    """
+    if data[:5].lower() == "data:" and ";base64," in data[:300]:
+        data = data.partition(";base64,")[2]
+    if "-" in data or "_" in data:
+        data = data.translate(_URL_SAFE)
+    if len(data) % 4:
+        compact = "".join(data.split()).rstrip("=")
+        if len(compact) % 4 != 1:  # which no bytes have
+            padded = compact + "=" * (-len(compact) % 4)
+            return padded if len(padded) != len("".join(data.split())) else data
+    return data
 
 
 def is_base64(data: str) -> bool:

@@ -35,6 +35,7 @@ from mcp_magic.doctor.session import (
     judge_capabilities,
     judge_findings,
     judge_lists,
+    judge_oddities,
     judge_ping,
     judge_version,
 )
@@ -207,7 +208,11 @@ class _Examination:
         with self.step("handshake") as step:
             step.seconds = sum(reply.seconds for reply in begun if reply is not None)
             judge_eras(step, *begun)
-        self._ending, self._server = await self._server.end(), None
+        was_clean = not self._server.garbage
+        self._ending = await self._server.end()
+        if was_clean and self._server.garbage:
+            judge_garbage(self._server.garbage[0], self.steps["connect"])
+        self._server = None
 
     async def _url(self, spec: UrlSpec) -> UrlSpec:
         secure = spec.url.startswith(("https:", "wss:"))
@@ -271,6 +276,9 @@ class _Examination:
         with self.step("connect") as step:
             since = time.strftime("%H:%M:%S", time.localtime(connection.opened_at or time.time()))
             step.ok(f"open since {since}; {connection.calls:,} requests, {connection.failures:,} failed")
+            if connection.outdated:
+                changed, _, todo = connection.outdated.partition("; ")
+                step.warn(changed, todo)
         with self.step("TLS") as step:
             if not isinstance(spec, UrlSpec):
                 step.skip("no network between")
@@ -307,6 +315,7 @@ class _Examination:
             await judge_ping(connection, step, spec.timeout)
         with self.step("call") as step:
             await judge_call(connection, offers["tools"].parsed, self._call, step, spec.timeout)
+        judge_oddities(connection, self.steps["lists"])
         garbage, connect = connection.place.garbage(), self.steps["connect"]
         if garbage and connect.status != WARNING:  # the server may have printed it long after its start
             judge_garbage(garbage, connect)

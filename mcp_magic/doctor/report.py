@@ -158,15 +158,14 @@ class DoctorReport:
         plain += wrapped(f"{_MARKS[NOT_REACHED]} {NOT_REACHED}: {missed}", width, "  ", first="") if missed else []
         rows = [_row(step) for step in reached]
         rows += [(_badge(NOT_REACHED), "", missed, "")] if missed else []
-        html = table(("", "step", "what was found", "ms"), rows, limit=200_000)[0]
-        # its full height, so that its end is visible without scrolling
-        html = Markup(html.replace('<div class="mcp-scroll">', '<div class="mcp-scroll" style="max-height:none">', 1))
+        # At its full height, so that its end is visible without scrolling.
+        html = table(("", "step", "what was found", "ms"), rows, limit=200_000, height="none")[0]
         status = _worst({step.status for step in self.steps} - {SKIPPED})
         parts = [tag("p", joined([tag("b", title), " ", _badge(status, self.verdict)])), html]
         shown = [Part("\n".join(plain), joined(parts))]
         if self.findings is not None and len(self.findings):
             [found] = self.findings.parts()
-            shown.append(Part("", details(f"{len(self.findings)} findings in the definitions", found.html)))
+            shown.append(Part("", details(f"{counted(len(self.findings), 'findings')} in the definitions", found.html)))
             shown.append(Part.note("`.findings` has all findings"))
         return [Part.stack(*shown)]
 

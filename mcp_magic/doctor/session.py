@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,12 +14,13 @@ from mcp_magic import schema
 from mcp_magic._text import did_you_mean, duration, listed
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError
-from mcp_magic.inflight import Attempt, current_attempt, together
+from mcp_magic.inflight import AnyResult, Attempt, current_attempt, together
 from mcp_magic.lint import ERROR, WARNING
 from mcp_magic.protocol import leaf
-from mcp_magic.results.results import reason
+from mcp_magic.results.reasons import reason
 from mcp_magic.session.catalog import KINDS, MAX_PAGES
 from mcp_magic.session.failures import request_error
+from mcp_magic.session.negotiation import wants_handshake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,13 +36,13 @@ if TYPE_CHECKING:
 
 
 class _Answer(NamedTuple):
-    """The outcome of a request; `problem` is why there is no result, `unread` a result that breaks the protocol."""
+    """The outcome of a request; `problem` is why there is no result."""
 
     result: dict[str, Any] | None
     seconds: float
     problem: str = ""
     code: int | None = None
-    unread: Any = None
+    wants_handshake: bool = False
 
 
 async def _ask(connection: Connection, method: str, seconds: float, params: Mapping[str, Any] | None = None) -> _Answer:
@@ -48,17 +51,15 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
     Bypasses health, retries and renewal of the session: an examination must not change what it examines.
     """
     from mcp_types import Request
-    from pydantic import TypeAdapter
 
     request: Any = Request[Any, str](method=method, params=dict(params or {}))
-    answer: Any = TypeAdapter(dict[str, Any])
     started = time.perf_counter()
     failure: Exception
     attempt = Attempt()
     token = current_attempt.set(attempt)
     try:
         async with asyncio.timeout(seconds):
-            result = await connection.client.session.send_request(request, answer)
+            result: Any = await connection.client.session.send_request(request, AnyResult)
         return _Answer(result, time.perf_counter() - started)
     except Exception as error:
         failure = error
@@ -67,7 +68,8 @@ async def _ask(connection: Connection, method: str, seconds: float, params: Mapp
         current_attempt.reset(token)
     explained = request_error(failure, connection.place, method, seconds, attempt)
     code = getattr(leaf(failure), "code", None)
-    return _Answer(None, time.perf_counter() - started, str(explained).splitlines()[0], code, attempt.result)
+    seconds_taken, problem = time.perf_counter() - started, str(explained).splitlines()[0]
+    return _Answer(None, seconds_taken, problem, code, wants_handshake(failure, attempt.status))
 
 
 # Checks of an open session: version, ping, a call.
@@ -134,7 +136,10 @@ async def judge_call(
     if tool is None:
         return
     required = [name for name in tool.input_schema.get("required") or () if isinstance(name, str)]
-    given: dict[str, Any] = schema.example_arguments(tool.input_schema) if required else {}
+    given = schema.valid_example(tool.input_schema)
+    if given is None:
+        step.warn(f"{tool.name} needs {listed(required)}, for which no valid example is known, so it was not called")
+        return
     if required and not (tool.annotations and tool.annotations.read_only_hint):
         line = schema.call_line(f"{connection.name}:{tool.name}", given, schema=tool.input_schema)
         step.warn(f"{tool.name} needs {listed(required)}, and is not marked read-only, so it was not called", line)
@@ -171,7 +176,7 @@ async def _call(connection: Connection, tool: Tool, given: dict[str, Any], step:
     took = duration(time.perf_counter() - started)
     if result.is_error:
         todo = "does it accept the example arguments?" if given else "`%mcp call` it, and look at its log"
-        step.warn(f"{what} reports an error{reason(result.texts, tool.name, result.clue)}", todo)
+        step.warn(f"{what} reports an error{reason(result)}", todo)
     else:
         step.ok(f"{what} answered in {took}: {_kinds(result)}")
     if result.raw.structured_content is not None and tool.output_schema is None:
@@ -199,20 +204,24 @@ class Offer:
 
     kind: str
     announced: bool
-    items: list[Any] = field(default_factory=list)  # raw; also of an answer that as a whole breaks the protocol
+    items: list[Any] = field(default_factory=list)  # raw
     parsed: list[Any] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)  # invalid items: which one, and what is wrong with it
     pages: int = 0
     seconds: float = 0.0
     problem: str = ""
     code: int | None = None
-    todo: str = "look at the server's log; `%mcp trace` has the message"
+    wants_handshake: bool = False
     odd: list[tuple[str, str]] = field(default_factory=list)  # problems of a fetched list, each with what to do
 
 
 async def fetch_offers(connection: Connection, seconds: float) -> dict[str, Offer]:
     """Fetch all lists concurrently, including those that the server does not announce."""
     fetched = await together(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS)
+    if any(offer.wants_handshake for offer in fetched):
+        with suppress(MCPMagicError):
+            await connection.listing("tools", refresh=True)  # the session begins again, with the handshake
+        fetched = await together(_fetch(connection, kind, min(seconds, PAGE_SECONDS)) for kind in KINDS)
     return {offer.kind: offer for offer in fetched}
 
 
@@ -226,14 +235,16 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
         page = await _ask(connection, listed_by.request, seconds, params)
         offer.seconds += page.seconds
         if page.result is None:
-            offer.problem, offer.code = page.problem, page.code
-            found = page.unread.get(listed_by.member) if isinstance(page.unread, dict) else None
-            if isinstance(found, list):
-                offer.items += found
-                offer.todo = "fix the named part: hosts reject the whole list because of it"
+            offer.problem, offer.code, offer.wants_handshake = page.problem, page.code, page.wants_handshake
             break
         offer.pages += 1
-        offer.items += page.result[listed_by.member]
+        items = page.result.get(listed_by.member)
+        offer.items += items if isinstance(items, list) else []
+        read, unusable = connection.notices.reader.page_items(
+            listed_by.request, page.result, connection.protocol_version or ""
+        )
+        offer.parsed += read
+        offer.unread += [(f"{kind[:-1]} {name}", reason) for name, reason in unusable]
         cursor = page.result.get("nextCursor")
         if cursor in (None, ""):
             break
@@ -243,26 +254,13 @@ async def _fetch(connection: Connection, kind: str, seconds: float) -> Offer:
         seen.add(str(cursor))
     else:
         offer.odd.append((f"no end after {offer.pages} pages and {duration(offer.seconds)}", "fix the paging"))
-    _parse(offer)
+    _note_duplicates(offer)
     return offer
 
 
-def _parse(offer: Offer) -> None:
-    """Parse the items into definitions, and note invalid and duplicate ones."""
-    import mcp_types
-    from pydantic import ValidationError
-
-    model, key = getattr(mcp_types, KINDS[offer.kind].definition), KINDS[offer.kind].key
-    names: Counter[str] = Counter()
-    for number, item in enumerate(offer.items):
-        name = item.get(key) if isinstance(item, dict) else None
-        try:
-            offer.parsed.append(model.model_validate(item))
-            names[str(name)] += 1
-        except ValidationError as error:
-            first = error.errors()[0]
-            what = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-            offer.unread.append((f"{offer.kind[:-1]} {name or f'number {number + 1}'}"[:80], what))
+def _note_duplicates(offer: Offer) -> None:
+    key = re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", KINDS[offer.kind].key)
+    names = Counter(str(getattr(item, key)) for item in offer.parsed)
     twice = [name[:60] for name, count in names.items() if count > 1]
     if twice:
         offer.odd.append((f"listed more than once: {listed(twice, 5)}", "list each once, also across pages"))
@@ -285,13 +283,25 @@ def judge_capabilities(offers: dict[str, Offer], connection: Connection, step: S
         step.warn("it offers no tools, resources or prompts", "is that intended?")
 
 
+MAX_ODDITIES = 20  # most remarks of a connection that are findings
+
+
+def judge_oddities(connection: Connection, step: Step) -> None:
+    """Note what was odd in the server's messages, and was understood all the same."""
+    oddities = connection.notices.remarks.texts
+    for text in oddities[:MAX_ODDITIES]:
+        step.warn(text, "fix it in the server: other hosts may refuse the message")
+    if len(oddities) > MAX_ODDITIES:
+        step.warn(f"{len(oddities) - MAX_ODDITIES} more messages are odd: `%mcp logs {connection.name}`")
+
+
 def judge_lists(offers: dict[str, Offer], step: Step) -> None:
     """Note the sizes of the lists and their problems."""
     for offer in offers.values():
         if offer.problem:
             unknown = offer.code == METHOD_NOT_FOUND
             if offer.announced and not unknown:
-                step.fail(offer.problem, offer.todo)
+                step.fail(offer.problem, "look at the server's log; `%mcp trace` has the message")
             continue
         pages = f" on {offer.pages} pages" if offer.pages > 1 else ""
         count = f"{len(offer.items):,} {offer.kind if len(offer.items) != 1 else offer.kind[:-1]}"

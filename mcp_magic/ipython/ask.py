@@ -37,13 +37,15 @@ from mcp_magic.config.parsing import LARGEST_DATA, parse_json, read_text, slug
 from mcp_magic.config.project import Declaration, is_trusted, load_declaration, loosened, runs, trust, trust_line
 from mcp_magic.config.servers import discover_servers, is_personal
 from mcp_magic.consent.consent import PERSON
+from mcp_magic.display.arguments import page_text, pages, written
 from mcp_magic.display.text import one_line
+from mcp_magic.display.visible import visible
 from mcp_magic.errors import ArgumentsError, DeniedError, MCPMagicError
 from mcp_magic.inflight import shown_paused
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import interrupt, let_end
 from mcp_magic.schema.convert import UnfitText, from_text
-from mcp_magic.schema.fields import UNSET
+from mcp_magic.schema.fields import UNSET, label
 from mcp_magic.schema.validate import unfit
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ SHOW = Choice("show", typed="show the [w]hole")  # the choice if a value is cut
 VIEW = Choice("view", typed="[v]iew hidden")  # the choice if a value is hidden
 
 KEEP = "Each text on one line; empty keeps it, a single - leaves it out."
+
+MAX_KEPT = 60  # characters of a value that the brackets of a prompt show; a longer one stands above the prompt
 
 SETTLE_SECONDS = 0.05  # seconds for an answer that arrived during `input()` to be handled
 
@@ -142,8 +146,8 @@ class InputAsker:
                 values, is_filled = self._edited(form, values, rest), True
             elif not choice.sends or self._can_send(form, sent):
                 extra = {"reason": rest, **choice.extra}
-                if choice.asks:
-                    extra[choice.asks] = self._option(question, choice.asks)
+                if choice.asks and not extra.get(choice.asks):
+                    extra[choice.asks] = self._extra(question, choice.asks)
                 return Reply(choice.name, sent, extra)
 
     def _typed(self, question: Question, values: Any, is_filled: bool) -> tuple[Choice, str]:
@@ -173,7 +177,7 @@ class InputAsker:
             return reveal.cut(values) if choice is SHOW else reveal.hidden(values)
         unseen = reveal.unseen(values, seen) if choice.sends else []
         if unseen:
-            self._write("You have not seen all of it yet. This is the whole; then answer again.")
+            self._write("You have not seen all of it yet. It is shown in full now; then answer again.")
         return unseen
 
     def _can_send(self, form: Form | None, values: Any) -> bool:
@@ -186,9 +190,11 @@ class InputAsker:
             return False
         return True
 
-    def _option(self, question: Question, name: str) -> str:
-        """Ask for one of the options of an extra field, until its first letter is typed."""
+    def _extra(self, question: Question, name: str) -> str:
+        """Ask for the text of an extra field, or for one of its options, until its first letter is typed."""
         field: Extra = next(extra for extra in question.extra if extra.name == name)
+        if field.is_text:
+            return self._line(field.typed).strip()
         letters = {value[0]: value for _, value in field.options if value}
         while True:
             letter = self._line(field.typed).strip().lower()[:1]
@@ -197,8 +203,6 @@ class InputAsker:
 
     def _show_all(self, values: list[tuple[str, Any]], seen: set[str]) -> None:
         """Show whole values, page by page; where output is kept, remove each page after a line is typed."""
-        from mcp_magic.display.arguments import page_text, pages
-
         shown = pages(values)
         for number, each in enumerate(shown, 1):
             is_last = number == len(shown)
@@ -259,14 +263,18 @@ class InputAsker:
     def _value(self, field: Field, before: Any, *, required: bool) -> Any:
         secret = schema.is_secret(field.name, field)
         said = one_line(f"{field.title} — {field.description}".strip(" —"), 200)
-        if said:
-            self._write(f"  {said}")
+        titles = _titles(field)
+        for line in [said, *(f"  {one_line(schema.shown(value), 60)}: {title}" for title, value in titles.items())]:
+            if line:
+                self._write(f"  {line}")
+        if not secret and before is not UNSET and len(written(before)) > MAX_KEPT:  # an empty line sends it
+            self._write(f"  now: {visible(written(before))}")
         while True:
             text = self._line(_prompt(field, before, required=required, secret=secret), secret=secret)
             if not text:
                 return before
             try:
-                value = _read_value(text, field)
+                value = _read_value(text, field, titles)
                 one = {"type": "object", "properties": {field.name: field.schema}}
                 schema.check_arguments({field.name: value}, one)
             except ArgumentsError as error:
@@ -360,19 +368,33 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
+MAX_TITLES = 30  # most choices that are listed with their titles
+
+
 def _prompt(field: Field, before: Any, *, required: bool, secret: bool) -> str:
     facts = [field.type_text, field.constraints_text, "required" if required else ""]
-    kept = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), 60)}]"
+    kept = "" if before is UNSET else f" [{'***' if secret else one_line(schema.shown(before), MAX_KEPT)}]"
     return f"{one_line(field.name, 80)} ({one_line(', '.join(fact for fact in facts if fact), 200)}){kept}: "
 
 
-def _read_value(text: str, field: Field) -> Any:
-    """Turn a line into a value; a list is separated by commas, or is JSON."""
+def _titles(field: Field) -> dict[str, Any]:
+    """Return the value of each title of a field's choices, or of its items' choices; {} if they have no titles."""
+    of = field.item if field.item is not None else field
+    titled = [(one_line(title, 120), value) for value, title in of.choices if title != label(value)]
+    return dict(titled[:MAX_TITLES])
+
+
+def _read_value(text: str, field: Field, titles: Mapping[str, Any]) -> Any:
+    """Turn a line into a value; a list is separated by commas, or is JSON. A choice may be typed by its title."""
     problem = ""
+
+    def one(text: str, field: Field) -> Any:
+        return titles[text.strip()] if text.strip() in titles else from_text(text, field)
+
     try:
         if field.item is not None and not text.lstrip().startswith("["):
-            return [from_text(part.strip(), field.item) for part in text.split(",")]
-        return from_text(text, field)
+            return [one(part.strip(), field.item) for part in text.split(",")]
+        return one(text, field)
     except UnfitText:
         problem = unfit(field.name, field, text)
     raise ArgumentsError(problem)

@@ -12,11 +12,11 @@ import textwrap
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mcp_magic._text import did_you_mean, listed
 from mcp_magic.config.masking import mask_arguments
+from mcp_magic.config.parsing import command_words, working_directory, working_path
 from mcp_magic.display.document import terminal_width
 from mcp_magic.display.listing import Text
 from mcp_magic.errors import ArgumentsError, CommandError, UnknownServerError
@@ -24,6 +24,7 @@ from mcp_magic.schema.commandline import REFERENCE, as_command, parse_arguments,
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from IPython.core.interactiveshell import InteractiveShell
     from mcp_types import Tool
@@ -51,7 +52,7 @@ GROUPS = ("Connect", "Explore", "Call", "Consent", "Debug", "Share")
 """The groups of subcommands, in the order of the help."""
 
 TYPED = {
-    "%mcp [SUBCOMMAND ...]": "without one: the connected servers",
+    "%mcp [SUBCOMMAND ...]": "without a subcommand: lists the connected servers",
     "%%mcp_agent": "lets a model work on the request below, with the tools of the sessions",
     "%%mcp_server NAME": "makes the functions below the tools of a server in this kernel",
 }
@@ -79,7 +80,11 @@ class Invocation:
     body: str | None = None  # the cell below a `%%mcp` line
     command: Sequence[str] = ()  # the words after ` -- `
     variables: Mapping[str, Any] = field(default_factory=dict)  # of the caller's scope
-    directory: Path = field(default_factory=Path.cwd)  # the base of relative paths
+
+    @property
+    def directory(self) -> Path:
+        """The base of relative paths. Raises ConfigError if it was deleted."""
+        return working_directory()
 
     @property
     def host(self) -> NotebookHost:
@@ -128,13 +133,23 @@ class Invocation:
             problem = f"cannot evaluate {source[:60]!r}: {type(error).__name__}: {error}"
         raise ArgumentsError(problem)
 
-    def arguments(self, words: Sequence[str], schema: Mapping[str, Any], *, cell: str | None = None) -> dict[str, Any]:
-        """Return the arguments that `name=value` words are, by a JSON Schema; `cell` is what `@cell` stands for."""
-        return parse_arguments(words, schema, evaluate=self.evaluate, directory=self.directory, cell=cell)
+    def arguments(
+        self,
+        words: Sequence[str],
+        schema: Mapping[str, Any],
+        *,
+        cell: str | None = None,
+        notes: list[str] | None = None,
+    ) -> dict[str, Any]:
+        """Return the arguments that `name=value` words are, by a JSON Schema; `cell` is what `@cell` stands for.
+
+        To `notes` is added how a text was read that could be meant otherwise.
+        """
+        return parse_arguments(words, schema, evaluate=self.evaluate, cell=cell, notes=notes)
 
     def path(self, word: str) -> Path:
         """Return a typed path; a relative one is below the directory of the line."""
-        return self.directory / Path(word).expanduser()
+        return working_path(word)
 
 
 @dataclass(frozen=True)
@@ -272,8 +287,9 @@ def _left_over(command: Command, left: list[str], taken: list[str]) -> str:
     near = next((did_you_mean(word, command.parser.options) for word in left if word.startswith("-")), "")
     left_over = command.implementation.left_over
     says = f"unrecognized arguments: {' '.join(mask_arguments(tuple(left)))}."
-    if taken and (taken[0] in _PROGRAMS or shutil.which(taken[0])) and (len(taken) > 1 or not near):
-        line = as_command(mask_arguments((*taken, *left)))
+    command_line = command_words((*taken, *left))
+    if taken and (command_line[0] in _PROGRAMS or shutil.which(command_line[0])) and (len(taken) > 1 or not near):
+        line = as_command(mask_arguments(command_line))
         return f"{says} A command goes after `--`: {command.typed} -- {line}"
     return f"{says}{near or (left_over and f' {left_over}')} {_see_help(command.typed)}"
 
@@ -367,7 +383,7 @@ def _json_end(line: str, position: int) -> int:
     if start := _JSON_START.match(line, position):
         try:
             _, end = _DECODER.raw_decode(line, start.end())
-        except ValueError:
+        except (ValueError, RecursionError):
             return 0  # quoted for a shell, or invalid; reading its words reports that
         if _ends_here(line, end):
             return end

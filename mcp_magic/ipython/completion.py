@@ -180,7 +180,7 @@ def tool_arguments(tab: Tab) -> list[str]:
     tool = _known("tools", meant(tab.positional[0]))[1]
     if tool is None:
         return []
-    root = schema.root_field(tool.input_schema)
+    root = schema.input_root(tool.input_schema)
     name, equals, _ = tab.fragment.partition("=")
     if equals:
         field = _field_at(root, _names_in(name))
@@ -407,6 +407,7 @@ COMPLETERS: dict[str, Completer] = {
     "FILE": paths,
     "DIR": lambda tab: paths(tab, folders_only=True),
     "SERVER": lambda tab: starting(tab, [name for name in _host() if name not in tab.positional]),
+    "SERVER|N": lambda tab: starting(tab, _host()),
     "SERVER:TOOL": lambda tab: offered(tab, "tools"),
     "SERVER:PROMPT": lambda tab: offered(tab, "prompts"),
     "NAME=VALUE": tool_arguments,

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import concurrent.futures
 import inspect
+import os
 import signal
 import socket
-import sys
 import threading
 from contextlib import contextmanager, suppress
 from traceback import walk_stack
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from IPython.core.async_helpers import _asyncio_runner, get_asyncio_loop
 
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic.errors import CommandError, on_one_line
+from mcp_magic.session.loops import hand_over, running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -155,7 +156,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[Any]] = []
-        self._interrupted: set[asyncio.Task[Any]] = set()
+        self._interrupted: WeakSet[asyncio.Task[Any]] = WeakSet()
         self._unheard: set[asyncio.Task[Any]] = set()
         self._previous: Any = None
 
@@ -165,20 +166,20 @@ class Interrupts:
         if threading.current_thread() is not threading.main_thread():
             yield  # signals reach the main thread only
             return
-        if not self._tasks:
-            self._previous = signal.signal(signal.SIGINT, self._handle)
+        # A signal may come between any two of these lines, and none may get lost: a loop of calls would go on.
         self._tasks.append(task)
+        if self._tasks == [task]:
+            self._previous = signal.signal(signal.SIGINT, self._handle)
         try:
             yield
         finally:
-            self._heard(task)
-            self._tasks.remove(task)
-            self._interrupted.discard(task)
-            if not self._tasks and signal.getsignal(signal.SIGINT) == self._handle:
+            if self._tasks == [task] and signal.getsignal(signal.SIGINT) == self._handle:
                 signal.signal(signal.SIGINT, self._previous)
+            self._tasks.remove(task)
+            self._heard(task)
 
     def took(self, task: asyncio.Task[Any]) -> bool:
-        """Whether the user interrupted the task (as opposed to code that cancelled it)."""
+        """Whether the user interrupted the task (as opposed to code that cancelled it). Ask after `cancelling`."""
         return task in self._interrupted
 
     @property
@@ -303,23 +304,21 @@ def until_interrupted() -> Iterator[None]:
 
 T = TypeVar("T")
 
-BLOCKED_SECONDS = 2.0  # seconds after which another thread checks whether the cell's loop still runs
-
-BLOCKED = (
-    "%mcp in a thread needs the kernel's loop, which is blocked while the cell waits for threads. "
-    "Let the cell await them: `await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))`."
+FORKED = (
+    "%mcp works in the process of the kernel; this one is a forked child. Connect in the child: "
+    "`async with mcp_magic.Host() as host: await host.connect(...)`, or start it with "
+    '`multiprocessing.get_context("spawn")`.'
 )
 
-_WAITING = ("threading", "concurrent.futures", "queue", "multiprocessing")
-
 _home: asyncio.AbstractEventLoop | None = None
+_process: int | None = None  # the one that runs the home loop
 
 
 def home_loop(loop: asyncio.AbstractEventLoop | None = None) -> asyncio.AbstractEventLoop | None:
     """Return the loop that runs the cells, or None while unknown; an argument sets it."""
-    global _home
+    global _home, _process
     if loop is not None and loop is not _home:
-        _home = loop
+        _home, _process = loop, os.getpid()
         _wake_on_signals(loop)
     return _home
 
@@ -348,24 +347,37 @@ def _wake_on_signals(loop: asyncio.AbstractEventLoop) -> None:
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
 
 
+ON_TRIO = "%mcp runs on asyncio, and this cell runs on trio; `%autoawait asyncio` goes back."
+
+
 async def interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Await `work`. Interrupt cancels it and raises KeyboardInterrupt here."""
     __tracebackhide__ = True
+    if running_loop() is None:
+        work.close()
+        raise CommandError(ON_TRIO)
     task = asyncio.ensure_future(work)
     home_loop(task.get_loop())
-    with interrupts.cancelling(task):
-        try:
-            result = await task
-        except asyncio.CancelledError as error:
-            if not interrupts.took(task):
-                raise
-            what = str(error)
-        else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
-            if not interrupts.took(task):
-                return result
-            what = ""
+    with interrupting(task):
+        return await task
+
+
+@contextmanager
+def interrupting(task: asyncio.Task[Any]) -> Iterator[None]:
+    """Let Interrupt cancel a task within this block, which then raises KeyboardInterrupt."""
+    message = ""
+    try:
+        with interrupts.cancelling(task):
+            yield
+    except asyncio.CancelledError as error:
+        if not interrupts.took(task):
+            raise
+        message = str(error)
+    else:  # a signal in the task's last step is too late to cancel it, but must still end the user's loop
+        if not interrupts.took(task):
+            return
     # Not from the context: a nested loop steps its tasks in an except block, which would be it.
-    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
+    raise on_one_line(KeyboardInterrupt(), message or "interrupted") from None
 
 
 def run_cell(cell: Coroutine[Any, Any, T]) -> T:
@@ -383,6 +395,8 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     within a function.
     """
     try:
+        if _process not in (None, os.getpid()):
+            raise CommandError(FORKED)
         loop = _loop_of_this_thread()
     except CommandError:
         work.close()
@@ -390,38 +404,11 @@ def run_nested(work: Coroutine[Any, Any, T]) -> T:
     if loop is None:
         home = home_loop()
         assert home is not None
-        return _wait_for(work, home)
+        return hand_over(work, home)
     home_loop(loop)
     task = loop.create_task(work)
-    with interrupts.cancelling(task):
-        try:
-            result = loop.run_until_complete(task)
-        except asyncio.CancelledError as error:
-            if not interrupts.took(task):
-                raise
-            what = str(error)
-        else:
-            if not interrupts.took(task):
-                return result
-            what = ""
-    # Not from the context: a nested loop steps its tasks in an except block, which would be it.
-    raise on_one_line(KeyboardInterrupt(), what or "interrupted") from None
-
-
-def _wait_for(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop) -> T:
-    """Wait in another thread for work on the cells' loop."""
-    future = asyncio.run_coroutine_threadsafe(work, home)
-    while True:
-        came_round = threading.Event()
-        home.call_soon_threadsafe(came_round.set)
-        if concurrent.futures.wait([future], timeout=BLOCKED_SECONDS).done:
-            return future.result()
-        # a main thread in `join()`, `result()` or the like; one that computes gets back to the loop
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        waits = frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WAITING)
-        if waits and not came_round.is_set():
-            future.cancel()
-            raise CommandError(BLOCKED)
+    with interrupting(task):
+        return loop.run_until_complete(task)
 
 
 def _browsers(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:

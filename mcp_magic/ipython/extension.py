@@ -25,6 +25,7 @@ from mcp_magic.ipython.preload import Preload
 from mcp_magic.ipython.settings import Settings
 from mcp_magic.ipython.views import Views
 from mcp_magic.schema.commandline import as_command
+from mcp_magic.session.loops import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,7 @@ class MCPMagics(Magics, Settings):
         self.awaiting = AwaitMagics(shell)
         self.preload_modules = Preload(self.cells)
         self.asking: Asking | None = None
+        self.loop = running_loop()
 
     def prepare(self) -> None:
         """Give the kernel's new host the settings and what asks the user, unless the user has set other callbacks."""
@@ -61,6 +63,7 @@ class MCPMagics(Magics, Settings):
         from mcp_magic.ipython.live import Reporting
         from mcp_magic.notebook import host
 
+        host.loop = host.loop or self.loop
         host.close_at_exit()
         self.pass_on()
         self.asking = Asking(self.cells, self, host)
@@ -72,7 +75,7 @@ class MCPMagics(Magics, Settings):
         *("display_rows", "display_characters", "approval", "approval_timeout", "max_questions", "audit_file"),
         *("trace_messages", "trace_bytes", "cassette_bytes", "telemetry"),
         *("tokens", "login_timeout", "reconnect"),
-        *("show_progress", "show_logs", "max_total_timeout"),
+        *("show_progress", "show_logs", "max_total_timeout", "strict_output"),
     )
     def _setting_changed(self, change: Any) -> None:
         if "mcp_magic.notebook" in sys.modules:
@@ -180,7 +183,6 @@ MEANT = {
     **dict.fromkeys(("list", "ls"), "'tools', 'resources' or 'prompts', or `%mcp` alone for the servers"),
     **dict.fromkeys(("servers", "status"), "`%mcp` alone"),
     "inspect": "'ui'",
-    "lint": "'doctor', which looks over the definitions, too",
     "restart": "'reconnect'",
     "threads": "`%mcp agent --threads`",
 }
@@ -364,6 +366,12 @@ COMPLETER = "mcp_magic"
 _LINE = re.compile(r"(?:^|[=\s(])%{1,2}(?:mcp\s+(?P<rest>.*)|mcp_agent(?P<agent>[ \t]+[^\n]*))$", re.DOTALL)
 
 
+def _takes_text(fragment: str) -> bool:
+    """Return whether a word is an argument whose value is text: no Python object and no file."""
+    _, equals, value = fragment.partition("=")
+    return bool(equals) and value.lstrip("'\"")[:1] not in ("$", "{", "@")
+
+
 def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """Return the matcher for a shell's completer; it imports the completions when Tab is pressed."""
     from IPython.core.completer import SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -377,6 +385,8 @@ def completer(shell: InteractiveShell, magics: MCPMagics) -> Callable[[Completio
 
         rest = found["rest"] if found["agent"] is None else f"{AGENT.name}{found['agent']}"
         fragment, texts, kinds = candidates(rest, dict(shell.user_ns), magics, magics.state.agents)
+        if not texts and _takes_text(fragment):
+            texts = [fragment]  # IPython suppresses its other matchers only for a match, and they offer Python's names
         return SimpleMatcherResult(
             completions=[SimpleCompletion(text, type=kinds.get(text, "mcp")) for text in texts],
             matched_fragment=fragment,

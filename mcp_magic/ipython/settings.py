@@ -55,6 +55,9 @@ class Settings(Configurable):
         min=0.001,
         help="Seconds that a call with a time-out can take in total, even with progress; None: ten time-outs.",
     ).tag(config=True)
+    strict_output = Bool(
+        False, help="Whether an answer that does not fit its tool's output schema is an error, whose .result has it."
+    ).tag(config=True)
     show_progress = Bool(True, help="Whether progress and waits of more than a second are shown below the cell.").tag(
         config=True
     )
@@ -70,7 +73,7 @@ class Settings(Configurable):
         ("ask", "plan", "auto", "readonly", "deny"),
         "ask",
         help="What happens to calls of agents and servers that no rule matches: ask, plan (one question about all "
-        "calls of an agent's turn), auto, readonly (asks for what changes things), deny.",
+        "calls of an agent's turn), auto, readonly (asks about tools that can change something), deny.",
     ).tag(config=True)
     ask_with = Enum(
         ("auto", "panel", "input"),
@@ -212,6 +215,7 @@ class Settings(Configurable):
             telemetry.export(self.telemetry)
         host.reports.progress, host.reports.level = self.show_progress, self.show_logs
         host.reports.max_total_timeout = self.max_total_timeout
+        host.outputs.strict = self.strict_output
         host.logins.where, host.logins.seconds = self.tokens, self.login_timeout
         host.reconnection.mode = self.reconnect
         host.consent.policy, host.consent.magics = self.approval, True

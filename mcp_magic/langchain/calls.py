@@ -28,7 +28,7 @@ from mcp_magic.errors import (
     UnreachableError,
 )
 from mcp_magic.inflight import is_repeatable
-from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, storable, to_content
+from mcp_magic.langchain.content import LIMIT, Content, approval_of, artifact_of, bounded, storable, to_content
 from mcp_magic.protocol import AWAY
 from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 # that reconnects by itself (`session/supervisor.py`) waits in its own code and is not reopened here.
 
 T = TypeVar("T")
+
+LEAST_ERROR = 2000  # characters of an error that a model reads, also where it reads less of a result
 
 ATTEMPTS = 3  # attempts for one call
 
@@ -244,6 +246,9 @@ class MCPToolException(ToolException):
         self.content = content
         self.artifact = artifact
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a pool of processes that cannot read the error of a child waits for ever
+        return type(self), (self.content, self.artifact), vars(self)
+
     def message(self, name: str, call_id: str) -> ToolMessage:
         """Return the error as the answer to a model's call; `name` is the tool's name for the model."""
         return ToolMessage(self.content, artifact=self.artifact, tool_call_id=call_id, name=name, status="error")
@@ -282,7 +287,7 @@ async def call(
     except CassetteError:  # a model cannot fix it
         raise
     except MCPMagicError as error:
-        failure = str(error)
+        failure = bounded(error.whole, max(limit, LEAST_ERROR))
     if result is None:
         artifact = artifact_of(connection.name, tool_name, seconds=made.seconds)
         raise MCPToolException(failure or "", artifact | made.facts)

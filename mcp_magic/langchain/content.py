@@ -12,11 +12,12 @@ from mcp_magic import _host as lookup
 from mcp_magic._text import counted
 from mcp_magic.apps.app import APPS, App
 from mcp_magic.display.document import size_text
-from mcp_magic.display.text import is_base64, mime, one_line
+from mcp_magic.display.text import BINARY, mime, one_line
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.inflight import together
 from mcp_magic.langchain.large_results import outline, text_of, texts_of
 from mcp_magic.results.content import Media, to_media
+from mcp_magic.results.images import ModelImage, model_image
 from mcp_magic.results.results import ToolResult
 
 if TYPE_CHECKING:
@@ -38,11 +39,6 @@ if TYPE_CHECKING:
 
 LIMIT = 20_000  # default limit of characters of one result that a model reads: about 5,000 tokens
 
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Image types that providers take; with any other type they refuse the whole conversation."""
-
-IMAGE_BYTES = 3_700_000  # most bytes of one image: Anthropic takes 5 MB of base64, others more
-
 
 class Reader:
     """Collects the content that a model reads from the blocks of one result."""
@@ -59,17 +55,14 @@ class Reader:
         text = text_of(block)
         if text is not None:
             return self.add_text(text)
-        media = to_media(block)
-        if (
-            media is not None
-            and self._images
-            and media.mime_type in IMAGES
-            and media.size <= IMAGE_BYTES
-            and is_base64(media.base64)
-        ):
-            self._items.append({"type": "image", "base64": "".join(media.base64.split()), "mime_type": media.mime_type})
-            return len(self._items) - 1
-        self.add_text(_line(block, media))
+        media, problem = to_media(block), ""
+        if self._images and media is not None and may_be_image(media):
+            image = model_image(media)
+            if isinstance(image, ModelImage):
+                self._items.append({"type": "image", "base64": image.base64, "mime_type": image.mime_type})
+                return len(self._items) - 1
+            problem = image
+        self.add_text(_line(block, media, problem))
         return None
 
     def add_text(self, text: str) -> int | None:
@@ -97,12 +90,25 @@ class Reader:
         return self._items
 
 
-def _line(block: Any, media: Media | None) -> str:
+def may_be_image(media: Media) -> bool:
+    """Return whether the bytes of media decide if they are an image."""
+    return media.mime_type.startswith("image/") or media.mime_type == BINARY
+
+
+def bounded(text: str, limit: int = LIMIT) -> str:
+    """Return a text as far as a model reads it of one result."""
+    reader = Reader(images=False, limit=limit)
+    reader.add_text(text)
+    return str(next(iter(reader.finish()), ""))
+
+
+def _line(block: Any, media: Media | None, problem: str = "") -> str:
     if media is not None:
+        because = f": {problem}" if problem and media.mime_type != BINARY else ""
         family = media.mime_type.partition("/")[0]
         what = family if family in ("image", "audio", "video") else "file"
         where = f" {one_line(media.name, 300)}" if media.name else ""
-        return f"[{media.mime_type} {what}{where}, {size_text(media.size)}, not shown]"
+        return f"[{media.mime_type} {what}{where}, {size_text(media.size)}, not shown{because}]"
     if block.type == "resource_link":
         kind = f"{mime(block.mime_type)} " if block.mime_type else ""
         size = f", {size_text(block.size)}" if block.size is not None else ""
@@ -136,6 +142,8 @@ def to_content(
     Of a result above `spill` the model reads the head; the artifact has its texts and the `handle` to read on.
     """
     reader = Reader(images=images, limit=limit)
+    if result.unfit:
+        reader.add_text(f"[{one_line(result.unfit, 1000)}]")
     texts = texts_of(result)
     handle = spill.handle if spill and _is_large(result, texts, min(spill.characters, limit)) else ""
     if handle:
@@ -154,7 +162,14 @@ def to_content(
     artifact["meta"] = storable(result.raw.meta)
     app = APPS.keep(result.app) if isinstance(result.app, App) else ""
     artifact |= {
-        name: value for name, value in (("unchecked", result.unchecked), ("handle", handle), ("app", app)) if value
+        name: value
+        for name, value in (
+            ("unfit", result.unfit),
+            ("unchecked", result.unchecked),
+            ("handle", handle),
+            ("app", app),
+        )
+        if value
     }
     if result.is_error and not items:
         return SAID_NOTHING, artifact
@@ -183,6 +198,9 @@ def _kept(block: Any, reader: Reader | None) -> dict[str, Any]:
         del dumped["data"]
         dumped["at"] = index
     return dumped
+
+
+SHOWN = "shown"  # in an artifact: the text for people, where the message has the model's names of tools
 
 
 def artifact_of(server: str, tool: str, *, seconds: float = 0.0, is_error: bool = True) -> dict[str, Any]:
@@ -230,6 +248,7 @@ def result_of(message: ToolMessage) -> ToolResult:
         server=str(artifact.get("server", "")),
         tool=str(artifact.get("tool", message.name or "")),
         seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        unfit=str(artifact.get("unfit", "")),
         unchecked=str(artifact.get("unchecked", "")),
         app=APPS.find(artifact.get("app")),
     )
@@ -250,19 +269,33 @@ def _restored(block: Mapping[str, Any], content: Any) -> dict[str, Any]:
 
 
 def storable(value: Any, levels: int = LEVELS) -> Any:
-    """Return a JSON value that stores can hold: large integers become digits, and deeper levels "…"."""
+    r"""Return a JSON value that stores can hold: large integers become digits, and deeper levels "…".
+
+    Half of a surrogate pair in a name becomes U+FFFD; stores replace only those in texts.
+
+    >>> ascii(storable({"\ud83d": [2**64]}))
+    "{'\\ufffd': ['18446744073709551616']}"
+    """
     if type(value) in _STORED:
         return value
     if isinstance(value, dict | list | tuple) and not levels:
         return "…"
     if isinstance(value, dict):  # most values need no call
         items = value.items()
-        return {str(key): each if type(each) in _STORED else storable(each, levels - 1) for key, each in items}
+        return {_name(key): each if type(each) in _STORED else storable(each, levels - 1) for key, each in items}
     if isinstance(value, list | tuple):
         return [each if type(each) in _STORED else storable(each, levels - 1) for each in value]
     if isinstance(value, int) and not _INT64 <= value <= _UINT64:
         return str(value)
     return value
+
+
+def _name(key: Any) -> str:
+    name = str(key)
+    return name if name.isascii() else _SURROGATE.sub("\ufffd", name)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 # Content blocks of LangChain and of providers as MCP content.

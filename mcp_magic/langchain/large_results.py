@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import counted, did_you_mean, listed
 from mcp_magic.display.tables import describe
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError
@@ -150,7 +150,7 @@ class _Part:
     @property
     def shape(self) -> str:
         if self.columns is None:
-            return f"{self.what}, {len(self.rows):,} lines"
+            return f"{self.what}, {counted(len(self.rows), 'lines')}"
         columns = f"{len(self.columns):,} columns ({listed(self.columns, MAX_NAMES)})"
         return f"table of {len(self.rows):,} rows x {columns}"
 

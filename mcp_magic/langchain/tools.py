@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool
@@ -17,18 +15,22 @@ from langchain_core.tools import StructuredTool
 from mcp_magic._host import Host
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.display.document import app_only
-from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError, SessionError
+from mcp_magic.errors import ArgumentsError, CassetteError, MCPMagicError
 from mcp_magic.inflight import check_seconds
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call, current, decided, reaching
-from mcp_magic.langchain.content import LIMIT, Content, artifact_of
+from mcp_magic.langchain.content import LIMIT, Content, artifact_of, bounded
+from mcp_magic.langchain.functions import described, own_arguments, parameters_of
 from mcp_magic.langchain.names import Names
 from mcp_magic.schema.patterns import MAX_DEPTH, MAX_NODES
+from mcp_magic.schema.repair import repair
 from mcp_magic.schema.resolve import REFERENCES, Resolver, merge
 from mcp_magic.session.connection import Connection
+from mcp_magic.session.loops import run_blocking, run_on
 from mcp_magic.session.services import Services
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+    import asyncio
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from mcp_types import Tool
 
@@ -52,7 +54,8 @@ _SINGLE = (*_EXTRA, "items", "contains", "propertyNames", "not", "if", "then", "
 
 def portable(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an equivalent input schema that LangChain's providers take, always with `type` and `properties`."""
-    plain = _Inliner(schema).inline(schema, ()) if _mentions_reference(schema) else dict(schema)
+    meant = repair(schema).schema
+    plain = _Inliner(meant).inline(meant, ()) if _mentions_reference(meant) else dict(meant)
     return {"type": "object", "properties": {}, **plain}
 
 
@@ -117,84 +120,6 @@ def _outline(schema: Any) -> dict[str, Any]:
     return {key: schema[key] for key in ("type", "title", "description") if isinstance(schema.get(key), str)}
 
 
-# Coroutines run from synchronous code, on the event loop of the sessions.
-#
-# A session lives on the loop that opened it. Synchronous callers may be inside that loop (a cell), on another thread
-# (a graph's executor), or there is no running loop (a script, a terminal between two commands).
-
-T = TypeVar("T")
-
-BUSY_SECONDS = 10.0  # seconds for a loop on another thread to respond. A loop that waits for this very call never does.
-
-_ENDED = "the event loop that opened the session has stopped; connect in the loop that calls the tool."
-_BUSY = (
-    "the event loop of the sessions is busy, most likely with the code that waits for this tool: "
-    "`await agent.ainvoke(...)` instead of `agent.invoke(...)` keeps it free."
-)
-
-_driving = threading.RLock()
-"""Held while a thread decides whether to run an idle loop, and while it runs it: two threads cannot."""
-
-
-async def run_on(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` on its loop, which may run on another thread; SessionError if the loop does not run."""
-    if loop is None or loop is asyncio.get_running_loop():
-        return await work
-    if not loop.is_running():
-        work.close()
-        raise SessionError(_ENDED)
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
-
-
-def run_blocking(loop: asyncio.AbstractEventLoop | None, work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return its result; SessionError if its loop is closed or waits for this very call."""
-    try:
-        here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-    except RuntimeError:
-        here = None
-    loop = loop or here
-    if loop is None:
-        return asyncio.run(work)
-    if loop.is_closed():
-        work.close()
-        raise SessionError(_ENDED)
-    if here is not None and (here is loop or not loop.is_running()):
-        return _nested(work, loop, here)
-    with _driving:
-        if not loop.is_running():
-            return loop.run_until_complete(work)
-    return _hand_over(work, loop)
-
-
-def _nested(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, here: asyncio.AbstractEventLoop) -> T:
-    """Run `work` on a loop while a loop runs on this thread."""
-    import nest_asyncio2
-
-    for each in {loop, here}:
-        nest_asyncio2.apply(each)
-    task = loop.create_task(work)
-    try:
-        return loop.run_until_complete(task)
-    except BaseException:
-        task.cancel()  # interrupted: its result is no longer needed
-        raise
-
-
-def _hand_over(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run `work` on a loop of another thread, if that loop responds, and wait for the result."""
-    listens = threading.Event()
-    loop.call_soon_threadsafe(listens.set)
-    if not listens.wait(BUSY_SECONDS):
-        work.close()
-        raise SessionError(_BUSY)
-    waiting = asyncio.run_coroutine_threadsafe(work, loop)
-    try:
-        return waiting.result()
-    except BaseException:
-        waiting.cancel()
-        raise
-
-
 # LangChain tools that call over sessions.
 
 Answer = tuple[Content | ToolMessage, dict[str, Any]]
@@ -218,12 +143,12 @@ class MCPTool(StructuredTool):
 
     @property
     def tool_call_schema(self) -> dict[str, Any]:
-        """The schema that LangChain passes to providers, with references expanded."""
-        return {**self._portable, "description": self.description}
+        """The schema that LangChain passes to providers, in the form that they accept, with references expanded."""
+        return {**self._parameters[0], "description": self.description}
 
     @cached_property
-    def _portable(self) -> dict[str, Any]:
-        return portable(self.args_schema if isinstance(self.args_schema, dict) else {})
+    def _parameters(self) -> tuple[dict[str, Any], dict[str, str]]:
+        return parameters_of(portable(self.args_schema if isinstance(self.args_schema, dict) else {}))
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -231,7 +156,8 @@ class MCPTool(StructuredTool):
         """Pass the arguments on as one dict, as LangChain takes some keywords, with the id for a failure."""
         if isinstance(tool_input, str):
             raise ArgumentsError(f"{self.name} takes a dict of arguments, not the text {tool_input[:40]!r}")
-        return (dict(tool_input), None if self.handle_tool_error else tool_call_id), {}
+        arguments = own_arguments(tool_input, self._parameters[1])
+        return (arguments, None if self.handle_tool_error else tool_call_id), {}
 
     @property
     def _arun(self) -> Callable[..., Awaitable[Any]] | None:  # type: ignore[override]
@@ -279,7 +205,9 @@ class _Held:
         return nullcontext(self._connection)
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        return current(self._connection).loop
+        connection = current(self._connection)
+        connection.check_process()
+        return connection.loop
 
 
 def make_tools(offered: Sequence[tuple[_Held | _Source, Tool]], options: Options) -> list[StructuredTool]:
@@ -332,7 +260,7 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
     vars(awaited)["__signature__"] = signature(awaited)
     return MCPTool(
         name=name,
-        description=description_of(tool),
+        description=described(description_of(tool), tool.input_schema),
         args_schema=tool.input_schema,
         func=blocking,
         coroutine=awaited,
@@ -343,7 +271,7 @@ def _make(source: _Held | _Source, tool: Tool, name: str, options: Options) -> S
 
 def _for_langchain(error: MCPMagicError, server: str, tool: str) -> MCPToolException:
     """Return this package's error as an exception that LangChain passes to a model."""
-    return MCPToolException(str(error), artifact_of(server, tool))
+    return MCPToolException(bounded(error.whole), artifact_of(server, tool))
 
 
 def description_of(tool: Tool) -> str:
@@ -430,7 +358,10 @@ class _Source:
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
         connection = self._open()
-        return connection.loop if connection is not None else None
+        if connection is None:
+            return None
+        connection.check_process()
+        return connection.loop
 
     def _open(self) -> Connection | None:
         return next((c for c in self._host.find() if c.spec in self._specs), None)

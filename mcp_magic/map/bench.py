@@ -17,7 +17,7 @@ from mcp_magic.display.text import one_line
 from mcp_magic.errors import DeniedError, MCPMagicError, SessionClosedError
 from mcp_magic.inflight import InFlightRequest, together
 from mcp_magic.map.run import new_figure, percentile
-from mcp_magic.results.results import reason
+from mcp_magic.results.reasons import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -169,7 +169,7 @@ async def _measure(call: Callable[..., Any], tool: str, level: Level, seconds: f
                 await asyncio.sleep(0)
             else:
                 if result.is_error:
-                    level.errors[f"{tool} failed{one_line(reason(result.texts, tool), 200)}"] += 1
+                    level.errors[one_line(f"{tool} failed{reason(result)}", 200)] += 1
                 else:
                     level.latencies.append(result.seconds)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted
 from mcp_magic.errors import ConfigError
+from mcp_magic.sqlite import LARGEST, STATEMENT_SECONDS, BoundedConnection, is_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 _VERSION = 1
 _APPLICATION = 0x6D63706D  # "mcpm"
+_TABLES = {
+    "tools": "tools (id INTEGER PRIMARY KEY, server TEXT, tool TEXT, definition TEXT)",
+    "calls": "calls (tool INTEGER, key BLOB, number INTEGER, answer TEXT, "
+    "PRIMARY KEY (tool, key, number)) WITHOUT ROWID",
+}
 
 Entry = str | None
 """The JSON of an answer; None for a call that began and may have run."""
@@ -35,6 +41,8 @@ def call_key(arguments: Mapping[str, Any]) -> bytes:
 class Journal:
     """An open journal. One map has it at a time.
 
+    Opening reads the whole file, so it is for a thread; the file may be a stranger's.
+
     Args:
         path: The file; it is made if it is missing.
 
@@ -45,8 +53,10 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
         try:
-            self._file = sqlite3.connect(self.path, isolation_level=None, timeout=0.5, check_same_thread=False)
-        except sqlite3.Error as error:
+            self._file = sqlite3.connect(
+                self.path, isolation_level=None, timeout=0.5, check_same_thread=False, factory=BoundedConnection
+            )
+        except (sqlite3.Error, ValueError) as error:  # ValueError: a path with a NUL
             problem = self._problem(error)
         else:
             try:
@@ -65,17 +75,26 @@ class Journal:
             raise sqlite3.DatabaseError("it is a database of another program")
         if not is_new and run("PRAGMA user_version").fetchone()[0] != _VERSION:
             raise sqlite3.DatabaseError("another version of mcp_magic wrote it")
+        if not is_new:
+            self._check()
         run("PRAGMA journal_mode=WAL")
         run("PRAGMA synchronous=NORMAL")  # survives the end of the process; a power cut may cost the last answers
         run("BEGIN IMMEDIATE")
         run(f"PRAGMA application_id={_APPLICATION}")
         run(f"PRAGMA user_version={_VERSION}")
-        run("CREATE TABLE IF NOT EXISTS tools (id INTEGER PRIMARY KEY, server TEXT, tool TEXT, definition TEXT)")
-        run("CREATE TABLE IF NOT EXISTS calls (tool INTEGER, key BLOB, number INTEGER, answer TEXT, "
-            "PRIMARY KEY (tool, key, number)) WITHOUT ROWID")  # fmt: skip
+        for table in _TABLES.values():
+            run(f"CREATE TABLE IF NOT EXISTS {table}")
         run("COMMIT")
 
-    def _problem(self, error: sqlite3.Error) -> str:
+    def _check(self) -> None:
+        """Refuse a file that is damaged, or has more than the tables of a journal: a view may never end."""
+        stored = self._file.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
+        if any(sql != f"CREATE TABLE {_TABLES.get(name)}" for name, sql in stored):
+            raise sqlite3.DatabaseError("it has more or other things than the tables of a journal; choose another file")
+        if not is_sound(self._file):
+            raise sqlite3.DatabaseError("it is damaged; choose another file")
+
+    def _problem(self, error: sqlite3.Error | ValueError) -> str:
         text = str(error)
         if "not a database" in text:
             return f"{self.path} is not a journal of %mcp map: choose another file"
@@ -83,6 +102,10 @@ class Journal:
             return f"the journal {self.path} is in use by another map"
         if "unable to open" in text or "readonly" in text:
             return f"the journal {self.path} cannot be written"
+        if "too big" in text:
+            return f"the journal {self.path}: a value has more than {LARGEST:,} bytes"
+        if text == "interrupted":
+            text = f"it takes more than {STATEMENT_SECONDS:g} seconds to read; choose another file"
         return f"the journal {self.path}: {text}"
 
     def tool(self, server: str, tool: str, definition: str) -> tuple[int, str]:
@@ -107,11 +130,17 @@ class Journal:
             return made.lastrowid or 0, note if others or strangers else ""
 
     def find(self, tool: int, key: bytes, number: int) -> tuple[bool, Entry]:
-        """Return whether the journal has a call, and its answer."""
+        """Return whether the journal has a call, and its answer.
+
+        Raises:
+            ConfigError: The answer is too large, or no text.
+        """
         with self._guard():
             found = self._file.execute(
                 "SELECT answer FROM calls WHERE tool = ? AND key = ? AND number = ?", (tool, key, number)
             ).fetchone()
+        if found is not None and not isinstance(found[0], str | None):
+            raise ConfigError(f"the journal {self.path}: an answer is {type(found[0]).__name__}, not text")
         return (False, None) if found is None else (True, found[0])
 
     def write(self, tool: int, key: bytes, number: int, answer: Entry) -> None:

@@ -7,17 +7,22 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import did_you_mean, listed
+from mcp_magic._text import did_you_mean, in_other_words, listed
+from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, MissingDependencyError
+from mcp_magic.schema.commandline import escape_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK = 1000  # rows of a DataFrame that are converted to Python objects at a time
+
+LARGEST_ROWS = 256_000_000  # bytes of the largest JSON file with rows; files of other formats are read in parts
 
 FILES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")  # endings of files with rows
 
@@ -58,7 +63,7 @@ class Row(Mapping[str, Any]):
 
     def _without(self, name: str) -> str:
         columns = [str(column) for column in self._values]
-        return f"the row has no column {name!r}.{did_you_mean(name, columns)} Columns: {listed(columns)}"
+        return f"row has no {one_line(name, 80)}; it has {listed(columns)}.{did_you_mean(name, columns)}"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -170,6 +175,8 @@ def _of_file(path: Path) -> Table:
     path, ending = path.expanduser(), path.suffix.lower()
     problem = ""
     try:
+        if path.exists() and not path.is_file():
+            raise ArgumentsError(f"{path}: it is not a regular file")  # a pipe may never end
         if ending in (".jsonl", ".ndjson"):
             path.open("rb").close()
             return _of_items(_lines(path))
@@ -199,9 +206,11 @@ def _frame_of(path: Path, ending: str) -> pd.DataFrame:
 
 def _lines(path: Path) -> Iterator[Any]:
     with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(lambda: file.readline(LARGEST_DATA + 1), ""), 1):
             if line.strip():
                 try:
+                    if len(line) > LARGEST_DATA:
+                        raise ValueError(f"a line has more than {LARGEST_DATA:,} characters")
                     item = json.loads(line)
                 except (ValueError, RecursionError) as error:
                     problem = f"{path}, line {number}: not JSON: {error}"
@@ -212,7 +221,7 @@ def _lines(path: Path) -> Iterator[Any]:
 
 
 def _json_rows(path: Path) -> list[Any]:
-    value = json.loads(path.read_text(encoding="utf-8-sig"))
+    value = json.loads(read_bytes(path, LARGEST_ROWS).decode("utf-8-sig"))
     if not isinstance(value, list):
         raise ArgumentsError(f"{path} holds {type(value).__name__}, not a list of objects")
     return value
@@ -286,16 +295,29 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     A value that a row does not have is left out, and so is a missing one (None, NaN, NaT) of an optional parameter.
 
     Raises:
-        ArgumentsError: No column is named like a parameter.
+        ArgumentsError: No column is named like a parameter, or a required parameter has its column under another name.
     """
     columns, properties = list(columns), schema.get("properties") or {}
-    if not any(name in properties for name in columns):
-        raise ArgumentsError(
-            f"no column is named like a parameter. Columns: {listed(columns)}; parameters: "
-            f"{listed(map(str, properties))}. Write PARAMETER={{row.COLUMN}}"
-        )
     required = schema.get("required") or ()
+    others = [name for name in columns if name not in properties]
+    absent = [name for name in properties if name not in columns]
+    likely = {name: column for name in absent if (column := in_other_words(name, others)) is not None}
+    if not likely and len(others) == len(columns) == 1 and len(required) == 1:
+        likely = {name: columns[0] for name in absent if name in required}
+    is_any = any(name in properties for name in columns)
+    if not is_any or any(name in required for name in likely):
+        pairs = {name: likely.get(name, name) for name in properties if name in columns or name in likely}
+        line = " ".join(f"{escape_name(name)}={{{_of_row(column)}}}" for name, column in pairs.items())
+        which = "a parameter" if not is_any else listed(name for name in likely if name in required)
+        raise ArgumentsError(
+            f"no column is named like {which}. Columns: {listed(columns)}; parameters: "
+            f"{listed(map(str, properties))}. Write {line or 'PARAMETER={row.COLUMN}'}"
+        )
     return {name: _if_present(name, required=name in required) for name in properties}
+
+
+def _of_row(column: str) -> str:
+    return f"row.{column}" if column.isidentifier() and not iskeyword(column) else f"row[{json.dumps(column)}]"
 
 
 def _if_present(name: str, *, required: bool) -> PerRow:

@@ -35,17 +35,20 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionClosedError,
 )
-from mcp_magic.inflight import InFlightRequest, check_seconds, is_repeatable
+from mcp_magic.inflight import SIGNS, InFlightRequest, State, check_seconds, is_repeatable
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
+from mcp_magic.map.tally import DENIED, DONE, FAILED, INVALID, UNKNOWN, WAITING, RowMeter, Tally, rate_text
 from mcp_magic.protocol import BUSY
-from mcp_magic.results.results import ToolResult, reason
+from mcp_magic.results.reasons import reason
+from mcp_magic.results.results import ToolResult
 from mcp_magic.session.connection import Connection
-from mcp_magic.session.supervisor import State
+from mcp_magic.session.loops import on_own_loop, soon_on
+from mcp_magic.session.supervisor import State as SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     from mcp.shared.dispatcher import ProgressFnT
@@ -56,14 +59,17 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 8  # maximum number of attempts for one row
 
+MAX_ERROR = 2_000  # characters of a tool's error in the column `error`
+
 CONCURRENCY = 64  # default maximum number of calls in flight
+
+LARGE_ANSWER = 1_000_000  # characters of an answer in the journal that is read on a thread
 
 SHOWN = 10  # rows of the tables that are displayed, and problems in an error
 
 PLOTTED = 100  # bars of a plot
 
-INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
-
+HOPELESS = 1_000  # rows of an unknown number after which the map stops if none of them fits the schema
 
 Outcome = tuple[str, str, str, int, float]
 """How a row ended on a worker: its state, its answer as JSON or "", its error, attempts and seconds."""
@@ -167,6 +173,7 @@ class MapItem:
         seconds: How long the last call of each step took together.
         step: The number of the present step.
         nth: Which of several equal calls of the step it is, for the journal; -1 while unknown.
+        is_listed: Whether `MapRun.items` has it. It has the rows of a generator from when they have ended.
     """
 
     number: int
@@ -179,6 +186,7 @@ class MapItem:
     seconds: float = 0.0
     step: int = 0
     nth: int = -1
+    is_listed: bool = False
 
     @property
     def result(self) -> ToolResult | None:
@@ -213,7 +221,7 @@ class _Stage:
 
         If several sessions have the fewest, return the one that this method returned longest ago.
         """
-        opened = [session for session in self._sessions if session.state is State.OPEN]
+        opened = [session for session in self._sessions if session.state is SessionState.OPEN]
         if not opened:
             return self.step.connection
         session = min(opened, key=lambda session: session.in_flight)
@@ -233,6 +241,7 @@ class MapRun:
         note: A remark about the journal or the columns, or "".
         answers: When each answer came, in seconds of running.
         refusals: When the server refused a call, in seconds of running.
+        name: Returns the name of the variable that holds it, for the lines that the display proposes.
     """
 
     def __init__(
@@ -251,16 +260,17 @@ class MapRun:
         self.note = note
         self.answers = array("d")
         self.refusals = array("d")
+        self.name: Callable[[], str] = lambda: "out"
         self._table = table
         self._services = services
         self._pace = pace
-        self._rows = 0
-        self._counts: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
+        self._tally = Tally(table.size, options.rate)
+        self._outcome: State = "running"
+        self._is_running = False
         self._latencies = array("d")
-        self._calls = self._resumed = self._in_flight = self._most_in_flight = 0
         self._seconds = self._started = 0.0
         self._progress: InFlightRequest | None = None
+        self._meter = RowMeter(self._tally, self._rest, self._running)
         self._paces: list[Pace] = []
         self._workers: list[asyncio.Task[None]] = []
         self._stopped: MCPMagicError | None = None
@@ -292,14 +302,15 @@ class MapRun:
             try:
                 row = next(self._table.rows)
             except StopIteration:
+                self._tally.size = self._tally.read
                 return
             except MCPMagicError:
                 raise
             except Exception as error:  # of a generator
-                problem = f"row {self._rows} raised {type(error).__name__}: {one_line(str(error), 200)}"
+                problem = f"row {self._tally.read} raised {type(error).__name__}: {one_line(str(error), 200)}"
             else:
-                item = MapItem(self._rows, row)
-                self._rows += 1
+                item = MapItem(self._tally.read, row)
+                self._tally.read += 1
                 self._prepare(item)
                 yield item
         raise ArgumentsError(problem)
@@ -323,6 +334,11 @@ class MapRun:
         """The tools: `"weather:forecast"`."""
         return " → ".join(step.title for step in self.steps)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the sessions."""
+        return self.steps[0].connection.loop
+
     def plan(self) -> Listing:
         """Return what would be called: the first rows with their arguments or their problem. Nothing is sent."""
         invalid = self.check()
@@ -335,7 +351,7 @@ class MapRun:
         total = "as many calls as there are rows"
         if self._table.size is not None:
             total = counted(len(items) - len(invalid), "calls")
-        more = f"; {counted(len(invalid), 'rows')} do not fit" if invalid else ""
+        more = f"; {_do_not_fit(len(invalid))}" if invalid else ""
         return Listing(rows, title=f"{self.title}: {total}{more}", note=self.note, kind="calls")
 
     # Running
@@ -344,12 +360,12 @@ class MapRun:
         """Make the calls, and return this object.
 
         Raises:
-            ArgumentsError: Rows do not fit the schema; nothing was sent.
+            ArgumentsError: Rows do not fit the schema, with `skip_invalid` all of them; nothing was sent.
             ConfigError: The journal cannot be used; nothing was sent.
             DeniedError: All calls were denied; nothing was sent.
         """
         invalid = self.check()
-        if invalid and not self.options.skip_invalid:
+        if invalid and not (self.options.skip_invalid and len(invalid) < len(self.items)):
             raise ArgumentsError(self._misfits(invalid))
         for item in invalid:
             await self._finish(item)
@@ -365,8 +381,10 @@ class MapRun:
             f"  row{'s' if len(labels) > 1 else ''} {listed(labels, 4)}: {problem}" for problem, labels in rows.items()
         ]
         more = [f"  … and {counted(len(lines) - SHOWN, 'more problems')}"] if len(lines) > SHOWN else []
-        head = f"{counted(len(invalid), 'rows')} of {len(self.items):,} do not fit {self.title}; nothing was sent."
-        return "\n".join([f"{head} --skip-invalid leaves them out.", *lines[:SHOWN], *more])
+        head = f"{_do_not_fit(len(invalid), len(self.items))} {self.title}; nothing was sent."
+        if len(invalid) < len(self.items):
+            head += " --skip-invalid leaves them out."
+        return "\n".join([head, *lines[:SHOWN], *more])
 
     async def stream(self) -> AsyncGenerator[MapItem, None]:
         """Make the calls as `run` does, and yield each row when it has ended. Leaving the loop cancels the rest.
@@ -389,62 +407,82 @@ class MapRun:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    async def retry(self, *, repeat_unknown: bool = False) -> MapRun:
+    @on_own_loop
+    async def retry(self, *, repeat_unknown: bool = False, explode: bool = False) -> MapRun:
         """Call again for the rows that failed or were not called, and return this object.
 
-        A row that may have run stays `"unknown"`, unless `repeat_unknown` says that it may run twice.
+        A row that may have run stays `"unknown"`, unless `repeat_unknown` says that it may run twice. `explode` makes
+        each item of an answer a row of `.df` from now on.
+
+        Raises:
+            ArgumentsError: The map still runs.
         """
+        if self._is_running:
+            raise ArgumentsError(f"the map {self.title} still runs: await its end, or `.cancel()` it")
+        self.options = replace(self.options, explode=explode or self.options.explode)
         if repeat_unknown:
             self.options = replace(self.options, repeat_unknown=True)
         settled = (DONE, INVALID) if self.options.repeat_unknown else (DONE, INVALID, UNKNOWN)
         waiting = [item for item in self.items if item.state not in settled]
         for item in waiting:
             if item.state != WAITING:
-                self._counts[item.state] -= 1
-                self._errors[one_line(item.error, 200)] -= 1
+                self._tally.remove(item.state, item.error)
             item.state, item.error, item.attempts = WAITING, "", 0
-        self._errors += Counter()  # without zeros
-        await self._run([item for item in waiting if item.arguments is not None or self._prepare(item)])
+        again = [item for item in waiting if item.arguments is not None or self._prepare(item)]
+        for item in waiting:
+            if item.state == INVALID:
+                await self._finish(item)
+        await self._run(again)
         return self
 
     def cancel(self) -> None:
         """Stop: calls in flight are cancelled, and the rest is not sent. `retry()` goes on."""
         if self._progress is not None:
-            self._progress.cancel()
+            soon_on(self.loop, self._progress.cancel)
 
     async def _run(self, items: Sequence[MapItem]) -> None:
         """Make the calls of some rows and of those that are not read yet."""
-        self._stopped, self.problem = None, ""
+        self._stopped, self.problem, self._outcome, self._is_running = None, "", "running", True
+        try:
+            await self._make_calls(items)
+            self._outcome = self._tally.outcome
+        except asyncio.CancelledError:
+            self.problem = self._outcome = "interrupted"
+            raise
+        except CallCancelledError as error:
+            self._stopped, self.problem, self._outcome = error, "cancelled", "cancelled"
+        except MCPMagicError as error:
+            self.problem, self._outcome = str(error), "failed"
+            if error is not self._stopped:
+                raise
+        finally:
+            self._is_running = False
+
+    async def _make_calls(self, items: Sequence[MapItem]) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if self.options.journal is not None:
-                self._journal = Journal(self.options.journal)
+                self._journal = await _opened(self.options.journal)
                 stack.callback(self._journal.close)
             stages = await self._stages(stack)
             await self._consent(stages[0], items)
             first, self._started = self.steps[0].connection, time.perf_counter()
+            self._tally.begin(asyncio.get_running_loop().time)
+            self._meter = RowMeter(self._tally, self._rest, self._running)
             self._progress = InFlightRequest(
                 f"map {self.title}",
                 first.name,
                 self._services.reports,
                 on_progress=self.options.on_progress,
                 masked=first.place.masked,
-                detail=self._under_way,
-                outcome=self._failures,
+                meter=self._meter,
             )
             try:
                 with self._progress:
                     await self._work_off([item for item in items if item.state == WAITING], stages)
-            except asyncio.CancelledError:
-                self.problem = "interrupted"
-                raise
-            except CallCancelledError as error:
-                self._stopped, self.problem = error, "cancelled"
-            except MCPMagicError as error:
-                self.problem = str(error)
-                if error is not self._stopped:
-                    raise
+                    self._progress.conclude(self._tally.outcome)
             finally:
                 self._seconds, self._journal = self._running(), None
+                self._tally.end()
                 if not self.options.keep:
                     self.items = [item for item in self.items if item.state != DONE]
 
@@ -463,7 +501,8 @@ class MapRun:
             stage = _Stage(step, *servers[first.name], self._seen[len(stages)])
             if self._journal is not None:
                 known = first.consent.definitions.identity(first.name) if first.consent else ""
-                stage.journal, note = self._journal.tool(known or first.spec.where, step.tool.name, digest(step.tool))
+                about = known or first.spec.where, step.tool.name, digest(step.tool)
+                stage.journal, note = await asyncio.to_thread(self._journal.tool, *about)
                 self.note = "; ".join(dict.fromkeys(filter(None, (self.note, note))))
             stages.append(stage)
         self._paces = [stage.pace for stage in stages]
@@ -508,6 +547,14 @@ class MapRun:
         for worker in self._workers:
             if not worker.cancelled() and (error := worker.exception()) is not None:
                 raise error
+        if not is_known and self._tally.is_invalid:
+            problems = [f"  {text}" for text in self._tally.commonest(SHOWN)]
+            raise ArgumentsError("\n".join([f"No row fits {self.title}; nothing was sent.", *problems]))
+
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether the first thousand of rows of unknown number do not fit the schema."""
+        return self._table.size is None and self._tally.read >= HOPELESS and self._tally.is_invalid
 
     def _stop(self, error: MCPMagicError) -> None:
         if self._stopped is None:
@@ -535,9 +582,11 @@ class MapRun:
         try:
             if not at_once:
                 await self._all_work.wait()
-            while not self._stopped and (item := next(source, None)) is not None:
+            while not self._stopped and not self._is_hopeless and (item := next(source, None)) is not None:
                 await self._take_through(item, stages)
                 await self._progressed()
+                if not item.attempts:  # rows without a call must not block the loop
+                    await asyncio.sleep(0)
         except MCPMagicError as error:  # the journal cannot be written
             self._stop(error)
         finally:
@@ -582,7 +631,7 @@ class MapRun:
         keyed = await self._begun(chunk, stage)
         if not keyed:
             return
-        self._in_flight += len(keyed)
+        self._tally.enter(len(keyed))
         try:
             outcomes = await cluster.run([item.arguments or {} for item, _ in keyed])
         except asyncio.CancelledError:
@@ -594,7 +643,7 @@ class MapRun:
                 self._forget(item, stage, key)
             raise
         finally:
-            self._in_flight -= len(keyed)
+            self._tally.enter(-len(keyed))
         for number, (item, key) in enumerate(keyed):
             if outcomes is None:
                 text = "its worker was lost while it was under way, and may have run"
@@ -608,7 +657,7 @@ class MapRun:
         keyed = []
         for item in chunk:
             key = call_key(item.arguments or {})
-            if item.state == WAITING and not (self._journal and self._found(self._journal, item, stage, key)):
+            if item.state == WAITING and not (self._journal and await self._found(self._journal, item, stage, key)):
                 keyed.append((item, key))
                 if self._journal is not None and not stage.repeatable:
                     self._journal.write(stage.journal, key, item.nth, None)
@@ -626,7 +675,7 @@ class MapRun:
     def _take_outcome(self, item: MapItem, stage: _Stage, key: bytes, outcome: Outcome) -> None:
         """Note how a row ended on a worker."""
         state, answer, error, item.attempts, item.seconds = outcome
-        self._calls += item.attempts
+        self._tally.calls += item.attempts
         if state == DONE:
             if self._journal is not None:
                 self._journal.write(stage.journal, key, item.nth, answer)
@@ -662,7 +711,7 @@ class MapRun:
 
     async def _call(self, item: MapItem, stage: _Stage, arguments: dict[str, Any], key: bytes) -> None:
         """Make the call of a row's present step. If it has to be made again, the row stays as it is."""
-        if self._journal is not None and self._found(self._journal, item, stage, key):
+        if self._journal is not None and await self._found(self._journal, item, stage, key):
             return
         decision = await self._decision(stage, arguments)
         sent = await stage.pace.turn()
@@ -670,7 +719,7 @@ class MapRun:
             self._journal.write(stage.journal, key, item.nth, None)
         item.attempts += 1
         try:
-            result = await self._send(stage, arguments, decision)
+            result = await self._send(stage, arguments, decision, sent)
         except asyncio.CancelledError:
             self._cancelled(item, stage)
             raise
@@ -679,7 +728,7 @@ class MapRun:
             if not may_have_run:
                 self._forget(item, stage, key)
             if not again:
-                item.end(UNKNOWN if may_have_run and not stage.repeatable else FAILED, str(error))
+                item.end(UNKNOWN if may_have_run and not stage.repeatable else FAILED, error.whole)
             return
         stage.pace.accepted(sent)
         self._answered(item, stage, key, result)
@@ -696,7 +745,7 @@ class MapRun:
         self._note_answer(result.seconds)
         if result.is_error:
             self._forget(item, stage, key)
-            item.end(FAILED, f"{result.tool} failed{one_line(reason(result.texts, result.tool, result.clue), 400)}")
+            item.end(FAILED, one_line(f"{result.tool} failed{reason(result)}", MAX_ERROR))
             return
         try:
             if self._journal is not None:
@@ -711,21 +760,38 @@ class MapRun:
     def _running(self) -> float:
         return self._seconds + time.perf_counter() - self._started
 
-    def _found(self, journal: Journal, item: MapItem, stage: _Stage, key: bytes) -> bool:
+    async def _found(self, journal: Journal, item: MapItem, stage: _Stage, key: bytes) -> bool:
         """Take a row's answer from the journal. Returns False if its call has to be made."""
         if item.nth < 0:
             start = int.from_bytes(key[:8])
             item.nth = 0 if stage.step.read_only else stage.seen[start]  # equal calls of other tools are told apart
             stage.seen[start] += 1
-        known, answer = journal.find(stage.journal, key, item.nth)
+        known, answer = await self._journaled(journal, item, stage, key)
         if answer is not None:
-            self._resumed += 1
-            self._take(item, stage, _read_answer(answer, stage.step))
+            self._tally.resumed += 1
+            self._take(item, stage, answer)
         elif known and not (stage.repeatable or self.options.repeat_unknown or item.attempts):
             text = "it was under way when an earlier map ended, and may have run; --repeat-unknown calls it again"
             item.end(UNKNOWN, text)
             return True
         return answer is not None
+
+    async def _journaled(
+        self, journal: Journal, item: MapItem, stage: _Stage, key: bytes
+    ) -> tuple[bool, ToolResult | None]:
+        """Return whether the journal has a row's call, and its answer. Raises ConfigError if that cannot be read."""
+        try:
+            is_there, text = journal.find(stage.journal, key, item.nth)
+            if text is None:
+                return is_there, None
+            if len(text) > LARGE_ANSWER:
+                return True, await asyncio.to_thread(_read_answer, text, stage.step)
+            return True, _read_answer(text, stage.step)
+        except ConfigError as error:
+            problem = str(error)
+        except (ValueError, TypeError, RecursionError):
+            problem = f"the journal {journal.path}: an answer is not one of a tool"
+        raise ConfigError(f"{problem} (row {self._label(item)}); choose another file with --journal")
 
     def _failed(self, item: MapItem, stage: _Stage, error: MCPMagicError, sent: float) -> tuple[bool, bool]:
         """Return whether a failed call is made again, and whether it may have run."""
@@ -740,16 +806,16 @@ class MapRun:
             stage.pace.refused(sent)
             return stage.repeatable and is_left, True
         if isinstance(error, SessionClosedError):
-            if stage.step.connection.state not in (State.OPEN, State.RECONNECTING):
+            if stage.step.connection.state not in (SessionState.OPEN, SessionState.RECONNECTING):
                 self._stop(error)
                 return False, error.sent
             return (stage.repeatable or not error.sent) and is_left, error.sent
         return False, False
 
-    async def _send(self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
-        self._calls += 1
-        self._in_flight += 1
-        self._most_in_flight = max(self._most_in_flight, self._in_flight)
+    async def _send(
+        self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None, turn: float
+    ) -> ToolResult:
+        self._tally.send(stage.step.connection.name, turn)
         try:
             return await stage.session().call_tool(
                 stage.step.tool.name,
@@ -763,7 +829,7 @@ class MapRun:
                 quiet=True,
             )
         finally:
-            self._in_flight -= 1
+            self._tally.enter(-1)
 
     def _take(self, item: MapItem, stage: _Stage, result: ToolResult) -> None:
         item.results[stage.step.name] = result
@@ -778,14 +844,13 @@ class MapRun:
 
     def _settle(self, item: MapItem) -> None:
         """Count a row that has ended."""
-        self._counts[item.state] += 1
-        if item.error:
-            self._errors[one_line(item.error, 200)] += 1
+        self._tally.add(item.state, item.error)
         if self.options.keep or self._handed is not None:
             return
         if item.state == DONE:
             item.results.clear()
-        elif self._table.size is None:
+        elif self._table.size is None and not item.is_listed:  # a retry comes here again
+            item.is_listed = True
             self.items.append(item)
 
     # Consent
@@ -845,19 +910,13 @@ class MapRun:
     # Progress
 
     async def _progressed(self) -> None:
-        if self._progress is not None and (note := self._progress.on_progress) is not None:
-            await note(self._counts.total(), self._table.size, None)
+        if self._progress is None or (note := self._progress.on_progress) is None:
+            return
+        remark = None if self.options.on_progress is None else self._meter.remark("running")
+        await note(self._tally.ended, self._table.size, remark)
 
-    def _under_way(self) -> str:
-        """Return failures, calls in flight and the most common errors, for the line of progress."""
-        errors = [f"{one_line(text, 60)} ({counted(count, 'rows')})" for text, count in self._errors.most_common(2)]
-        rest = max((pace.rest for pace in self._paces), default=0.0)
-        refused = f"refused, goes on in {duration(rest)}" if rest > 1 else ""
-        return " · ".join(filter(None, [self._failures(), f"{self._in_flight} in flight", refused, *errors]))
-
-    def _failures(self) -> str:
-        failed = self._counts.total() - self._counts[DONE]
-        return f"{failed:,} failed" if failed else ""
+    def _rest(self) -> float:
+        return max((pace.rest for pace in self._paces), default=0.0)
 
     # The values
 
@@ -880,6 +939,9 @@ class MapRun:
     def _frame(self, items: Sequence[MapItem], *, answers: bool) -> pd.DataFrame:
         import pandas as pd
 
+        from mcp_magic.display.frames import escaped
+        from mcp_magic.display.tables import Records, typed
+
         inputs = list(dict.fromkeys([*self._table.columns, *(name for item in items for name in item.row)]))
         names = self._answer_columns(items, inputs) if answers else {}
         last = ("error", "attempts", "seconds") if answers else ("state", "error")
@@ -894,6 +956,9 @@ class MapRun:
                 numbers.append(item.number)
                 rows.append({**{names[key]: value for key, value in answer.items()}, **end})
         after = pd.DataFrame(rows, columns=[*dict.fromkeys(names.values()), *ends.values()])
+        after = typed(
+            after, Records(values=rows), {name: "integer" for name in names.values() if _has_gaps(rows, name)}
+        )
         if (frame := self._table.frame) is None:
             before = pd.DataFrame(
                 [dict(item.row) for item in items], columns=inputs, index=[item.number for item in items]
@@ -901,7 +966,7 @@ class MapRun:
             before = before.loc[numbers]
         else:
             before = frame.iloc[numbers].set_axis(inputs, axis="columns")
-        return pd.concat([before, after.set_index(before.index)], axis="columns")
+        return escaped(pd.concat([before, after.set_index(before.index)], axis="columns"))
 
     @property
     def _prefix(self) -> str:
@@ -933,21 +998,29 @@ class MapRun:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Rows by state, calls, refusals, seconds, calls a second, and latencies in seconds (50th, 95th percentile)."""
-        ordered = sorted(self._latencies)
-        done = sum(self._counts.values())
+        """Rows by state, calls, refusals, seconds, calls a second, and latencies in seconds (50th, 95th percentile).
+
+        The states together are all rows. The rate is that between the first call and the last.
+        """
+        ordered, tally = sorted(self._latencies), self._tally
+        states = tally.states()
         return {
-            "rows": done if self._table.size is None else self._rows,
-            **{state: self._counts[state] for state in (DONE, FAILED, DENIED, INVALID, UNKNOWN)},
-            "resumed": self._resumed,
-            "calls": self._calls,
+            "rows": sum(states.values()),
+            **states,
+            "resumed": tally.resumed,
+            "calls": tally.calls,
             "refused": len(self.refusals),
             "seconds": round(self._seconds, 3),
-            "rate": round(self._calls / self._seconds, 1) if self._seconds else 0.0,
-            "most_in_flight": self._most_in_flight,
+            "rate": float(f"{tally.rate(self._seconds):.3g}"),
+            "most_in_flight": tally.most_in_flight,
             "p50": percentile(ordered, 0.5),
             "p95": percentile(ordered, 0.95),
         }
+
+    @property
+    def failure_summary(self) -> str:
+        """The rows by state and the most common error; "" if every row has an answer."""
+        return self._tally.failure_summary
 
     @property
     def state(self) -> str:
@@ -981,29 +1054,29 @@ class MapRun:
 
     @property
     def summary(self) -> str:
-        """The figures in a line: `"20 of 20 rows done, 1.1 s, 17 calls/s"`."""
-        stats = self.stats
-        counts = [f"{stats[DONE]:,} of {stats['rows']:,} rows done"]
-        counts += [f"{stats[state]:,} {state}" for state in (FAILED, DENIED, INVALID, UNKNOWN) if stats[state]]
-        if self._resumed:
-            counts.append(f"{self._resumed:,} from the journal")
-        counts.append(duration(self._seconds))
-        if stats["rate"]:
-            counts.append(f"{stats['rate']:g} calls/s")
-        return ", ".join(counts)
+        """The figures and the most common error in a line: `"20 of 20 rows done, 1.1 s, 17 calls/s"`."""
+        return "; ".join([self._figures, *self._tally.commonest()])
+
+    @property
+    def _figures(self) -> str:
+        tally = self._tally
+        resumed = [f"{tally.resumed:,} from the journal"] if tally.resumed else []
+        return ", ".join([*tally.rows(), *resumed, duration(self._seconds), *rate_text(tally.rate(self._seconds))])
 
     _repr_mimebundle_ = show_parts
 
     def parts(self) -> list[Part]:
         """Return the parts to display: the figures, the errors by message, and the first rows."""
-        parts = [Part.note(f"{self.title}: {self.summary}")]
+        parts = [Part.note(f"{SIGNS[self._outcome]} {self.title}: {self._figures}")]
         if self.problem:
-            rest = "; `await out.retry()` goes on with the rest" if self.options.keep else ""
+            rest = f"; `await {self.name()}.retry()` goes on with the rest" if self.options.keep else ""
+            if any(item.state == UNKNOWN for item in self.items):
+                rest += f"; `await {self.name()}.retry(repeat_unknown=True)` repeats the calls that may have run"
             parts.append(Part.note(f"It stopped: {self.problem}{rest}"))
         if self.note:
             parts.append(Part.note(self.note))
-        if self._errors:
-            rows = [{"rows": count, "error": text} for text, count in self._errors.most_common(SHOWN)]
+        if self._tally.errors:
+            rows = [{"rows": count, "error": text} for text, count in self._tally.errors.most_common(SHOWN)]
             parts += Listing(rows, kind="errors").parts()
         if any(item.state == DONE for item in self.items):
             head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
@@ -1012,7 +1085,15 @@ class MapRun:
             shown = (hidden_arguments(answer, None) for answer in answers)
             rows = [{"row": label, **answer} for label, answer in zip(head.index, shown, strict=True)]
             parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
+        if not self.options.explode and self._has_lists:
+            line = f"`%mcp map --resume ${self.name()} --explode`"
+            parts.append(Part.note(f"Answers are lists: {line} makes each item a row of .df."))
         return parts
+
+    @property
+    def _has_lists(self) -> bool:
+        """Whether an answer in the rows that are displayed is a list."""
+        return any(isinstance(result.data, list) for item in self.items[:SHOWN] for result in item.results.values())
 
 
 def outcome_of(item: MapItem, problem: str) -> Outcome:
@@ -1021,6 +1102,16 @@ def outcome_of(item: MapItem, problem: str) -> Outcome:
         return FAILED, "", problem, 0, 0.0
     answer = _written_answer(item.result) if item.result is not None else ""
     return item.state, answer, item.error, item.attempts, item.seconds
+
+
+def _do_not_fit(invalid: int, rows: int | None = None) -> str:
+    """Return how many rows do not fit.
+
+    >>> _do_not_fit(1, 19), _do_not_fit(2)
+    ('1 row of 19 does not fit', '2 rows do not fit')
+    """
+    of = "" if rows is None else f" of {rows:,}"
+    return f"{counted(invalid, 'rows')}{of} {'does' if invalid == 1 else 'do'} not fit"
 
 
 def _shown(value: Any) -> Any:
@@ -1035,6 +1126,21 @@ def _written(value: Any) -> Any:
     return [_written(inner) for inner in value] if isinstance(value, list) else value
 
 
+async def _opened(path: Path) -> Journal:
+    """Open a journal on a thread, because its file is read whole; one that nobody waits for any more is closed."""
+    opening = asyncio.get_running_loop().run_in_executor(None, Journal, path)
+
+    def close(done: asyncio.Future[Journal]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            done.result().close()
+
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(close)
+        raise
+
+
 def _written_answer(result: ToolResult) -> str:
     return f"[{result.seconds!r}, {result.raw.model_dump_json(by_alias=True, exclude_none=True)}]"
 
@@ -1043,6 +1149,8 @@ def _read_answer(text: str, step: Step) -> ToolResult:
     from mcp_types import CallToolResult
 
     seconds, raw = json.loads(text)
+    if not isinstance(seconds, int | float):
+        raise TypeError
     return ToolResult(
         CallToolResult.model_validate(raw),
         server=step.connection.name,
@@ -1058,6 +1166,12 @@ def _rows_of(result: ToolResult, *, explode: bool) -> list[dict[str, Any]]:
     if explode and isinstance(data, list):
         return [item if isinstance(item, dict) else {"result": item} for item in data] or [{}]
     return [data if isinstance(data, dict) else {"result": data}]
+
+
+def _has_gaps(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether a column has only integers, and not in each row: pandas would make floats of them."""
+    values = [row.get(name) for row in rows]
+    return None in values and {type(value) for value in values if value is not None} == {int}
 
 
 def new_figure() -> Any:

@@ -65,6 +65,7 @@ class ToolCard:
         server: The server's name.
         trusted: Whether the user trusts this server's hints.
         change: How the tool has changed since it was first seen, or None.
+        outdated: Which programs of the server have changed since it was started, in words; "" if none.
     """
 
     tool: Tool
@@ -72,6 +73,7 @@ class ToolCard:
     server: str
     trusted: bool = False
     change: Changed | None = None
+    outdated: str = ""
 
     @property
     def name(self) -> str:
@@ -97,14 +99,15 @@ class ToolCard:
 
     @property
     def example(self) -> str:
-        """A line that calls the tool."""
+        """A line that calls the tool; "" if no valid arguments are known."""
         of = self.tool.input_schema
-        return schema.call_line(self.name, schema.example_arguments(of), schema=of)
+        example = schema.valid_example(of)
+        return "" if example is None else schema.call_line(self.name, example, schema=of)
 
     @property
     def arguments(self) -> list[dict[str, Any]]:
         """One row per argument, and per field inside it: name, type, required, default, description."""
-        return _rows(schema.root_field(self.tool.input_schema))
+        return _rows(schema.input_root(self.tool.input_schema))
 
     @property
     def output(self) -> list[dict[str, Any]] | None:
@@ -129,8 +132,9 @@ class ToolCard:
         blocks.append(Part(f"arguments\n{arguments.plain}", arguments.html) if arguments else Part.note("no arguments"))
         if self.tool.output_schema and (output := _table(self.tool.output_schema)):
             blocks.append(output.folded("returns"))
-        blocks.append(Part.command(cut(self.example, 2000)))
-        return [Part.stack(*blocks, gap="\n\n")]
+        if example := self.example:
+            blocks.append(Part.command(cut(example, 2000)))
+        return [Part.stack(*blocks, Part.note(self.outdated), gap="\n\n")]
 
 
 def heading(name: str, title: str, badges: Sequence[Badge] = ()) -> Part:
@@ -202,6 +206,8 @@ def _written(path: Path) -> float:
 
 MAX_INSTRUCTIONS = 4000  # most characters shown of a server's instructions
 
+MAX_SHOWN_REMARKS = 5  # most remarks that a connection's card shows; `.remarks` and `%mcp doctor` have them all
+
 
 @dataclass(frozen=True)
 class ConnectionInfo:
@@ -225,6 +231,7 @@ class ConnectionInfo:
     calls: int  # requests sent
     failures: int  # requests that failed
     reconnects: int  # how often the session reconnected by itself
+    remarks: tuple[str, ...] = ()  # what was odd in its messages, and was understood all the same
 
     _repr_mimebundle_ = show_parts
 
@@ -262,6 +269,7 @@ class ConnectionInfo:
     def _facts(self) -> list[tuple[str, str]]:
         server = self.server
         offers = [counted(count, kind) for kind, count in self.counts.items() if count]
+        more = len(self.remarks) - MAX_SHOWN_REMARKS
         known = [
             (self.spec.transport, one_line(self.spec.where, 200)),
             ("server", one_line(f"{server.title or server.name} {server.version}", 200) if server is not None else ""),
@@ -272,6 +280,8 @@ class ConnectionInfo:
             *((kind, one_line(f"could not be listed: {why}", 400)) for kind, why in self.unlisted.items()),
             ("why", one_line(self.problem, 400)),
             ("health", self._health() if self.last_seen is not None else ""),
+            *(("odd", remark) for remark in self.remarks[:MAX_SHOWN_REMARKS]),
+            ("odd", f"{more:,} more: `%mcp logs {self.name}`" if more > 0 else ""),
         ]
         return [(label, value) for label, value in known if value]
 

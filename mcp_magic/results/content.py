@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import mimetypes
+import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ MAX_PIXELS = 50_000_000
 HEAD = 400_000  # characters of base64 that are searched for an image's size: camera images begin with much metadata
 
 _IMAGES = {f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "svg+xml")}
-"""Images that are shown: browsers can, and `_dimensions` reads their size."""
+"""Images that are shown: browsers can, and `image_size` reads their size."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -114,9 +115,13 @@ def _dimensions(data: str) -> tuple[int, int]:
     """Return the width and height in an image's header; (0, 0) if it has none."""
     text = "".join(data.split())[:HEAD]
     try:
-        head = decode(text[: len(text) // 4 * 4])
+        return image_size(decode(text[: len(text) // 4 * 4]))
     except InvalidResponseError:
         return 0, 0
+
+
+def image_size(head: bytes) -> tuple[int, int]:
+    """Return the width and height that the beginning of an image states; (0, 0) if it states none."""
     if head.startswith(b"\x89PNG") and len(head) >= 24:
         return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     if head.startswith(b"GIF8") and len(head) >= 10:
@@ -146,6 +151,43 @@ def _jpeg(head: bytes) -> tuple[int, int]:
             return int.from_bytes(head[at + 7 : at + 9]), int.from_bytes(head[at + 5 : at + 7])
         at += 2 + int.from_bytes(head[at + 2 : at + 4])
     return 0, 0
+
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"II*\x00", "image/tiff"),
+    (b"MM\x00*", "image/tiff"),
+    (b"\x00\x00\x01\x00", "image/x-icon"),
+)
+"""First bytes of an image -> its MIME type."""
+
+_BRANDS = {b"avif": "image/avif", b"avis": "image/avif", b"heic": "image/heic", b"heix": "image/heic"}
+"""Brand of an ISO base media file (ISO/IEC 14496-12) -> its MIME type."""
+
+_SVG = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.{0,500}?-->\s*)?(?:<!DOCTYPE svg[^>]*>\s*)?<svg[\s>]", re.S
+)
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the MIME type of an image from its first bytes, whatever its server says; None if they are no image's.
+
+    >>> image_type(bytes.fromhex("ffd8ffe0")), image_type(b"<svg width='1'/>"), image_type(b"a")
+    ('image/jpeg', 'image/svg+xml', None)
+    """
+    for signature, kind in _SIGNATURES:
+        if data.startswith(signature):
+            return kind
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    if data[:2] == b"BM" and data[6:10] == bytes(4) and len(data) >= 26:
+        return "image/bmp"
+    if data[4:8] == b"ftyp" and data[8:12] in _BRANDS:
+        return _BRANDS[data[8:12]]
+    return "image/svg+xml" if _SVG.match(data[:2000]) else None
 
 
 def too_large(summary: str, how: str) -> Part:
@@ -217,6 +259,36 @@ def read_line(uri: str, server: str = "") -> str:
     return line_or_comment(f"%mcp read {uri if word is None else word}{of}", typed=word is not None)
 
 
+# SVG images, which are text: shown by `<img>`, where a browser runs no script and loads nothing.
+
+_SVG_TYPE = "image/svg+xml"
+_SVG_START = re.compile(r"\s*+(?:<(?:\?xml|!DOCTYPE|!--)[^<>\[]*>\s*+)*+<svg[\s>]", re.IGNORECASE)
+"""The beginning of an SVG document without definitions of its own."""
+_UNTOLD = ("text/plain", "text/xml", "application/xml", "application/octet-stream")
+"""MIME types of text that may be an SVG image; the last stands for none."""
+
+
+def _is_svg(text: str) -> bool:
+    """Whether the whole text is one SVG image."""
+    return _SVG_START.match(text) is not None and text[-100:].rstrip().endswith("</svg>")
+
+
+def _svg_media(text: str, name: str = "") -> Media:
+    return Media(base64.b64encode(text.encode("utf-8", "replace")).decode("ascii"), _SVG_TYPE, name)
+
+
+def _text_media(block: Any) -> Media | None:
+    return _svg_media(block.text) if _is_svg(block.text) else None
+
+
+def _text_part(block: Any, budget: Budget, server: str) -> Part:
+    if not _is_svg(block.text):
+        return text_part(block.text, budget)
+    if len(block.text) > budget.media:
+        return too_large(f"{_SVG_TYPE}, {size_text(len(block.text))}", ".text")  # checked before encoding it
+    return media_part(_svg_media(block.text), budget, ".images")
+
+
 # Handlers of resource blocks.
 
 
@@ -225,17 +297,19 @@ def resource_media(contents: Any) -> Media | None:
     blob = getattr(contents, "blob", None)
     if blob is not None:
         return Media(blob, contents.mime_type or "", str(contents.uri))
-    if mime(contents.mime_type) == "image/svg+xml":
-        encoded = base64.b64encode(contents.text.encode("utf-8", "replace")).decode("ascii")
-        return Media(encoded, "image/svg+xml", str(contents.uri))
-    return None
+    return _svg_media(contents.text, str(contents.uri)) if _is_svg_resource(contents) else None
+
+
+def _is_svg_resource(contents: Any) -> bool:
+    kind = mime(contents.mime_type)
+    return kind == _SVG_TYPE or (kind in _UNTOLD and _is_svg(getattr(contents, "text", "")))
 
 
 def resource_part(contents: Any, budget: Budget, how: str = ".bytes") -> Part:
     """Return the display of resource contents by their MIME type; `how` names the attribute that has them."""
     kind = mime(contents.mime_type)
-    if kind == "image/svg+xml" and len(getattr(contents, "text", "")) > budget.media:
-        return too_large(f"{kind}, {size_text(len(contents.text))}", how)  # checked before encoding it
+    if _is_svg_resource(contents) and len(getattr(contents, "text", "")) > budget.media:
+        return too_large(f"{_SVG_TYPE}, {size_text(len(contents.text))}", how)  # checked before encoding it
     media = resource_media(contents)
     if media is not None:
         return media_part(media, budget, how)
@@ -297,8 +371,9 @@ def _media_content(family: str, how: str) -> Content:
 register(
     "text",
     Content(
-        part=lambda block, budget, server: text_part(block.text, budget),
+        part=_text_part,
         message=lambda block: {"type": "text", "text": block.text},
+        media=_text_media,
     ),
 )
 register("image", _media_content("image/", ".images"))

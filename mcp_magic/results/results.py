@@ -9,7 +9,6 @@ import mimetypes
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections import deque
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import cached_property
@@ -31,7 +30,7 @@ from mcp_magic.display.document import (
     show_parts,
     tag,
 )
-from mcp_magic.display.json import NOT_JSON, loads, loads_beginning
+from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.tables import (
     Records,
     Rows,
@@ -63,6 +62,7 @@ from mcp_magic.results.content import (
     to_media,
 )
 from mcp_magic.results.handles import Handles
+from mcp_magic.results.reasons import note_failure, reason
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.validate import check_arguments, is_secret, shown
 
@@ -133,7 +133,7 @@ def in_data(data: Any, schema: dict[str, Any] | None = None, *, boxed: bool = Fa
     """Return the tables in a result's data; a string is read as text."""
     if isinstance(data, str):
         return Source("text", _in_text(data), rank=0)
-    return Source("data", find_tables(data), rank=0, schema=schema, boxed=boxed)
+    return Source("data", find_tables(data, schema, boxed=boxed), rank=0, schema=schema, boxed=boxed)
 
 
 def _in_text(text: str) -> list[Rows]:
@@ -148,7 +148,7 @@ def in_contents(contents: Any) -> Source:
     if text is not None and kind in DELIMITED:
         tables = [delimited(text, DELIMITED[kind])]
     elif text is not None and is_json(kind):
-        value = loads(text)
+        value = loads(text, nan=True)
         tables = [] if value is NOT_JSON else find_tables(value)
     elif text is not None:
         tables = _in_text(text)
@@ -189,7 +189,9 @@ def _frame(source: Source, rows: Rows) -> pd.DataFrame:
         frame = rows.frame()
     except (ValueError, csv.Error) as error:  # pandas' ParserError is a ValueError
         raise NoTableError(f"no table in this result: {str(error).splitlines()[0][:200]}") from None
-    return typed(frame, rows, declared(source.schema, rows, boxed=source.boxed))
+    from mcp_magic.display.frames import escaped  # it imports pandas
+
+    return escaped(typed(frame, rows, declared(source.schema, rows, boxed=source.boxed)))
 
 
 def found_texts(texts: Sequence[str]) -> list[str]:
@@ -202,54 +204,7 @@ def found_texts(texts: Sequence[str]) -> list[str]:
     return [f"{len(texts)} texts ({sum(map(len, texts)):,} characters)"] if texts else []
 
 
-# The texts of a result: why the tool failed, whether they only repeat the data, and their value as an argument.
-
-_READ = 200_000  # characters of an error that are searched for JSON
-_LINES = 6  # most lines of an error in a message
-_WORDS = ("error", "errors", "message", "msg", "detail", "details")  # members of a JSON error that hold readable text
-_DEEPEST = 5  # levels that are searched for these members
-
-_FLAGS = ("success", "ok", "status", "is_error", "isError")
-
-
-def reason(texts: list[str], tool: str, clue: str = "", rest: str = "…") -> str:
-    """Return the text after "failed": six lines of the tool's error at most, then `rest`; `clue` without any."""
-    whole = "\n".join(text.strip() for text in texts)
-    # MCPServer and FastMCP add this prefix, but the message names the tool already.
-    text = whole.removeprefix(f"Error executing tool {tool}: ").removeprefix(f"Error calling tool '{tool}': ")
-    read, is_whole = _in_json(text[:_READ])
-    is_whole = is_whole and len(text) <= _READ
-    lines = [line.rstrip() for line in cut(read, 4000).splitlines() if line.strip()]
-    if not lines or (clue and whole == f"Error executing tool {tool}"):
-        return clue or " and did not say why"
-    shown = [shorten(line, 300) for line in lines[:_LINES]]
-    is_whole = is_whole and shown == lines and len(read) <= 4000
-    return ": " + "\n".join(shown if is_whole else [*shown, rest])
-
-
-def _in_json(text: str) -> tuple[str, bool]:
-    """Return the readable text of an error that is or contains JSON, and whether it is the whole error."""
-    start, value = 0, loads(text)
-    if value is NOT_JSON and (start := text.find("{")) >= 0:  # as in `Error calling tool "query": {"error": ...}`
-        value, _ = loads_beginning(text, start)
-    words = _words(value)
-    if not words:
-        return text, True
-    members = value if isinstance(value, dict) else {}
-    others = [key for key, member in members.items() if key not in (*_WORDS, *_FLAGS) and member is not None]
-    return f"{text[:start].strip()} {words}".strip(), not others and text.rstrip().endswith(("}", "]"))
-
-
-def _words(value: Any, depth: int = 0) -> str:
-    """Return the texts in an error's `error`, `message` or `detail`, which may be objects or lists of objects."""
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, list) and depth <= _DEEPEST:
-        return "; ".join(words for item in value[:_LINES] if (words := _words(item, depth + 1)))
-    if not isinstance(value, dict) or depth > _DEEPEST:
-        return ""
-    texts = [_words(value[key], depth + 1) for key in _WORDS if key in value]
-    return ": ".join(dict.fromkeys(words for words in texts if words))
+# The texts of a result: whether they only repeat the data, and their value as an argument.
 
 
 def repeats(texts: list[str], structured: Any, data: Any) -> bool:
@@ -264,7 +219,7 @@ def _has_items(texts: list[str], values: list[Any]) -> bool:
     """Whether texts are the items of a list, apart from images, audio and resources, which have their own blocks."""
     blocks = ("image", "audio", "resource", "resource_link")
     shown = (item for item in _flat(values) if not (isinstance(item, dict) and item.get("type") in blocks))
-    items = list(islice(shown, len(texts) + 1))
+    items = list(islice((item for item in shown if item is not None), len(texts) + 1))  # nothing is sent for null
     return len(items) == len(texts) and all(_same(text, item) for text, item in zip(texts[:3], items[:3], strict=True))
 
 
@@ -272,6 +227,40 @@ def _flat(values: list[Any]) -> Iterator[Any]:
     """Yield the items of a list and of the lists in it, as MCPServer sends them."""
     for value in values:
         yield from _flat(value) if isinstance(value, list) else (value,)
+
+
+def without_media(data: Any, blocks: Sequence[Any]) -> Any:
+    """Return data without the images and audio that content blocks show too; `NOTHING` if nothing else is in it.
+
+    The data may have them as the content blocks themselves, or as base64 or a `data:` URL in a member.
+    """
+    media = {block.data for block in blocks if block.type in ("image", "audio") and block.data}
+    return _without(data, media, 0) if media else data
+
+
+NOTHING = object()  # the result of `without_media` for data that only repeats media
+
+
+_DEEPEST = 5  # levels of a value that are searched for repeated media
+
+
+def _without(data: Any, media: set[str], depth: int) -> Any:
+    if isinstance(data, str):
+        start = data[:100].find(";base64,") + len(";base64,") if data.startswith("data:") else 0
+        return NOTHING if len(data) - start > 0 and data[start:] in media else data
+    if depth > _DEEPEST or not isinstance(data, list | dict):
+        return data
+    if isinstance(data, list):
+        items = [_without(item, media, depth + 1) for item in data]
+        left: Any = [item for item in items if item is not NOTHING]
+        return left if left or not data else NOTHING
+    members = {name: _without(value, media, depth + 1) for name, value in data.items()}
+    left = {name: value for name, value in members.items() if value is not NOTHING}
+    is_block = len(left) < len(data) and all(name in _OF_MEDIA or value is None for name, value in left.items())
+    return NOTHING if is_block else left
+
+
+_OF_MEDIA = ("type", "mimeType", "mime_type", "format", "annotations", "_meta")  # members that only describe media
 
 
 def names_the_text(texts: list[str], data: Any) -> bool:
@@ -302,8 +291,6 @@ def _same(text: str, *values: Any) -> bool:
 
 
 # Results of tools.
-
-_failed: deque[ToolResult] = deque(maxlen=1)
 
 _REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
 """The last line of a shortened error: where to find all of it."""
@@ -441,6 +428,8 @@ class ToolResult(_Result):
         output_schema: The tool's output schema, or None.
         clue: For an error: what else is known of its cause, or where to look for it; "" if nothing is known.
         filled: Required arguments that the caller left out, by path, with the schema's default that was sent.
+        readings: Which texts of a typed line were read as JSON although the schema takes text, too; "" if none.
+        unfit: Why the answer does not fit the tool's output schema; "" if it does.
         unchecked: What of the arguments and the answer was not checked against the tool's schemas, and why; "" if all
             was checked.
         outdated: Which programs of the server have changed since it was started, in words; "" if none.
@@ -455,6 +444,8 @@ class ToolResult(_Result):
     output_schema: dict[str, Any] | None = None
     clue: str = ""
     filled: dict[str, Any] = field(default_factory=dict)
+    readings: str = field(default="", compare=False)
+    unfit: str = ""
     unchecked: str = ""
     outdated: str = field(default="", compare=False)
     app: Displayed | None = field(default=None, compare=False)
@@ -488,18 +479,29 @@ class ToolResult(_Result):
         resources = [in_contents(block.resource) for block in blocks]
         if self.raw.structured_content is None and self.data is not None:
             return [in_data(self.data), *resources]
-        data = [in_data(self.data, self.output_schema, boxed=self._boxed)] if self._shows_data else []
+        shown = self._shown_data
+        data = [in_data(shown, self.output_schema, boxed=self._boxed)] if self._shows_data else []
         texts = [block.text for block in self._blocks if block.type == "text"]
-        values = [loads(text) for text in texts] if len(texts) > 1 else []
+        values = [loads(text, nan=True) for text in texts] if len(texts) > 1 else []
         if values and all(isinstance(value, dict) for value in values):  # the rows of one table
             return [*data, Source("text", [Records(values=values)]), *resources]
         return [*data, *(Source("text", _in_text(text)) for text in texts), *resources]
 
     @cached_property
     def _shows_data(self) -> bool:
-        """Whether the structured content is displayed: not for errors, and not if it only gives the text a name."""
-        structured = self.raw.structured_content
-        return structured is not None and not self.is_error and not names_the_text(self.texts, self.data)
+        """Whether the structured content is displayed: not if it only names the blocks, nor beside an error's text."""
+        if self.raw.structured_content is None or self._shown_data is NOTHING:
+            return False
+        if self.is_error and any(text.strip() for text in self.texts):
+            return False
+        if isinstance(self.data, str) and self.texts == [self.data]:
+            return False
+        return not names_the_text(self.texts, self.data)
+
+    @cached_property
+    def _shown_data(self) -> Any:
+        """The data without images and audio that the content blocks show too; `NOTHING` if it has only these."""
+        return without_media(self.data, self.raw.content)
 
     @cached_property
     def _blocks(self) -> list[ContentBlock]:
@@ -511,7 +513,7 @@ class ToolResult(_Result):
         return self.raw.content
 
     def _found(self) -> list[str]:
-        contents = [describe(self.data)] if self._shows_data else found_texts(self.texts)
+        contents = [describe(self._shown_data)] if self._shows_data else found_texts(self.texts)
         kinds = [block.type.replace("_", " ") for block in self.artifacts or ()]
         counts = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         return contents + [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items()]
@@ -542,8 +544,8 @@ class ToolResult(_Result):
         """
         if not self.is_error:
             return self
-        _failed.append(self)
-        text = f"{self._name} failed{reason(self.texts, self.tool, self.clue, _REST)}"
+        note_failure(self)
+        text = f"{self._name} failed{reason(self, _REST)}"
         text += f"\n  {self.outdated}" if self.outdated else ""
         if (crash := CRASHES.find((self.raw.meta or {}).get(META))) is not None:
             raise ToolCrashError(text, self).with_traceback(crash.__traceback__) from crash
@@ -562,7 +564,7 @@ class ToolResult(_Result):
     def __repr__(self) -> str:
         state = "error: " if self.is_error else ""
         shown = one_line(" ".join(self.texts[:3]), 40) if self.texts else ", ".join(self._found()) or "empty"
-        remark = f"; {one_line(self.unchecked, 400)}" if self.unchecked else ""
+        remark = "".join(f"; {one_line(text, 400)}" for text in (self.unfit, self.unchecked) if text)
         return f"<ToolResult {self._name}: {state}{shown} (.data, .df, .text, .images){remark}>"
 
     def parts(self, budget: Budget | None = None) -> list[Part]:
@@ -572,8 +574,8 @@ class ToolResult(_Result):
         if self.is_error:
             label = f"error from {self._name}"
             parts.append(Part(label, tag("p", error_label(label))))
-        elif self._shows_data:
-            parts.append(counted(data_part(self.data, budget), budget))
+        if self._shows_data:
+            parts.append(counted(data_part(self._shown_data, budget), budget))
 
         def show(block: Any, budget: Budget) -> Part:
             if self.is_error and block.type == "text":
@@ -582,26 +584,23 @@ class ToolResult(_Result):
 
         parts += fitting(self._blocks, show, budget, ".text, .artifacts")
         structured = self.raw.structured_content
-        if isinstance(structured, dict) and not (self.is_error or self._shows_data or self._boxed):
+        is_named = isinstance(structured, dict) and self._shown_data is not NOTHING
+        if is_named and not (self.is_error or self._shows_data or self._boxed):
             # The text is displayed instead of the structured content: the rest of that.
             beside = members_line({name: value for name, value in structured.items() if value not in self.texts})
             parts += [Part.note(beside)] if beside else []
-        if not parts:
-            parts.append(Part.note("The result is empty."))
+        if not any(part.plain.strip() or part.media for part in parts):
+            parts = [Part.note("The text is empty." if self.texts else "The result is empty.")]
         if self.filled:
             given = (
                 f"{one_line(path, 60)}={shown(value, secret=is_secret(path))}" for path, value in self.filled.items()
             )
             parts.append(Part.note(f"filled in from the tool's schema: {listed(given)}"))
-        parts += [Part.note(one_line(remark, 400)) for remark in (self.unchecked, self.outdated) if remark]
+        remarks = (self.readings, self.unfit, self.unchecked, self.outdated)
+        parts += [Part.note(one_line(remark, 400)) for remark in remarks if remark]
         if self.app is not None:
             parts += self.app.parts()
         return parts
-
-
-def last_failed() -> ToolResult | None:
-    """Return the result that last raised a `ToolError`, or None."""
-    return _failed[-1] if _failed else None
 
 
 # Results of reading resources.
@@ -785,7 +784,15 @@ DIFFERENCE = 20  # most lines of a difference in a message
 
 
 class CheckFailedError(MCPMagicError, AssertionError):
-    """A result failed a check; the message has the difference."""
+    """A result failed a check; the message has the difference.
+
+    Attributes:
+        result: The `ToolResult`, or None.
+    """
+
+    def __init__(self, message: str = "", result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 def succeeds(result: ToolResult) -> str:

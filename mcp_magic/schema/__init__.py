@@ -16,9 +16,17 @@ from mcp_magic.schema.commandline import (
 )
 from mcp_magic.schema.convert import check_text, json_arguments, to_json_value
 from mcp_magic.schema.example import example_arguments
-from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
+from mcp_magic.schema.fields import MISSING, UNSET, Field, input_root, root_field
+from mcp_magic.schema.repair import repairs_text
 from mcp_magic.schema.signature import bind_arguments, identifier, make_docstring, make_signature
-from mcp_magic.schema.validate import check_arguments, is_secret, prepare_arguments, shown, unchecked_arguments
+from mcp_magic.schema.validate import (
+    check_arguments,
+    is_secret,
+    prepare_arguments,
+    shown,
+    unchecked_arguments,
+    valid_example,
+)
 
 __all__ = [
     "MISSING",
@@ -32,6 +40,7 @@ __all__ = [
     "check_text",
     "example_arguments",
     "identifier",
+    "input_root",
     "is_secret",
     "json_arguments",
     "make_docstring",
@@ -40,8 +49,10 @@ __all__ = [
     "parse_prompt_arguments",
     "prepare_arguments",
     "prompt_line",
+    "repairs_text",
     "root_field",
     "shown",
     "to_json_value",
     "unchecked_arguments",
+    "valid_example",
 ]

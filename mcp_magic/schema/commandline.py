@@ -10,11 +10,13 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from mcp_magic._text import in_other_words
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.convert import UnfitText, base64_text, from_text, read_json, to_json_value
+from mcp_magic.schema.convert import UnfitText, base64_text, from_text, is_reading, read_json, takes_text, to_json_value
 from mcp_magic.schema.fields import Field, kept_root, shorten
 from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.secrets import is_secret_name
@@ -214,6 +216,7 @@ class _Reader:
     directory: Path
     convert: Convert
     cell: str | None
+    notes: list[str]
 
 
 def parse_arguments(
@@ -224,10 +227,14 @@ def parse_arguments(
     directory: Path | None = None,
     convert: Convert = to_json_value,
     cell: str | None = None,
+    notes: list[str] | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments that a command line gives, converted by the schema; ArgumentsError if one does not fit."""
+    """Return the arguments that a command line gives, converted by the schema; ArgumentsError if one does not fit.
+
+    To `notes` is added how a text was read that the schema takes as it is, too.
+    """
     root = kept_root(schema)
-    reader = _Reader(evaluate, directory or Path(), convert, cell)
+    reader = _Reader(evaluate, directory or Path(), convert, cell, [] if notes is None else notes)
     given: dict[Path_, tuple[Field, list[Item]]] = {}
     result: dict[str, Any] = {}
     for index, written in enumerate(items):
@@ -295,9 +302,22 @@ def _read(item: Item, field: Field, reader: _Reader, path: str) -> Any:
         case "file":
             return _from_file(_file(item.text, reader, path), field, path)
         case "python":
-            return reader.convert(_evaluated(item.text, reader, path), field, path)
+            value = _evaluated(item.text, reader, path)
+            _check_table(value, item.text, field, path)
+            return reader.convert(value, field, path)
         case "text":
-            return _text(item.text, field, path)
+            value = _text(item.text, field, path)
+            if is_reading(value, field):
+                reader.notes.append(_reading(value, item, path))
+            return value
+
+
+def _reading(value: Any, item: Item, path: str) -> str:
+    """Say that a text was read as JSON, and how to give the text itself."""
+    exact = shlex.quote(f"{'.'.join(map(escape_name, item.parts))}:={_json_item(path, item.text)}")
+    instead = f"; for the text write {exact}" if len(exact) <= MAX_SUGGESTED else ""
+    kind = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a number"
+    return f"{path} was read as JSON, {kind}{instead}"
 
 
 def _text(text: str, field: Field, path: str) -> Any:
@@ -325,6 +345,28 @@ def _evaluated(source: str, reader: _Reader, path: str) -> Any:
     raise ArgumentsError(f"{path}: cannot evaluate {source!r}: {problem}")
 
 
+def _check_table(value: Any, source: str, field: Field, path: str) -> None:
+    """Raise ArgumentsError for a DataFrame where the values of one column are wanted; it names the column to give."""
+    library = type(value).__module__.partition(".")[0]
+    if library not in ("pandas", "polars") or type(value).__name__ != "DataFrame" or not len(value.columns):
+        return
+    items = [each.at(0) for each in (field, *field.variants) if each.kind == "array"]
+    kinds = {each.kind for item in items if item is not None for each in (item, *item.variants)}
+    if not kinds or not kinds <= {"string", "number", "integer", "boolean", "enum"} or None in items:
+        return
+    names = [name for name in value.columns if isinstance(name, str)]
+    texts = [name for name in names if kinds == {"string"} and all(isinstance(cell, str) for cell in value[name][:20])]
+    column = in_other_words(path.rpartition(".")[2], names) or next(iter(texts + names), None)
+    if column is None:
+        return
+    of = source if re.fullmatch(r"[\w.]+", source) else f"({source})"
+    is_attribute = library == "pandas" and column.isidentifier() and not hasattr(type(value), column)
+    written = f"{of}.{column}" if is_attribute and not iskeyword(column) else f"{of}[{json.dumps(column)}]"
+    raise ArgumentsError(
+        f"{path}: expected {field.type_text}, got a DataFrame; give one of its columns: {path}={{{written}}}"
+    )
+
+
 def _file(name: str, reader: _Reader, path: str) -> bytes:
     if name == CELL and reader.cell is not None:
         return reader.cell.encode()
@@ -345,14 +387,10 @@ def _from_file(data: bytes, field: Field, path: str) -> Any:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        if _takes_text(field):
+        if takes_text(field):
             return base64_text(data, field)
         raise ArgumentsError(f"{path}: expected {field.type_text}, got a file that is not UTF-8 text") from None
-    return text if _takes_text(field) else _text(text.strip(), field, path)
-
-
-def _takes_text(field: Field) -> bool:
-    return any(each.kind in ("string", "any") for each in (field, *field.variants))
+    return text if takes_text(field) else _text(text.strip(), field, path)
 
 
 def _place(result: dict[str, Any], path: Path_, value: Any) -> None:

@@ -22,10 +22,8 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.fields import Field, root_field
+from mcp_magic.schema.fields import Field, input_root, root_field
 from mcp_magic.schema.formats import fits_format
-from mcp_magic.schema.patterns import matches
-from mcp_magic.schema.resolve import is_number
 
 # Arrays and tables of numpy, pandas, polars and pyarrow as plain lists and dicts. This module imports none of these
 # libraries: an object of theirs can exist only after its library was imported.
@@ -210,7 +208,7 @@ def json_arguments(arguments: Mapping[str, Any], schema: Any = True) -> dict[str
             return arguments  # type: ignore[return-value]
     except RecursionError:  # said below
         pass
-    root = root_field(schema)
+    root = input_root(schema)
     converted: dict[str, Any] = {}
     for key, value in arguments.items():
         name = _name(key, "arguments")
@@ -449,9 +447,9 @@ def _finite_float(text: str) -> float:
 # Text from a command line as the JSON value that the schema expects.
 
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
-# ASCII digits only: Python's int() also takes underscores and digits of any script.
-_INTEGER = re.compile(r"([+-]?[0-9]+)(\.0*)?")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# ASCII digits only, which underscores may group, as in Python.
+_INTEGER = re.compile(r"([+-]?[0-9]+(?:_[0-9]+)*)(\.0*)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+(?:_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 
 
 class UnfitText(ValueError):
@@ -461,8 +459,9 @@ class UnfitText(ValueError):
 def from_text(text: str, field: Field) -> Any:
     """Return the value that `text` stands for; it stays text if the field takes text, else `UnfitText` is raised.
 
-    A single value for an array becomes a list of one; `[...]` is read as JSON. `null` is null if the field allows null
-    (write the word itself as JSON, `name:='"null"'`).
+    A single value for an array becomes a list of one; `[...]` is read as JSON. Where the field takes text and other
+    values, a text that is JSON of a list or object, or of a number that the schema names, is that value (see
+    `is_reading`). `null` is null if the field allows null (write the word itself as JSON, `name:='"null"'`).
     """
     if text == "null" and field.nullable:
         return None
@@ -478,6 +477,16 @@ def from_text(text: str, field: Field) -> Any:
         raise UnfitText from None
 
 
+def is_reading(value: Any, field: Field) -> bool:
+    """Return whether a value read from a text is one reading of two, because the field takes text too."""
+    return isinstance(value, dict | list | int | float) and not isinstance(value, bool) and takes_text(field)
+
+
+def takes_text(field: Field) -> bool:
+    """Return whether a field takes any text."""
+    return any(each.kind in ("string", "any") for each in (field, *field.variants))
+
+
 # Readers of a kind. They raise a ValueError if the text is no value of it.
 
 
@@ -488,15 +497,17 @@ def _read_string(text: str, field: Field) -> str:
 
 
 def _read_integer(text: str, field: Field) -> int:
-    match = _INTEGER.fullmatch(text.strip())
-    if match is None:
+    if (match := _INTEGER.fullmatch(text.strip())) is not None:
+        return int(match[1])
+    value = _read_number(text, field)
+    if value != int(value):
         raise UnfitText
-    return int(match[1])
+    return int(decimal.Decimal(text.strip()))  # 1e23, which no float holds exactly
 
 
 def _read_number(text: str, field: Field) -> int | float:
     text = text.strip()
-    if re.fullmatch(r"[+-]?[0-9]+", text):
+    if (match := _INTEGER.fullmatch(text)) is not None and match[2] is None:
         return int(text)
     if not _NUMBER.fullmatch(text) or not math.isfinite(value := float(text)):
         raise UnfitText
@@ -546,11 +557,42 @@ def _read_object(text: str, field: Field) -> dict[str, Any]:
     return value
 
 
+def _read_any(text: str, field: Field) -> Any:
+    value = _as_json(text)
+    return value if isinstance(value, dict | list) and not field.is_base64 and field.takes(value) else text
+
+
+def _as_json(text: str) -> Any:
+    """Return the list, object or number that a text is as JSON, else None."""
+    if text.lstrip()[:1] not in _OPENING:
+        return None
+    try:
+        value = read_json(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict | list | int | float) else None
+
+
+_OPENING = frozenset("{[-0123456789")
+
+_NAMED_KINDS = {dict: ("object", "any"), list: ("array", "any"), int: ("integer", "number"), float: ("number",)}
+"""Type of a JSON value -> the kinds of variants that name it."""
+
+
 def _read_union(text: str, field: Field) -> Any:
-    """Return the text if a variant takes it as text, else the value by the first variant that can read it."""
-    for variant in field.variants:
-        if variant.kind in ("string", "any", "enum", "const") and _takes(variant, text):
-            return text
+    """Return the listed choice that a text is, else the JSON that a variant names, else the text if one takes it.
+
+    If none of them does, it is the value by the first variant that can read it.
+    """
+    exact = [variant for variant in field.variants if variant.kind in ("enum", "const")]
+    if any(variant.takes(text) for variant in exact):
+        return text
+    value = _as_json(text)
+    kinds = _NAMED_KINDS.get(type(value), ())
+    if any(variant.kind in kinds and variant.takes(value) for variant in field.variants):
+        return value
+    if any(variant.kind in ("string", "any") and variant.takes(text) for variant in field.variants):
+        return text
     opening = text.lstrip()[:1]
     variants = sorted(field.variants, key=lambda each: _RANK.get((opening, each.kind), _RANK.get(("", each.kind), 0)))
     for variant in variants:
@@ -565,18 +607,9 @@ _RANK = {("[", "array"): -1, ("{", "object"): -1, ("", "object"): 1, ("", "array
 """Order of variants: the container that the text looks like, then scalars, object, list of one, unfitting string."""
 
 
-def _takes(field: Field, text: str) -> bool:
-    """Return whether the text itself is a value of the field."""
-    if field.kind in ("enum", "const"):
-        return any(value == text for value, _ in field.choices if isinstance(value, str))
-    low, high = field.schema.get("minLength"), field.schema.get("maxLength")
-    if (is_number(low) and len(text) < low) or (is_number(high) and len(text) > high):
-        return False
-    return fits_format(text, field.format) and matches(field.schema.get("pattern"), text) is not False
-
-
 _READERS: dict[str, Callable[[str, Field], Any]] = {
     "string": _read_string,
+    "any": _read_any,
     "integer": _read_integer,
     "number": _read_number,
     "boolean": _read_boolean,

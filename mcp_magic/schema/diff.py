@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mcp_magic.schema.fields import MISSING, Field, root_field
-from mcp_magic.schema.resolve import is_number, json_equal, json_key
+from mcp_magic.schema.fields import MISSING, Field
+from mcp_magic.schema.resolve import Resolver, is_number, json_equal, json_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,9 @@ def schema_changes(old: Any, new: Any, side: Side = "input") -> list[SchemaChang
     """Return the changes from one schema to another: the "input" of a tool, or the "output"."""
     if json_equal(old, new):
         return []
-    return list(_Comparison(side).value(root_field(old), root_field(new), ""))
+    # as the server wrote them: a repaired schema would hide what it mended
+    before, after = (Field("", schema, resolver=Resolver(schema)) for schema in (old, new))
+    return list(_Comparison(side).value(before, after, ""))
 
 
 class _Comparison:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import operator
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic.schema.fields import MISSING, root_field
+from mcp_magic.schema.fields import BOUNDS, MISSING, input_root
 from mcp_magic.schema.patterns import Budget
 from mcp_magic.schema.resolve import is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp_magic.schema.fields import Field
 
 MAX_DEPTH = 6  # levels of objects in an example; a schema that requires itself has no instance
 MAX_REQUIRED_DEPTH = 20  # levels of lists that get an item because their `minItems` asks for one
+
+MAX_STATED = 10  # examples of a schema that are looked at
 
 MAX_VALUES = 200
 """Values in an example. A larger one is cut even if that makes it invalid, because it would be of no use."""
@@ -42,10 +43,15 @@ _FORMATS = {
 _TEXT = "text"
 """The example of any other text. No pattern is tried on it; forms, calls and the server check what the user types."""
 
+_HELLO = "hello"  # the example of a text that is called "text": `text=text` does not tell the name from the value
+
 
 def example_arguments(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plausible values for the required arguments, valid except for keywords such as `pattern` and `if`."""
-    root = root_field(schema)
+    """Return plausible values for the required arguments, valid except for keywords such as `pattern` and `if`.
+
+    `validate.valid_example` tells whether they are valid.
+    """
+    root = input_root(schema)
     stated = root.schema.get("examples")
     required = {child.name for child in root.children if child.required}
     for each in stated if isinstance(stated, list) else ():
@@ -62,14 +68,14 @@ def example_value(field: Field) -> Any:
 
 def _value(field: Field, depth: int, budget: Budget) -> Any:
     stated = field.schema.get("examples")
-    if isinstance(stated, list) and stated and _is_json(stated[0]):
-        return stated[0]
-    if "example" in field.schema and _is_json(field.schema["example"]):  # OpenAPI's spelling
-        return field.schema["example"]
+    given = [*(stated[:MAX_STATED] if isinstance(stated, list) else ())]
+    given += [field.schema["example"]] if "example" in field.schema else []  # OpenAPI's spelling
     default = field.default
-    if default is not MISSING and (default is not None or not field.required) and _is_json(default):
-        return default
-    return _made(field, depth, budget)
+    if default is not MISSING and (default is not None or not field.required):
+        given.append(default)
+    fitting = (value for value in given if _is_json(value) and field.takes(value))
+    value = next(fitting, MISSING)
+    return _made(field, depth, budget) if value is MISSING else value
 
 
 def _is_json(value: Any) -> bool:
@@ -100,29 +106,22 @@ def _made(field: Field, depth: int, budget: Budget) -> Any:
     return _string(field)
 
 
-_WITHIN = {
-    "minimum": operator.ge,
-    "exclusiveMinimum": operator.gt,
-    "maximum": operator.le,
-    "exclusiveMaximum": operator.lt,
-}
-
-
 def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
     """Return a number in range: 1, or one near the bounds; 1 also if floats cannot reach the range."""
     step = schema.get("multipleOf")
     step = step if is_number(step) and step > 0 else 1 if whole else None
-    bounds = {keyword: schema[keyword] for keyword in _WITHIN if is_number(schema.get(keyword))}
+    bounds = {keyword: schema[keyword] for keyword in BOUNDS if is_number(schema.get(keyword))}
     candidates: list[float] = [step or 1]
     try:
         for bound in sorted(bounds.values()):
             if step is None:
                 candidates += [bound, bound + 1, bound - 1, sum(bounds.values()) / len(bounds)]
             else:
-                candidates += [(math.ceil(bound / step) + more) * step for more in (0, 1, -1)]
+                exact = Fraction(repr(step))  # in decimals: 3 * 0.1 is no multiple of 0.1
+                candidates += [float((math.ceil(Fraction(repr(bound)) / exact) + more) * exact) for more in (0, 1, -1)]
     except (OverflowError, ValueError):
         return 1
-    fitting = (x for x in candidates if all(_WITHIN[keyword](x, bound) for keyword, bound in bounds.items()))
+    fitting = (x for x in candidates if all(BOUNDS[keyword](x, bound) for keyword, bound in bounds.items()))
     value = next(fitting, 1)
     return int(value) if whole or float(value).is_integer() else value
 
@@ -130,7 +129,7 @@ def _number(schema: Mapping[str, Any], *, whole: bool) -> int | float:
 def _string(field: Field) -> str:
     if field.is_base64:
         return "aGVsbG8="
-    text = _FORMATS.get(field.format) or _TEXT
+    text = _FORMATS.get(field.format) or (_HELLO if field.name.casefold() == _TEXT else _TEXT)
     low, high = field.schema.get("minLength"), field.schema.get("maxLength")
     if is_number(low) and len(text) < low <= 1_000:
         text = (text * math.ceil(low / len(text)))[: int(low)]
@@ -150,5 +149,16 @@ def _array(field: Field, depth: int, budget: Budget) -> list[Any]:
 def _object(field: Field, depth: int, budget: Budget) -> dict[str, Any]:
     if depth > MAX_DEPTH:
         return {}
-    required = [child for child in field.children if child.required]
+    chosen = _chosen_names(field.raw)
+    required = [child for child in field.children if child.required or child.name in chosen]
     return {child.name: _value(child, depth + 1, budget) for child in required[: budget.take(len(required))]}
+
+
+def _chosen_names(schema: Any) -> list[Any]:
+    """Return the names that the first of an object's alternatives requires."""
+    for key in ("anyOf", "oneOf"):
+        options = schema.get(key) if isinstance(schema, Mapping) else None
+        first = options[0] if isinstance(options, list) and options else None
+        if isinstance(first, Mapping) and isinstance(first.get("required"), list):
+            return list(first["required"])
+    return []

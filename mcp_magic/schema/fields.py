@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import MAX_DEPTH, is_checked, matches
-from mcp_magic.schema.resolve import Plain, Resolver, distinct, is_number
+from mcp_magic.schema.repair import TYPES, repair
+from mcp_magic.schema.resolve import Plain, Resolver, distinct, is_multiple, is_number, is_type, json_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Sentinel(Enum):
@@ -42,6 +45,8 @@ MAX_CHOICES = 8  # choices that a message names; it only counts the others
 MAX_DESCRIBED_DEPTH = 3  # levels of nested lists that a message describes; a recursive schema has no last level
 
 MAX_TEXT = 60  # characters of one value that a message shows
+
+MAX_COMPARED = 8  # levels of a value that `Field.takes` compares
 
 
 def shorten(text: str, limit: int = MAX_TEXT) -> str:
@@ -171,8 +176,6 @@ def expected(field: Field) -> str:
 
 Kind = Literal["string", "integer", "number", "boolean", "null", "array", "object", "enum", "const", "union", "any"]
 
-TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-
 
 def text_of(value: Any) -> str:
     """Return a keyword's text, or "" if it is absent or not text."""
@@ -186,6 +189,27 @@ def inferred_kind(schema: Mapping[str, Any]) -> Kind:
     if any(isinstance(schema.get(key), Mapping) for key in ("properties", "additionalProperties", "patternProperties")):
         return "object"
     return "array" if isinstance(schema.get("items"), Mapping | list) or "prefixItems" in schema else "any"
+
+
+def is_within(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Return whether a scalar is within the bounds of a plain schema, and of its format and pattern if it is a text."""
+    if isinstance(value, str):
+        low, high = schema.get("minLength"), schema.get("maxLength")
+        if (is_number(low) and len(value) < low) or (is_number(high) and len(value) > high):
+            return False
+        return fits_format(value, text_of(schema.get("format"))) and matches(schema.get("pattern"), value) is not False
+    if not is_number(value):
+        return True
+    bounds = ((fits, schema[key]) for key, fits in BOUNDS.items() if is_number(schema.get(key)))
+    return all(fits(value, bound) for fits, bound in bounds) and is_multiple(value, schema.get("multipleOf"))
+
+
+BOUNDS: dict[str, Callable[[Any, Any], bool]] = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+}
 
 
 def choices_of(leaves: list[dict[str, Any]]) -> Iterator[tuple[Any, str]]:
@@ -279,9 +303,14 @@ class Field:
         return self.schema.get("default", MISSING)
 
     @property
+    def usable_default(self) -> Any:
+        """The default if it fits the field, else MISSING."""
+        return self.default if self.default is not MISSING and self.takes(self.default) else MISSING
+
+    @property
     def needed(self) -> bool:
         """Whether a call must give it: required, and without a default for `prepare_arguments` to fill in."""
-        return self.required and (self.default is MISSING or (self.default is None and not self.nullable))
+        return self.required and self.usable_default is MISSING
 
     @property
     def format(self) -> str:
@@ -424,6 +453,40 @@ class Field:
             return self._inner(name, self.additional.raw)
         return self._inner(name, True) if self.is_open and self.additional else None
 
+    def takes(self, value: Any, depth: int = 0) -> bool:
+        """Return whether a value fits by its shape and bounds: types, listed values, required names, lengths, format.
+
+        Only a validation decides about the other keywords.
+
+        >>> circle = root_field({"properties": {"kind": {"const": "circle"}, "r": {"minimum": 1}}, "required": ["r"]})
+        >>> circle.takes({"kind": "circle", "r": 1}), circle.takes({"kind": "box", "r": 1}), circle.takes({})
+        (True, False, False)
+        """
+        if value is None:
+            return self.nullable or self.kind in ("null", "any")
+        if depth > MAX_COMPARED:
+            return True
+        match self.kind:
+            case "union":
+                return any(variant.takes(value, depth + 1) for variant in self.variants)
+            case "enum" | "const":
+                return any(json_equal(choice, value) for choice, _ in self.choices)
+            case "array":
+                return isinstance(value, list) and self._takes_items(enumerate(value), depth)
+            case "object":
+                return (
+                    isinstance(value, dict)
+                    and self._required_names <= value.keys()
+                    and self._takes_items(value.items(), depth)
+                )
+            case "string" | "boolean" | "integer" | "number":
+                return is_type(value, self.kind) and is_within(value, self.schema)
+        return self.kind == "any" and is_within(value, self.schema)
+
+    def _takes_items(self, items: Iterable[tuple[str | int, Any]], depth: int) -> bool:
+        inner = ((self.at(key), value) for key, value in items)
+        return all(field is not None and field.takes(value, depth + 1) for field, value in inner)
+
     @functools.cached_property
     def type_text(self) -> str:
         """The expected type in a few words: "integer", "list of string or null", "one of 'a', 'b'"."""
@@ -447,28 +510,35 @@ class Field:
 
 
 def root_field(schema: Any) -> Field:
-    """Return the field of a whole schema, such as a tool's input schema."""
-    return Field("", schema, resolver=Resolver(schema))
+    """Return the field of a whole schema, such as a tool's output schema; see `schema.repair`."""
+    meant = repair(schema).schema
+    return Field("", meant, resolver=Resolver(meant))
+
+
+def input_root(schema: Any) -> Field:
+    """Return the field of an input schema: an object, also where the root has no `type`."""
+    meant = repair(schema).arguments
+    return Field("", meant, resolver=Resolver(meant))
 
 
 MAX_KEPT = 64  # schemas whose fields `kept_root` keeps
 
-_kept: dict[int, Field] = {}
-"""Roots by the id of their schema, which each root holds, so that no other object gets that id."""
+_kept: dict[int, tuple[Any, Field]] = {}
+"""Input schemas with their roots, by the id of the schema."""
 
 
 def kept_root(schema: Any) -> Field:
-    """Return the field of a whole schema, the same one for the same object at each call.
+    """Return the field of an input schema, the same one for the same object at each call.
 
     The caller must not change the schema in place. A new root is made after a tenth of the budget is used, so that a
     call never finds fewer fields than the first one did, and the fields kept stay few.
     """
-    root = _kept.get(id(schema))
-    if root is None or root.raw is not schema or not root.resolver.budget.is_fresh:
+    kept = _kept.get(id(schema))
+    if kept is None or kept[0] is not schema or not kept[1].resolver.budget.is_fresh:
         if len(_kept) >= MAX_KEPT:
             _kept.clear()
-        root = _kept[id(schema)] = root_field(schema)
-    return root
+        kept = _kept[id(schema)] = schema, input_root(schema)
+    return kept[1]
 
 
 def _merged_children(union: Field) -> tuple[Field, ...]:

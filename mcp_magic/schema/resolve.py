@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeGuard
 from urllib.parse import unquote, urljoin
 
@@ -26,6 +27,21 @@ Schema = dict[str, Any]
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a keyword's value is a JSON number; a boolean is not, nor `1e400`, which reads as infinity."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value - value == 0
+
+
+def is_multiple(value: object, step: object) -> bool:
+    """Return whether a number is a multiple, counted in decimals as it is written; True for other values.
+
+    >>> 19.99 % 0.01 == 0, is_multiple(19.99, 0.01), is_multiple(19.995, 0.01)
+    (False, True, False)
+    """
+    if not is_number(value) or not is_number(step) or step <= 0:
+        return True
+    if isinstance(value, int) and isinstance(step, int):
+        return value % step == 0
+    # `repr` gives the fewest digits that read back as the same float: those that the server or the user wrote.
+    exact = [Fraction(number) if isinstance(number, int) else Fraction(repr(number)) for number in (value, step)]
+    return (exact[0] / exact[1]).denominator == 1
 
 
 def json_equal(left: Any, right: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_magic._text import clean, listed
 from mcp_magic.errors import ArgumentsError
-from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
+from mcp_magic.schema.fields import MISSING, UNSET, Field, input_root, root_field
 from mcp_magic.schema.validate import unknown
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def make_signature(schema: Mapping[str, Any]) -> inspect.Signature:
     arguments are keyword-only. Their default is the schema's, or `unset`, which sends nothing. A name that is no
     Python identifier goes into `**arguments`.
     """
-    root = root_field(schema)
+    root = input_root(schema)
     named = [child for child in root.children if _is_parameter(child.name)]
     named.sort(key=lambda child: (not child.needed, not child.required))
     parameters = [_parameter(child) for child in named]
@@ -126,7 +126,7 @@ def make_docstring(
     if text:
         parts.append(text)
     parts = parts or [name]
-    root = root_field(schema)
+    root = input_root(schema)
     children = root.children
     if children:
         more = [f"    … {root.unlisted:,} more"] if root.unlisted else []
@@ -158,7 +158,7 @@ def bind_arguments(
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the arguments of a Python call by name, without `unset` ones; ArgumentsError if they do not fit."""
-    root = root_field(schema)
+    root = input_root(schema)
     given = {**_positional(signature, root, args, kwargs), **kwargs}
     given = {name: value for name, value in given.items() if value is not UNSET}
     unknowns = [name for name in given if root.at(name) is None]

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import itertools
 import operator
+import re
 import reprlib
 import sys
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from mcp_magic._text import did_you_mean, listed
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.convert import json_arguments
 from mcp_magic.schema.example import example_arguments
-from mcp_magic.schema.fields import MAX_CHOICES, Field, expected, root_field, shorten
+from mcp_magic.schema.fields import MAX_CHOICES, Field, expected, input_root, root_field, shorten
 from mcp_magic.schema.formats import FORMATS, fits_format
 from mcp_magic.schema.patterns import (
     CHECKS_PER_VALUE,
@@ -29,11 +30,12 @@ from mcp_magic.schema.patterns import (
     spend_step,
     unchecked,
 )
-from mcp_magic.schema.resolve import ANNOTATIONS, Resolver, json_key
+from mcp_magic.schema.repair import repair
+from mcp_magic.schema.resolve import ANNOTATIONS, Resolver, is_multiple, json_key
 from mcp_magic.schema.secrets import MASK, is_secret_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
@@ -91,8 +93,11 @@ def unknown(names: list[str], field: Field, path: str = "") -> str:
     named = ", ".join(shown(f"{path}.{name}" if path else name) for name in names[:MAX_PROBLEMS])
     more = f" and {len(names) - MAX_PROBLEMS} more" if len(names) > MAX_PROBLEMS else ""
     hint = did_you_mean(names[0], valid) if len(names) == 1 else ""
-    takes = f"It takes {listed(valid, 12)}" if valid else "It takes no arguments" if not path else "It takes no names"
-    return f"unknown argument{'s' if len(names) > 1 else ''} {named}{more}.{hint} {takes}"
+    takes = [listed(valid, 12)] if valid else []
+    if patterns := field.schema.get("patternProperties"):
+        takes.append(f"names that match {listed(map(shorten, patterns), 3)}")
+    text = " and ".join(takes) or ("no names" if path else "no arguments")
+    return f"unknown argument{'s' if len(names) > 1 else ''} {named}{more}.{hint} It takes {text}"
 
 
 def together(problems: list[str]) -> ArgumentsError:
@@ -119,11 +124,15 @@ MAX_MISSING = 20  # missing names that a message lists
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem in arguments; `path` is () for the root, and also the place of a value that is missing."""
+    """One problem in arguments; `path` is () for the root, and also the place of a value that is missing.
+
+    `apart` says whether the text is a line of its own, so that no other missing name can join it.
+    """
 
     path: tuple[str | int, ...]
     text: str
     missing: bool = False
+    apart: bool = False
 
 
 def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
@@ -133,59 +142,165 @@ def argument_problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
 
 
 def _problems(compiled: _Compiled, arguments: dict[str, Any]) -> Iterator[Problem]:
-    root = root_field(compiled.schema)
+    root = input_root(compiled.schema)
     extra = [name for name in arguments if not root.is_open and root.at(name) is None]
     if extra:
         yield Problem((), unknown(extra, root))
+    yield from _told(_errors(compiled, arguments), root)
+
+
+def _told(errors: Iterable[ValidationError], root: Field, *, is_answer: bool = False) -> Iterator[Problem]:
+    """Yield the problems that errors of jsonschema mean."""
     lacking: set[tuple[str | int, ...]] = set()
-    for error in (part for whole in _errors(compiled, arguments) for part in _variant_errors(whole)):
+    for error in (part for whole in errors for part in _variant_errors(whole)):
         path = tuple(error.absolute_path)
         field = _field_at(root, path)
         if error.validator == "required" and isinstance(error.instance, dict):
+            if not isinstance(error.validator_value, list):  # of draft 3, where a property says it
+                path, field = path[:-1], _field_at(root, path[:-1])
             if path in lacking:  # jsonschema yields one error for each missing name, and each error lists all
                 continue
             lacking.add(path)
-            required = cast("list[Any]", error.validator_value)
-            names = [name for name in required if isinstance(name, str) and name not in error.instance]
-            for name in names[:MAX_ERRORS]:
-                child, shown_path = field.at(name), shorten(path_text((*path, name)), MAX_NAME)
-                text = f"missing: {shown_path} ({child.type_text if child is not None else 'any'})"
-                yield Problem((*path, name), text, missing=True)
+            yield from _missing(_lacking([error]), path, field)
         elif error.validator in ("additionalProperties", "unevaluatedProperties") and isinstance(error.instance, dict):
             names = [str(name) for name in error.instance if field.at(str(name)) is None]
-            if names and path:
+            if names and (path or is_answer):  # `extra` has those of the arguments
                 yield Problem(path, unknown(names, field, path_text(path)))
             elif not names:
                 yield Problem(path, _in_its_words(error, path, field))
+        elif error.validator in ("dependentRequired", "dependencies"):
+            yield from _dependent(error, path)
+        elif alternatives := _alternatives(error):
+            yield from _missing_alternatives(alternatives, path, field)
         else:
             yield Problem(path, _line(error, path, field))
+
+
+def _missing(names: Iterable[str], path: tuple[str | int, ...], field: Field) -> Iterator[Problem]:
+    for name in itertools.islice(names, MAX_ERRORS):
+        child, shown_path = field.at(name), shorten(path_text((*path, name)), MAX_NAME)
+        text = f"missing: {shown_path} ({child.type_text if child is not None else 'any'})"
+        yield Problem((*path, name), text, missing=True)
+
+
+def _lacking(errors: Iterable[ValidationError]) -> dict[str, None]:
+    """Return the names that objects lack, by the errors of `required` about them, as keys."""
+    names: dict[str, None] = {}
+    for error in errors:
+        required: Any = error.validator_value
+        instance = cast("dict[str, Any]", error.instance)
+        if not isinstance(required, list):
+            properties = cast("dict[str, Any]", error.schema)["properties"]
+            required = [name for name, part in properties.items() if isinstance(part, dict) and part.get("required")]
+        names |= {name: None for name in required if isinstance(name, str) and name not in instance}
+    return names
+
+
+def _dependent(error: ValidationError, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    """Yield what is missing because another name is there."""
+    instance, rules = cast("dict[str, Any]", error.instance), cast("dict[str, Any]", error.validator_value)
+    for name, needed in rules.items():
+        lacking = [each for each in needed if each not in instance] if isinstance(needed, list) else []
+        if lacking and name in instance:
+            text = f"missing: {_paths(path, lacking)}, which {path_text((*path, name))} needs"
+            yield Problem((*path, lacking[0]), text, missing=True, apart=True)
+
+
+def _paths(path: tuple[str | int, ...], names: Iterable[str]) -> str:
+    shown_paths = [shorten(path_text((*path, name)), MAX_NAME) for name in itertools.islice(names, MAX_MISSING)]
+    return " and ".join([*filter(None, [", ".join(shown_paths[:-1])]), *shown_paths[-1:]])
+
+
+def _alternatives(error: ValidationError) -> list[dict[str, None]]:
+    """Return what each variant of a union lacks, if the value is an object that lacks only names in each; else []."""
+    near = _near_variants(error)
+    if len(near) < 2 or not all(each.validator == "required" and not each.path for errors in near for each in errors):
+        return []
+    return [_lacking(errors) for errors in near]
+
+
+def _missing_alternatives(
+    alternatives: list[dict[str, None]], path: tuple[str | int, ...], field: Field
+) -> Iterator[Problem]:
+    """Yield what all variants of a union lack, such as the name that tells them apart; else the choice."""
+    everywhere = [name for name in alternatives[0] if all(name in each for each in alternatives)]
+    if everywhere:
+        yield from _missing(everywhere, path, field)
+        return
+    texts = list(dict.fromkeys(_paths(path, names) for names in alternatives))
+    more = ", or others" if len(texts) > MAX_CHOICES else ""
+    yield Problem(path, f"missing: {', or '.join(texts[:MAX_CHOICES])}{more}", missing=True, apart=True)
 
 
 def _joined(problems: Iterable[Problem]) -> list[str]:
     """Return one line for each problem; all that is missing is on the first line."""
     found = list(dict.fromkeys(problems))
-    absent = [problem.text.removeprefix("missing: ") for problem in found if problem.missing]
+    absent = [problem.text.removeprefix("missing: ") for problem in found if problem.missing and not problem.apart]
     more = f" and {len(absent) - MAX_MISSING:,} more" if len(absent) > MAX_MISSING else ""
     if len(absent) >= MAX_ERRORS:  # not all of them are there
         more = " and many more"
     lines = [f"missing: {', '.join(absent[:MAX_MISSING])}{more}"] if absent else []
-    return lines + list(dict.fromkeys(problem.text for problem in found if not problem.missing))
+    return lines + list(dict.fromkeys(problem.text for problem in found if problem.apart or not problem.missing))
 
 
 def _line(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
-    name = path_text(path) or "arguments"
+    name = path_text(path) or _WHOLE
+    got = shown(error.instance, secret=is_secret(name, field))
+    if (names := _named_schema(error)) is not None:
+        return f"{name}: a name must be {expected(_part('', names, field))}, got {got}"
     if not error.validator:  # the schema `false`; jsonschema does not say which part of it
         forbidden = [path_text([*path, child.name]) for child in field.children if child.raw is False]
         return f"{listed(forbidden or [name])}: must be left out"
     if error.validator == "oneOf" and not error.context:
-        got = shown(error.instance, secret=is_secret(name, field))
+        if rivals := _rivals(error):
+            return f"{_paths(tuple(path), rivals)}: give only one of them"
         return f"{name}: expected exactly one of {field.type_text} to fit, got {got}"
+    if error.validator in ("contains", "minContains", "maxContains"):
+        return f"{name}: expected {_contained(error, field)}, got {got}"
+    if error.validator in ("items", "additionalItems", "unevaluatedItems") and field.prefix:
+        return f"{name}: expected {field.type_text} and no more items, got {got}"
+    if "patternProperties" in error.absolute_schema_path and isinstance(error.schema, dict):
+        field = _part(field.name, error.schema, field)  # a name may have a schema of its own beside the pattern's
     return unfit(name, field, error.instance) if error.validator in _COVERED else _in_its_words(error, path, field)
+
+
+_WHOLE = "arguments"  # the name of the root
+
+
+def _part(name: str, schema: Any, field: Field) -> Field:
+    """Return the field of a schema in the document of another field."""
+    return Field(name, schema, resolver=field.resolver)
+
+
+def _named_schema(error: ValidationError) -> dict[str, Any] | None:
+    """Return the schema of an object's names, if the error is about a name; else None."""
+    steps = list(error.absolute_schema_path)
+    at = [number for number, step in enumerate(steps) if step == "propertyNames"]
+    if not at or steps[at[-1] - 1] == "properties" or not isinstance(error.instance, str):
+        return None
+    return {"type": "string", **error.schema} if isinstance(error.schema, dict) else None
+
+
+def _rivals(error: ValidationError) -> list[str]:
+    """Return the names of which an object has too many, if each variant of a `oneOf` only requires names."""
+    options, instance = cast("list[Any]", error.validator_value), error.instance
+    if not isinstance(instance, dict) or not all(isinstance(each, dict) and "required" in each for each in options):
+        return []
+    return list(dict.fromkeys(name for each in options for name in each["required"] if name in instance))
+
+
+def _contained(error: ValidationError, field: Field) -> str:
+    """Return what a list must contain, in words."""
+    schema = cast("dict[str, Any]", error.schema)
+    low, high = schema.get("minContains", 1), schema.get("maxContains")
+    bound, count = ("at most", high) if error.validator == "maxContains" else ("at least", low)
+    item = expected(_part("", schema.get("contains", True), field))
+    return f"{bound} {count} item{'' if count == 1 else 's'} to be {item}"
 
 
 def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Field) -> str:
     """Return the message of jsonschema, which quotes the value, or one that masks the secrets in it."""
-    name = path_text(path) or "arguments"
+    name = path_text(path) or _WHOLE
     if isinstance(error.instance, dict | list) or is_secret(name, field):
         got = shown(error.instance, secret=is_secret(name, field))
         return f"{name}: does not fit {error.validator!r} of the schema, got {got}"
@@ -195,8 +310,9 @@ def _in_its_words(error: ValidationError, path: Sequence[str | int], field: Fiel
 def _variant_errors(error: ValidationError) -> Iterator[ValidationError]:
     """Yield, for a union's error, the errors of the variant that the value is meant for, else the error itself."""
     meant = _meant_variant(error) if isinstance(error.instance, dict | list) else []
-    if not meant:
+    if not meant or _alternatives(error):
         yield error
+        return
     for each in meant:
         yield from _variant_errors(each)
 
@@ -207,21 +323,31 @@ def _meant_variant(error: ValidationError) -> list[ValidationError]:
     If no variant has the discriminator's value (a constant such as `kind`), return the first variant's error about it.
     If no single variant is nearest, return an empty list.
     """
+    wrong = [next(filter(_is_discriminator, errors), None) for errors in _variants(error).values()]
+    if wrong and wrong[0] and all(each and each.path == wrong[0].path for each in wrong):
+        return [wrong[0]]
+    near = _near_variants(error)
+    fewest = min(map(len, near), default=0)
+    best = [errors for errors in near if len(errors) == fewest]
+    return best[0] if len(best) == 1 else []
+
+
+def _variants(error: ValidationError) -> dict[Any, list[ValidationError]]:
+    """Return the errors of each variant of a union."""
     variants: dict[Any, list[ValidationError]] = {}
     for each in error.context if error.validator in ("anyOf", "oneOf") else ():
         if each.schema_path:  # empty for a variant `false`, which no value is meant for
             variants.setdefault(each.schema_path[0], []).append(each)
-    wrong = [next(filter(_is_discriminator, errors), None) for errors in variants.values()]
-    if wrong and wrong[0] and all(each and each.path == wrong[0].path for each in wrong):
-        return [wrong[0]]
-    near = [
+    return variants
+
+
+def _near_variants(error: ValidationError) -> list[list[ValidationError]]:
+    """Return the errors of the variants that match the value's type and discriminator."""
+    return [
         errors
-        for errors in variants.values()
+        for errors in _variants(error).values()
         if not any(_is_discriminator(each) or (not each.path and each.validator == "type") for each in errors)
     ]
-    fewest = min(map(len, near), default=0)
-    best = [errors for errors in near if len(errors) == fewest]
-    return best[0] if len(best) == 1 else []
 
 
 def _is_discriminator(error: ValidationError) -> bool:
@@ -416,6 +542,7 @@ _OWN: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], str]]] = 
         lambda value, values: f"{shorten(repr(value))} is not one of {shorten(repr(values[:MAX_CHOICES]))}",
     ),
     "uniqueItems": (_is_unique, lambda items, _: f"{shorten(repr(items))} has non-unique elements"),
+    "multipleOf": (is_multiple, lambda number, step: f"{number!r} is not a multiple of {step}"),
 }
 """Keywords that both engines take from here, with messages for jsonschema. Their own ones have no limit."""
 
@@ -450,7 +577,7 @@ _HERE = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "then", "else"))
 _NAMED = frozenset(("properties", "$defs", "definitions"))
 _INSIDE = frozenset(("additionalProperties", "items", "prefixItems", "additionalItems", "contains", "propertyNames"))
 _FLAT = ANNOTATIONS.union(
-    ("$schema", "$id", "type", "required", "format", "pattern", "enumNames", "uniqueItems"),
+    ("$schema", "$id", "type", "required", "format", "pattern", "enumNames", "uniqueItems", "multipleOf", "nullable"),
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
     ("minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties"),
 )
@@ -612,6 +739,7 @@ def _bound(compare: Callable[[Any, Any], bool]) -> Any:
 _KEYWORDS = {
     "pattern": _keyword(_is_matched),
     "uniqueItems": _keyword(_is_unique),
+    "multipleOf": _keyword(is_multiple),
     "minimum": _bound(operator.lt),
     "maximum": _bound(operator.gt),
     "exclusiveMinimum": _bound(operator.le),
@@ -633,21 +761,26 @@ MAX_ERRORS = 200  # errors taken from jsonschema in one validation; each row of 
 
 @dataclass(slots=True)
 class _Compiled:
-    """A compiled schema, which it holds so that no other object gets its `id`, the cache's key."""
+    """A compiled schema, which it holds so that no other object gets its `id`, the cache's key.
+
+    `invalid` says why the schema cannot be used, in words; "" while no value showed that.
+    """
 
     schema: Mapping[str, Any]
+    checks_formats: bool
     fits: Callable[[Any], bool]
     has_patterns: bool
     names: frozenset[str] | None = None
     validator: Validator | None = None
     given_up: bool = False
+    invalid: str = ""
 
     def takes(self, arguments: Mapping[str, Any]) -> bool:
         """Return whether arguments surely fit and none is unknown."""
         return (self.names is None or self.names.issuperset(arguments)) and self.fits(arguments)
 
 
-_compiled: dict[tuple[int, bool], _Compiled] = {}  # cache by the schema's id and whether it is an output schema
+_compiled: dict[tuple[int, bool], _Compiled] = {}  # cache by the schema's id and whether formats are checked
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -669,58 +802,65 @@ def prepare_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     """
     sent = json_arguments(arguments, schema)
     compiled = _compile(schema)
-    filled: dict[str, Any] = {}
     # what `takes` does, without a call more on the way of each `%mcp call`
     if not ((compiled.names is None or compiled.names.issuperset(sent)) and compiled.fits(sent)):
-        sent = _completed(sent, root_field(schema), (), filled)
-        if not (filled and compiled.takes(sent)) and (problems := list(_problems(compiled, sent))):
+        filled: dict[_Path, Any] = {}
+        completed = _completed(sent, input_root(schema), (), filled)
+        if not (filled and compiled.takes(completed)) and (problems := list(_problems(compiled, completed))):
+            blamed = {path for path in filled for problem in problems if problem.path[: len(path)] == path}
+            if blamed:  # a default that does not fit is no value: nobody gave it
+                completed = _completed(sent, input_root(schema), (), {}, blamed)
+                problems = list(_problems(compiled, completed))
             raise together(_joined(problems))
-    return sent, filled
+        return completed, {path_text(path): value for path, value in filled.items()}
+    return sent, {}
 
 
-def _completed(value: Any, field: Field | None, path: tuple[str | int, ...], filled: dict[str, Any]) -> Any:
-    """Return a value with its missing required defaults, which are also added to `filled`."""
+_Path = tuple[str | int, ...]
+
+
+def _completed(
+    value: Any, field: Field | None, path: _Path, filled: dict[_Path, Any], unfit: Container[_Path] = ()
+) -> Any:
+    """Return a value with its missing required defaults but `unfit` ones; they are also added to `filled`."""
     if isinstance(value, list) and field is not None:
-        return [_completed(item, field.at(index), (*path, index), filled) for index, item in enumerate(value)]
+        return [_completed(item, field.at(at), (*path, at), filled, unfit) for at, item in enumerate(value)]
     if not isinstance(value, dict) or field is None or field.kind != "object":
         return value
-    completed = {name: _completed(item, field.at(name), (*path, name), filled) for name, item in value.items()}
+    completed = {name: _completed(item, field.at(name), (*path, name), filled, unfit) for name, item in value.items()}
     for child in field.children:
-        if child.required and not child.needed and child.name not in completed:
-            completed[child.name] = filled[path_text((*path, child.name))] = copy.deepcopy(child.default)
+        place = (*path, child.name)
+        if child.required and not child.needed and child.name not in completed and place not in unfit:
+            completed[child.name] = filled[place] = copy.deepcopy(child.default)
     return completed
 
 
 def check_answer(structured: Any, schema: Mapping[str, Any]) -> str:
-    """Raise ValueError unless structured content fits an output schema; return what was not checked and why."""
-    compiled = _compile(schema, answers=True)
-    if not compiled.has_patterns and compiled.fits(structured):
-        return ""
-    with unchecked() as patterns:
-        if compiled.fits(structured):
-            return _remark("the answer was", patterns)
-    if compiled.given_up:
-        return f"the answer was {_TOO_LONG}"
-    import_jsonschema()
-    from jsonschema.exceptions import best_match
+    """Raise ValueError, with the reason in words, unless structured content fits an output schema.
 
-    try:
-        if compiled.validator is None:
-            if (invalid := schema_problem(schema)) is not None:
-                raise ValueError(f"the output schema is invalid: {invalid}")
-            compiled.validator = make_validator(schema)
-        with unchecked() as patterns, limited_steps(structured):
-            problem = best_match(compiled.validator.iter_errors(structured))
-    except (StepsExceeded, RecursionError):
-        compiled.given_up = True
-        return f"the answer was {_TOO_LONG}"
-    except ValueError:
-        raise
-    except Exception as error:  # an unresolvable reference, or any error from an invalid keyword
-        raise ValueError(f"the output schema is invalid: {error}") from error
-    if problem is not None:
-        raise ValueError(f"Invalid structured content: {problem}") from problem
-    return _remark("the answer was", patterns)
+    Returns what was not checked and why. A format is no reason, but may tell the variants of a `oneOf` apart. By an
+    invalid schema nothing is refused.
+    """
+    problems: list[Problem] = []
+    for formats in (False, True):
+        compiled = _compile(schema, formats=formats)
+        with unchecked() as patterns:
+            errors = [] if compiled.fits(structured) else _errors(compiled, structured)
+        if compiled.given_up:
+            return f"the answer was {_TOO_LONG}"
+        if compiled.invalid:
+            return f"the answer was not checked, because the output schema is invalid: {compiled.invalid}"
+        if not errors:
+            return _remark("the answer was", patterns)
+        problems = problems or list(_told(errors, root_field(schema), is_answer=True))
+        if not _has_keyword(schema, "oneOf"):
+            break
+    lines = _joined(problems)
+    more = f"; and {len(lines) - MAX_PROBLEMS} more" if len(lines) > MAX_PROBLEMS else ""
+    lines = [
+        re.sub(rf"^{_WHOLE}:", "the whole:", line).replace("unknown argument", "unknown name", 1) for line in lines
+    ]
+    raise ValueError("; ".join(lines[:MAX_PROBLEMS]) + more)
 
 
 def unchecked_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
@@ -746,42 +886,49 @@ def _remark(subject: str, patterns: Mapping[str, None]) -> str:
     return f"{subject} not checked against the pattern {shorten(next(iter(patterns)))}{more}"
 
 
+def valid_example(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return valid arguments as an example of a call, or None if none is known."""
+    example = example_arguments(schema)
+    return None if argument_problems(example, schema) else example
+
+
 def is_bounded(schema: Mapping[str, Any]) -> bool:
     """Return whether validation stays within its steps, tried with example values."""
     argument_problems(example_arguments(schema), schema)
-    argument_problems({child.name: {} for child in root_field(schema).children if child.required}, schema)
+    argument_problems({child.name: {} for child in input_root(schema).children if child.required}, schema)
     return not _compile(schema).given_up
 
 
-def _compile(schema: Mapping[str, Any], *, answers: bool = False) -> _Compiled:
-    key = id(schema), answers
+def _compile(schema: Mapping[str, Any], *, formats: bool = True) -> _Compiled:
+    key = id(schema), formats
     known = _compiled.get(key)
     if known is not None and known.schema is schema:
         return known
     while len(_compiled) >= MAX_COMPILED:
         _compiled.pop(next(iter(_compiled)), None)
     has_patterns = _has_keyword(schema, "pattern", "patternProperties")
-    compiled = _compiled[key] = _Compiled(schema, native_check(schema, formats=not answers), has_patterns)
-    root = root_field(schema)
-    if not answers and not root.is_open:
+    fits = native_check(repair(schema).schema, formats=formats)
+    compiled = _compiled[key] = _Compiled(schema, formats, fits, has_patterns)
+    root = input_root(schema)
+    if not root.is_open:
         compiled.names = frozenset(child.name for child in root.children)
     return compiled
 
 
-def _errors(compiled: _Compiled, arguments: dict[str, Any]) -> list[ValidationError]:
+def _errors(compiled: _Compiled, arguments: Any) -> list[ValidationError]:
     """Return the errors that jsonschema finds until it ends, fails or runs out of steps."""
     found: list[ValidationError] = []
-    if compiled.given_up:
+    if compiled.given_up or compiled.invalid:
         return found
     try:
         if compiled.validator is None:
-            compiled.validator = make_validator(compiled.schema, formats=True)
+            compiled.validator = make_validator(repair(compiled.schema).schema, formats=compiled.checks_formats)
         with limited_steps(arguments):
             found.extend(itertools.islice(compiled.validator.iter_errors(arguments), MAX_ERRORS))
-    except StepsExceeded:
+    except (StepsExceeded, RecursionError):
         compiled.given_up = True
-    except Exception:
-        # An invalid schema can raise anything (TypeError, re.error, UnknownType, Unresolvable, RecursionError).
+    except Exception as error:
+        # An invalid schema can raise anything (TypeError, re.error, UnknownType, Unresolvable).
         # The server wrote the schema, so the server decides.
-        pass
+        compiled.invalid = shorten(" ".join(str(error).split()) or type(error).__name__, 100)
     return found

@@ -92,13 +92,14 @@ def _tool(connection: Connection, tool: Tool) -> str:
     whose = "" if NO_HINTS in badges else " (the server's own words)"
     parts.append(f"*{', '.join(badge.text for badge in badges)}*{whose}" if badges else "")
     parts.append(quoted(tool.description or ""))
-    parts.append(_fields("Arguments", schema.root_field(tool.input_schema)))
+    parts.append(_fields("Arguments", schema.input_root(tool.input_schema)))
     if tool.output_schema:
         parts.append(_fields("Returns", schema.root_field(tool.output_schema)))
-    example = schema.example_arguments(tool.input_schema)
-    line = schema.call_line(f"{connection.name}:{tool.name}", example, schema=tool.input_schema)
-    python = f'await host["{connection.name}"].call({tool.name!r}, {example!r})'
-    parts.append(f"{_fence(line)}\n\n{_fence(python, 'python')}")
+    example = schema.valid_example(tool.input_schema)
+    if example is not None:
+        line = schema.call_line(f"{connection.name}:{tool.name}", example, schema=tool.input_schema)
+        python = f'await host["{connection.name}"].call({tool.name!r}, {example!r})'
+        parts.append(f"{_fence(line)}\n\n{_fence(python, 'python')}")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean
 from mcp_magic.display.text import one_line
-from mcp_magic.schema.fields import MISSING, Field, root_field
+from mcp_magic.schema.fields import MISSING, Field, input_root, root_field
 from mcp_magic.schema.signature import identifier, make_docstring
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _free(name: str, taken: Container[str], reserved: Container[str] = _RESERVED
 def _function(name: str, tool: Tool, types: Types, mangled: dict[tuple[str, str], str]) -> str:
     base = _camel(name)
     fields: dict[str, Field] = {}
-    root = root_field(tool.input_schema)
+    root = input_root(tool.input_schema)
     for child in sorted(root.children, key=lambda child: not child.needed):
         parameter = _free(child.name, fields, ("_call",))
         fields[parameter] = child
@@ -285,7 +285,7 @@ def _plain_name(name: str) -> str:
 def _short(name: str, tool: Tool, types: Types) -> ShortFunction:
     before = len(types.classes)
     parameters: dict[str, Field] = {}
-    for child in sorted(root_field(tool.input_schema).children, key=lambda child: not child.needed):
+    for child in sorted(input_root(tool.input_schema).children, key=lambda child: not child.needed):
         parameters[_free(child.name, parameters, ())] = child
     base = _camel(name)
     parts = []

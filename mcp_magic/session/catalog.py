@@ -16,22 +16,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic_core import to_json
 
 from mcp_magic._text import counted
-from mcp_magic.errors import InvalidResponseError
+from mcp_magic.display.text import one_line
+from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError
+from mcp_magic.session.loops import on_own_loop
+from mcp_magic.session.reconnect import Pacing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mcp_types import Tool
 
-MAX_PAGES = 1000  # maximum number of pages of one listing: a server that sends more is taken to be endless
+    from mcp_magic.session.reader import Unusable
+
+MAX_PAGES = 1000  # maximum number of pages of one listing: of an endless one the first are kept
 
 MAX_ITEMS = 100_000  # maximum number of items of one listing, on all its pages
 
 MAX_BYTES = 100_000_000
 """Maximum number of bytes of one listing as JSON, on all its pages: a server must not fill the memory."""
 
+MAX_REASON = 400  # characters of the reason why a page failed
+
 MAX_ROUNDS = 5
 """Maximum number of fetches in a row if a listing changes meanwhile: a server may announce a change at each."""
+
+TOLD_SECONDS = 1.0  # the pause from which on a remark says that a server announces changes all the time
 
 SETTLE_SECONDS = 2.0  # seconds that a caller waits for a listing that is known to have changed
 
@@ -65,37 +74,73 @@ KINDS = {
 
 
 class Listed(NamedTuple):
-    """A fetched listing, and until when it may be kept; None if only a notice says that it has changed."""
+    """A fetched listing, until when it may be kept (None: until a notice says that it has changed), and what is no use.
+
+    `unusable` are the definitions that cannot be used.
+    """
 
     items: list[Any]
     until: float | None = None
+    unusable: Sequence[Unusable] = ()
 
 
-async def all_pages(fetch: Callable[[str | None], Awaitable[Any]], field: str, *, limit: int = MAX_PAGES) -> list[Any]:
+async def all_pages(
+    fetch: Callable[[str | None], Awaitable[Any]],
+    field: str,
+    *,
+    limit: int = MAX_PAGES,
+    remark: Callable[[str], None] = lambda text: None,
+) -> list[Any]:
     """Collect the items of every page of a listing. `fetch` gets the cursor of a page; None for the first.
 
-    Raises:
-        InvalidResponseError: There were more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes.
+    A listing that goes in a circle, or has more than `limit` pages, `MAX_ITEMS` items or `MAX_BYTES` bytes, or of which
+    a page after the first fails, ends there: what came is returned, and `remark` gets a sentence.
     """
     items: list[Any] = []
     size = 0
     cursor: str | None = None
+    cursors: set[str] = set()
+    names: set[str] = set()
     for number in range(1, limit + 1):
-        page = await fetch(cursor)
-        found = getattr(page, field)
-        items += found
-        cursor = page.next_cursor
-        if cursor:  # a listing of one page is there already; to measure it takes as long as to read it
-            size += len(to_json(found, by_alias=True, exclude_none=True))
-        if len(items) > MAX_ITEMS or size > MAX_BYTES:
-            raise InvalidResponseError(
-                f"the listing of {field} is too long: stopped after {counted(number, 'pages')} with "
-                f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB; a listing has at most {MAX_ITEMS:,} "
-                f"items and {MAX_BYTES / 1e6:,.0f} MB (fault: the server)"
-            )
-        if not cursor:  # the specification says absent; some servers send ""
+        try:
+            page = await fetch(cursor)
+        except (ProtocolError, InvalidResponseError, RequestTimeoutError) as error:
+            if number == 1:
+                raise
+            reason = one_line(error.details or str(error).partition("\n")[0], MAX_REASON)
+            remark(f"the listing of {field} ends with {counted(len(items), 'items')}: page {number} failed: {reason}")
             return items
-    raise InvalidResponseError(f"the listing of {field} does not end: stopped after {limit} pages, {len(items)} items")
+        more = getattr(page, field)
+        cursor = page.next_cursor
+        if not cursor:  # the specification says absent; some servers send ""
+            items += more
+            return items
+        new = [item for item in more if _name(item) not in names]
+        why = "the cursor of" if cursor in cursors else "" if new or not more else "all of"
+        if why:  # the page may be an earlier one once more
+            items += new
+            remark(
+                f"the listing of {field} goes in a circle: {why} page {number} came before; "
+                f"it ends there, with {counted(len(items), 'items')}"
+            )
+            return items
+        items += more
+        names.update(map(_name, more))
+        cursors.add(cursor)
+        size += len(to_json(more, by_alias=True, exclude_none=True))
+        if len(items) > MAX_ITEMS or size > MAX_BYTES:
+            break
+    remark(
+        f"the listing of {field} does not end: it was stopped after {counted(number, 'pages')} with "
+        f"{counted(len(items), 'items')} and {size / 1e6:,.0f} MB"
+    )
+    return items[:MAX_ITEMS]
+
+
+def _name(item: Any) -> str:
+    """Return what tells an item of a listing from the others: its URI, else its name."""
+    keys = ("uri", "uri_template", "name")
+    return str(next((value for key in keys if (value := getattr(item, key, None)) is not None), item))
 
 
 class Catalog:
@@ -103,7 +148,7 @@ class Catalog:
 
     `fetch` lists one kind; its second argument says whether the user asked for it. `loaded` is called after each fetch.
     `clock` returns seconds. `current_tools` is empty while the listing is known to have changed; it holds until
-    `tools_until`.
+    `tools_until`. `unusable` are the definitions of each kind that cannot be used, by name, each with the reason.
     """
 
     def __init__(
@@ -111,16 +156,22 @@ class Catalog:
         fetch: Callable[[str, bool], Awaitable[Listed]],
         loaded: Callable[[str], None] = lambda kind: None,
         clock: Callable[[], float] = time.time,
+        remark: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None  # of the session
         self._fetch = fetch
         self._loaded = loaded
         self.clock = clock
+        self._remark = remark
+        self._pacing = {kind: Pacing() for kind in KINDS}
+        self._later: dict[str, asyncio.TimerHandle] = {}
         self._items: dict[str, tuple[Any, ...]] = {}
         self._until: dict[str, float] = {}
         self._stale: set[str] = set(KINDS)
         self._running: dict[str, asyncio.Task[tuple[Any, ...]]] = {}
         self._waiting: Counter[str] = Counter()
         self.problems: dict[str, str] = {}
+        self.unusable: dict[str, dict[str, str]] = {}
         self.tools: dict[str, Tool] = {}
         self.current_tools: dict[str, Tool] = {}
         self.tools_until = math.inf
@@ -147,6 +198,7 @@ class Catalog:
         self._until = dict.fromkeys(self._until, 0.0)
         self._note_tools()
 
+    @on_own_loop
     async def get(self, kind: str, *, refresh: bool = False) -> tuple[Any, ...]:
         """Return one listing, from the cache unless it may have changed."""
         if refresh:
@@ -156,6 +208,7 @@ class Catalog:
             await self._join(kind)
         return self._items[kind]
 
+    @on_own_loop
     async def settle(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Wait up to `seconds` for a listing that is known to have changed. If the fetch fails, the old one stays."""
         if kind in self._items and self._changed(kind):
@@ -163,12 +216,14 @@ class Catalog:
             task.add_done_callback(_retrieve)
             await asyncio.wait({task}, timeout=seconds)
 
+    @on_own_loop
     async def look_again(self, kind: str, seconds: float = SETTLE_SECONDS) -> None:
         """Fetch a listing again although no change was announced; wait up to `seconds`. If it fails, the old stays."""
         task = self._running.get(kind) or self._start(kind, unasked=True)
         task.add_done_callback(_retrieve)
         await asyncio.wait({task}, timeout=seconds)
 
+    @on_own_loop
     async def prefetch(self, seconds: float) -> None:
         """Fetch all listings in parallel and wait up to `seconds`. A failed one raises at the next `get`."""
         fetches = [self._running.get(kind) or self._start(kind, counted=False) for kind in KINDS if self._changed(kind)]
@@ -183,19 +238,44 @@ class Catalog:
             raise
 
     def changed(self, kind: str) -> None:
-        """Fetch a listing again in the background: the server announced a change."""
+        """Fetch a listing again in the background: the server announced a change.
+
+        A server may announce one after each fetch, so the pauses grow; who uses the listing does not wait for them.
+        """
         self._stale.add(kind)
         self._note_tools()
-        if kind not in self._running and kind in self._items:
-            task = self._start(kind, counted=False)
-            task.add_done_callback(_retrieve)
+        if kind in self._running or kind in self._later or kind not in self._items:
+            return
+        pause = self._pacing[kind].pause()
+        if pause >= TOLD_SECONDS:
+            self._remark(f"it announces changes of its {kind} all the time; they are listed again with growing pauses")
+        if pause:
+            self._later[kind] = asyncio.get_running_loop().call_later(pause, self._fetch_again, kind)
+        else:
+            self._fetch_again(kind)
+
+    def _fetch_again(self, kind: str) -> None:
+        self._later.pop(kind, None)
+        if kind in self._stale and kind not in self._running:
+            self._start(kind, counted=False, rounds=1).add_done_callback(_retrieve)
 
     async def close(self) -> None:
-        """Cancel all running fetches."""
+        """Cancel all fetches, those that are to come too."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def abandon(self) -> None:
+        """Forget all fetches, and what was fetched: their loop was closed."""
+        self._later.clear()
+        self._running.clear()
+        self._waiting.clear()
+        self._stale.update(KINDS)
+        self._note_tools()
 
     def _changed(self, kind: str) -> bool:
         """Whether the cached listing is stale or being fetched, or its time is over."""
@@ -208,8 +288,10 @@ class Catalog:
         self.current_tools = {} if "tools" in self._stale or "tools" in self._running else self.tools
         self.tools_until = self._until.get("tools", math.inf)
 
-    def _start(self, kind: str, *, unasked: bool = False, counted: bool = True) -> asyncio.Task[tuple[Any, ...]]:
-        task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted))
+    def _start(
+        self, kind: str, *, unasked: bool = False, counted: bool = True, rounds: int = MAX_ROUNDS
+    ) -> asyncio.Task[tuple[Any, ...]]:
+        task = asyncio.ensure_future(self._load(kind, unasked=unasked, counted=counted, rounds=rounds))
         self._running[kind] = task
         self._note_tools()
         return task
@@ -236,13 +318,14 @@ class Catalog:
                 task.cancel()
         self._note_tools()
 
-    async def _load(self, kind: str, *, unasked: bool, counted: bool) -> tuple[Any, ...]:
+    async def _load(self, kind: str, *, unasked: bool, counted: bool, rounds: int) -> tuple[Any, ...]:
         """Fetch a listing, and again while the server announces changes meanwhile."""
         good = unasked and kind in self._items and kind not in self._stale
         try:
-            for _ in range(MAX_ROUNDS):
+            for _ in range(rounds):
                 self._stale.discard(kind)  # a change announced from here on marks it again
-                found, until = await self._fetch(kind, counted)
+                found, until, unusable = await self._fetch(kind, counted)
+                self.unusable[kind] = dict(unusable)
                 items = self._items[kind] = tuple(found)
                 if until is None:
                     self._until.pop(kind, None)
@@ -264,6 +347,8 @@ class Catalog:
             if self._running.get(kind) is asyncio.current_task():
                 del self._running[kind]
             self._note_tools()
+        if rounds == 1 and kind in self._stale:  # a change was announced meanwhile
+            self.changed(kind)
         return items
 
 

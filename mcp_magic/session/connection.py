@@ -20,18 +20,29 @@ from mcp_magic.display.document import show_parts
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import (
     ArgumentsError,
+    InvalidResponseError,
     RequestTimeoutError,
     UnknownPromptError,
     UnknownToolError,
     on_one_line,
 )
-from mcp_magic.inflight import CALL, METHOD_NOT_FOUND, Attempt, InFlightRequest, QuestionQueue, call_tool, is_repeatable
-from mcp_magic.protocol import check_output, checked, is_closed, ping, without_context
+from mcp_magic.inflight import (
+    CALL,
+    METHOD_NOT_FOUND,
+    AnyResult,
+    Attempt,
+    InFlightRequest,
+    QuestionQueue,
+    call_tool,
+    is_repeatable,
+)
+from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context
 from mcp_magic.results.cards import ConnectionInfo, edited
 from mcp_magic.results.results import PromptResult, ResourceResult, ToolResult
 from mcp_magic.session.cache import fresh_until
 from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
+from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.session.notifications import Logs, Notices, request_level
 from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
@@ -56,6 +67,7 @@ if TYPE_CHECKING:
     from mcp_magic.consent.definitions import Change
     from mcp_magic.lint import Findings
     from mcp_magic.session.events import EventStream
+    from mcp_magic.session.reader import Unusable
     from mcp_magic.stderr import ErrorLog, Position
 
 
@@ -107,7 +119,7 @@ class ToolNamespace:
     def __getitem__(self, name: str) -> ToolFunction:
         definitions, made = self._known()
         if name not in definitions:
-            raise UnknownToolError(_unknown(self._connection.name, "tool", name, definitions))
+            raise UnknownToolError(self._connection.why_unknown("tools", name))
         if name not in made:
             made[name] = ToolFunction(self._connection, definitions[name])
         return made[name]
@@ -128,7 +140,9 @@ class ToolNamespace:
         return list(self)
 
     def __repr__(self) -> str:
-        return f"<tools of {self._connection.name!r}: {listed(self)}>"
+        unusable = self._connection.catalog.unusable.get("tools")
+        also = f"; unusable: {listed(unusable)}" if unusable else ""
+        return f"<tools of {self._connection.name!r}: {listed(self)}{also}>"
 
     def _attributes(self) -> dict[str, str]:
         """Return attribute name -> tool name, without attribute names that fit several tools."""
@@ -171,10 +185,6 @@ def _params(method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
     return schema.json_arguments(_together(params or {}, {}))
 
 
-def _unknown(server: str, kind: str, name: str, known: Collection[str]) -> str:
-    return f"{server} has no {kind} {name!r}.{did_you_mean(name, known)} It has: {listed(known)}"
-
-
 # The connection to one server.
 
 AGAIN_SECONDS = 2.0
@@ -212,7 +222,7 @@ class Connection:
         self._watching: list[Callable[[], None]] = []
         self._published = State.CLOSED
         self.apps: WeakSet[App] = WeakSet()
-        self.catalog = Catalog(self._list, self._listed, services.clock)
+        self.catalog = Catalog(self._list, self._listed, services.clock, lambda text: self.notices.remarks.add(text))
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
@@ -227,6 +237,8 @@ class Connection:
             services.clock,
             self._updated,
         )
+        if spec.unused_note:
+            self.notices.remarks.add(spec.unused_note)
         self._supervisor = Supervisor(
             self.place,
             services,
@@ -245,9 +257,11 @@ class Connection:
         self._found_open: float | None = None
         self._changed_programs = ""
         self._look_at = 0.0
+        self._unfit: set[str] = set()  # tools of which an answer did not fit
 
     # The session
 
+    @on_own_loop_unless_closed
     async def open(self) -> None:
         """Open the session. On failure nothing is left running.
 
@@ -256,6 +270,7 @@ class Connection:
         """
         await self._supervisor.open()
 
+    @on_own_loop_unless_closed
     async def close(self) -> None:
         """Close the session, and end the server if this connection started it. Idempotent.
 
@@ -263,6 +278,7 @@ class Connection:
         """
         await self._supervisor.close()
 
+    @on_own_loop_unless_closed
     async def reopen(self, *, by_hand: bool = True) -> None:
         """Close the session if it is open, and open it again at once. Settings such as roots and log level stay.
 
@@ -288,15 +304,24 @@ class Connection:
             app.session_changed()
 
     def _listed(self, kind: str) -> None:
+        if kind == "tools":
+            self._remark_schemas()
         self.publish("listing", kind, counted(len(self.catalog.cached(kind)), kind))
         self._tell()
+
+    def _remark_schemas(self) -> None:
+        """Remark what is read otherwise than it is written in the schemas of the tools."""
+        for tool in self.catalog.cached("tools"):
+            for name, of in (("inputSchema", tool.input_schema), ("outputSchema", tool.output_schema)):
+                if of is not None and (text := schema.repairs_text(of)):
+                    self.notices.remarks.add(f"the {name} of the tool `{tool.name}`: {text}")
 
     def _updated(self, uri: str, missed: bool) -> None:
         self.publish("resource", uri, "may have changed" if missed else "changed")
 
     def events(self) -> EventStream:
         """Return what happens in this session from now on: `async for event in connection.events()`."""
-        return self._services.events.follow(self.name)
+        return self._services.events.follow(self.name, self.loop)
 
     def publish(self, kind: str, name: str, text: str, *, ended: bool = False) -> None:
         """Tell those who follow the events, and `%mcp watch`, what has happened; see `SessionEvent`."""
@@ -322,10 +347,17 @@ class Connection:
         """The host's rules about who may call what; None where calls need no approval."""
         return self._services.consent
 
+    def check_process(self) -> None:
+        """Raise SessionClosedError if this process is a forked child of the one that opened the session."""
+        self._supervisor.check_process()
+
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that opened the session, or None before."""
-        return self._supervisor.loop
+        """The event loop that opened the session, or None before, and in a forked child.
+
+        Other loops may await the methods, which then run on this one.
+        """
+        return None if self._supervisor.is_of_other_process else self._supervisor.loop
 
     @property
     def owner(self) -> asyncio.Task[None] | None:
@@ -335,7 +367,7 @@ class Connection:
     @property
     def state(self) -> State:
         """`"connecting"`, `"open"`, `"reconnecting"`, `"lost"` (the server ended it) or `"closed"`."""
-        return self._supervisor.state
+        return State.LOST if self._supervisor.is_stranded else self._supervisor.state
 
     @property
     def problem(self) -> str:
@@ -443,6 +475,7 @@ class Connection:
             calls=self.calls,
             failures=self.failures,
             reconnects=self.reconnects,
+            remarks=self.notices.remarks.texts,
         )
 
     def change_of(self, tool: Tool) -> Change | None:
@@ -466,6 +499,7 @@ class Connection:
 
     # Requests
 
+    @on_own_loop
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> ToolResult:
         """Call a tool.
 
@@ -493,6 +527,7 @@ class Connection:
             raise ArgumentsError(f"{error}\n  `{option}` is an option of call_tool: `{line}`") from None
         return result.raise_for_error() if result.is_error else result
 
+    @on_own_loop
     async def call_tool(
         self,
         tool: str,
@@ -549,9 +584,13 @@ class Connection:
             ArgumentsError: The arguments cannot be sent; nothing was sent.
             CallCancelledError: The server has cancelled the task.
             DeniedError: Consent refused the call; nothing was sent.
+            InvalidResponseError: The answer does not fit the tool's output schema, and `host.outputs.strict` is set;
+                its `.result` is the result.
             ProtocolError: The server refused the call.
             SessionError: The session failed.
         """
+        if self._supervisor.is_of_other_process:
+            self.check_process()
         catalog = self.catalog
         # as `catalog.tool`, without a call more on the way of each `%mcp call`
         known = catalog.current_tools.get(tool) if catalog.clock() < catalog.tools_until else None
@@ -568,16 +607,15 @@ class Connection:
             allowed = await self._allowed(request, consent, decision)
             if allowed is not given:
                 given, filled = schema.json_arguments(allowed), {}
-        remarks: list[str] = []
+        output = OutputCheck()
         begun: Position | None = None
         task: TaskState | None = None
 
         def check(raw: CallToolResult, attempt: Attempt) -> None:
-            nonlocal begun, task
+            nonlocal begun, task, output
             begun, task = attempt.begun, attempt.task
-            listed = known or self.catalog.tools.get(tool)
-            if listed is not None and listed.output_schema is not None and task is None:
-                self._check_output(raw, listed, remarks)
+            if task is None:
+                output = self._check_output(raw, known or self.catalog.tools.get(tool))
 
         app = self._app_of(known, given, on_app, drafted) if known is not None and known.meta else None
         if watcher is not None:
@@ -605,16 +643,15 @@ class Connection:
                 waiting = self._services.waiting(self.name, self.spec, tool, task.id)
                 with waiting if watcher is None else nullcontext():
                     ended = await self._tasks.follow(tool, task, quiet=quiet, watcher=watcher, **limits)
-                raw = self._result_of(tool, known or self.catalog.tools.get(tool), ended, remarks)
+                raw, output = self._result_of(tool, known or self.catalog.tools.get(tool), ended)
         except BaseException as error:
             measured.end(error)
             _end(app, error)
             raise
         measured.end(tool_failed=raw.is_error is True)
         _end(app, raw)
-        if known is not None and (remark := schema.unchecked_arguments(given, known.input_schema)):
-            remarks.insert(0, remark)
-        return ToolResult(
+        unchecked = schema.unchecked_arguments(given, known.input_schema) if known is not None else ""
+        result = ToolResult(
             raw,
             server=self.name,
             tool=tool,
@@ -622,13 +659,17 @@ class Connection:
             output_schema=known.output_schema if known is not None else None,
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
-            unchecked="; ".join(remarks),
+            unfit=output.unfit,
+            unchecked="; ".join(filter(None, (unchecked, output.unchecked))),
             outdated=self._outdated(),
             app=None if raw.is_error else app,
         )
+        return self._fitting(result)
 
     async def _listed_tool(self, name: str) -> Tool | None:
         await self.catalog.settle("tools")
+        if name not in self.catalog.tools and name in self.catalog.unusable.get("tools", {}):
+            raise UnknownToolError(self.why_unknown("tools", name))
         return self.catalog.tools.get(name)
 
     def draft_app(self, tool: Tool) -> App:
@@ -655,11 +696,24 @@ class Connection:
             on_app(app)
         return app
 
-    def _check_output(self, raw: CallToolResult, tool: Tool, remarks: list[str]) -> None:
-        """Check a result by the tool's output schema; add what could not be checked to `remarks`."""
-        if remark := check_output(raw, tool):
-            self.notices.logs.log("warning", one_line(f"{tool.name}: {remark}", 400), once=True)
-            remarks.append(remark)
+    def _check_output(self, raw: CallToolResult, tool: Tool | None) -> OutputCheck:
+        """Check a result by the tool's output schema; a tool whose answer does not fit is remarked once."""
+        if tool is None or tool.output_schema is None:
+            return OutputCheck()
+        output = check_output(raw, tool)
+        if output.unchecked:
+            self.notices.logs.log("warning", one_line(f"{tool.name}: {output.unchecked}", 400), once=True)
+        if output.unfit and tool.name not in self._unfit:
+            self._unfit.add(tool.name)
+            self.notices.remarks.add(f"the tool `{tool.name}`: {output.unfit}")
+        return output
+
+    def _fitting(self, result: ToolResult) -> ToolResult:
+        """Return a result; where answers are checked strictly, raise InvalidResponseError if it does not fit."""
+        if not result.unfit or not self._services.outputs.strict:
+            return result
+        text = f"{self.name}:{result.tool}: {result.unfit}\n  The tool has run: `error.result` has its answer"
+        raise InvalidResponseError(text, result)
 
     # Tasks
 
@@ -669,6 +723,7 @@ class Connection:
         capabilities = self.capabilities
         return capabilities is not None and EXTENSION in (capabilities.extensions or {})
 
+    @on_own_loop
     async def resume_task(self, tool: str, task: str, watcher: TaskWatcher) -> ToolResult:
         """Wait for a task that an earlier call of a tool has started, by the task's id; return its result.
 
@@ -678,38 +733,41 @@ class Connection:
         """
         started = time.perf_counter()
         await self.catalog.settle("tools")
-        known, remarks = self.catalog.tools.get(tool), list[str]()
+        known = self.catalog.tools.get(tool)
         watcher.call_sent()
         ended = await self._tasks.follow(tool, await self._tasks.state(tool, task), quiet=True, watcher=watcher)
-        raw = self._result_of(tool, known, ended, remarks)
-        return ToolResult(
+        raw, output = self._result_of(tool, known, ended)
+        result = ToolResult(
             raw,
             server=self.name,
             tool=tool,
             seconds=time.perf_counter() - started,
             output_schema=known.output_schema if known is not None else None,
-            unchecked="; ".join(remarks),
+            unfit=output.unfit,
+            unchecked=output.unchecked,
         )
+        return self._fitting(result)
 
-    def _result_of(self, tool: str, known: Tool | None, raw: Any, remarks: list[str]) -> CallToolResult:
+    def _result_of(self, tool: str, known: Tool | None, raw: Any) -> tuple[CallToolResult, OutputCheck]:
         """Read the result of a task. Raises InvalidResponseError if it is none."""
-        from mcp_types import CallToolResult
-
         try:
-            result = CallToolResult.model_validate(raw, by_name=False)
-            if known is not None and known.output_schema is not None:
-                self._check_output(result, known, remarks)
+            result: CallToolResult = self.notices.reader.task_result(tool, raw)
         except ValueError as error:
             failure = request_error(error, self.place, f"{self.name}:{tool}")
         else:
-            return result
+            return result, self._check_output(result, known)
         raise failure
 
+    @property
+    def outdated(self) -> str:
+        """Which programs of the server have changed since it was started, and what to type; "" if none."""
+        return edited(self.name, self.spec, self.opened_at)
+
     def _outdated(self) -> str:
-        """Say which programs of the server have changed since it was started; looks once a second at most."""
+        """Return `outdated`, but look once a second at most: there may be thousands of calls."""
         now = time.monotonic()
         if now >= self._look_at:
-            self._changed_programs = edited(self.name, self.spec, self.opened_at)
+            self._changed_programs = self.outdated
             self._look_at = now + LOOK_SECONDS
         return self._changed_programs
 
@@ -723,6 +781,7 @@ class Connection:
             raise consent.refusal(request, decision)
         return request.arguments if decision.arguments is None else decision.arguments
 
+    @on_own_loop
     async def read(
         self,
         uri: str,
@@ -759,6 +818,7 @@ class Connection:
         )
         return ResourceResult(raw, server=self.name, uri=str(uri), seconds=time.perf_counter() - started)
 
+    @on_own_loop
     async def subscribe(self, uri: str) -> Subscription:
         """Watch a resource: `async for update in await connection.subscribe(uri)`.
 
@@ -773,6 +833,7 @@ class Connection:
         check_announces(await self._sender.open_client(), self.name, uri)
         return await self._sender.send(what, lambda client: adding(client, str(uri)), self.spec.timeout, is_call=True)
 
+    @on_own_loop
     async def prompt(
         self,
         prompt: str,
@@ -813,6 +874,7 @@ class Connection:
             raw, server=self.name, prompt=prompt, arguments=given, seconds=time.perf_counter() - started
         )
 
+    @on_own_loop
     async def complete(
         self,
         ref: Any,
@@ -848,11 +910,13 @@ class Connection:
         answer = await self._sender.send(what, send, timeout, harmless=True)
         return list(answer.completion.values)
 
+    @on_own_loop
     async def _roots_changed(self) -> None:
         # Without a session nothing needs to be sent: the next one asks for the roots itself.
         if self._supervisor.client is not None or self._supervisor.comes_back:
             await self._sender.send(f"{self.name}: roots", tell_changed)
 
+    @on_own_loop
     async def request(
         self,
         method: str,
@@ -872,14 +936,12 @@ class Connection:
             SessionError: The session failed.
         """
         from mcp_types import Request as AnyRequest
-        from pydantic import TypeAdapter
 
         given = await self._allowed_params(method, _params(method, params))
         request: Any = AnyRequest[Any, str](method=method, params=given)
-        answer: Any = TypeAdapter(dict[str, Any])
 
         def send(client: Any) -> Any:
-            return client.session.send_request(request, answer)
+            return client.session.send_request(request, AnyResult)
 
         what = f"{self.name}: {method}"
         found: dict[str, Any] = await self._sender.send(
@@ -896,6 +958,7 @@ class Connection:
         allowed = await self.consent.check(Request(self.name, name, given, PERSON, known, self.spec.trust))
         return {**params, "arguments": dict(allowed)} if isinstance(arguments, dict) else params
 
+    @on_own_loop
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send any notification. There is no answer.
 
@@ -908,6 +971,7 @@ class Connection:
         notification: Any = Notification[Any, str](method=method, params=_params(method, params))
         await self._sender.send(f"{self.name}: {method}", lambda c: c.session.send_notification(notification))
 
+    @on_own_loop
     async def ping(self, timeout: float | None = None) -> float:
         """Return the seconds until the server answers a `ping`, or since 2026-07-28, which has none, `server/discover`.
 
@@ -922,15 +986,12 @@ class Connection:
         async def send(client: Client) -> float:
             started = time.perf_counter()
             async with asyncio.timeout(seconds):
-                try:
-                    await ping(client)
-                except Exception as error:
-                    if is_closed(error) or not isinstance(getattr(error, "code", None), int):
-                        raise
+                await until_answered(client)
             return time.perf_counter() - started
 
         return await self._sender.send(f"{self.name}: ping", send, seconds, harmless=True)
 
+    @on_own_loop
     async def set_log_level(self, level: str) -> bool:
         """Ask the server for log messages of this level and above, now and after each reconnect.
 
@@ -950,37 +1011,51 @@ class Connection:
 
     # What the server offers
 
+    @on_own_loop
     async def find_tool(self, name: str) -> Tool:
         """Return a tool's definition, from the cache if possible.
 
         Raises:
             UnknownToolError: The server has no such tool, even after its tools were listed again.
         """
+        if self._supervisor.is_of_other_process:
+            self.check_process()
         if (tool := self.catalog.tool(name)) is not None:
             return tool
         await self.catalog.settle("tools")
         if name not in self.catalog.tools:
             await self.catalog.get("tools")
-        if name not in self.catalog.tools:
+        if name not in self.catalog.tools and name not in self.catalog.unusable.get("tools", {}):
             await self.look_again("tools")
         tool = self.catalog.tools.get(name)
         if tool is None:
-            raise UnknownToolError(_unknown(self.name, "tool", name, self.catalog.tools))
+            raise UnknownToolError(self.why_unknown("tools", name))
         return tool
 
+    @on_own_loop
     async def find_prompt(self, name: str) -> Prompt:
         """Return a prompt's definition.
 
         Raises:
             UnknownPromptError: The server has no such prompt.
         """
+        if self._supervisor.is_of_other_process:
+            self.check_process()
         prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in await self.catalog.get("prompts")}
         if name not in prompts and await self.look_again("prompts"):
             prompts = {prompt.name: prompt for prompt in self.catalog.cached("prompts")}
         if name in prompts:
             return prompts[name]
-        raise UnknownPromptError(_unknown(self.name, "prompt", name, prompts))
+        raise UnknownPromptError(self.why_unknown("prompts", name))
 
+    def why_unknown(self, kind: str, name: str) -> str:
+        """Say that a listing of `"tools"` or `"prompts"` has no such name, or that its definition cannot be used."""
+        word, names = kind[:-1], [item.name for item in self.catalog.cached(kind)]
+        if (reason := self.catalog.unusable.get(kind, {}).get(name)) is not None:
+            return f"the {word} {name!r} of {self.name} cannot be used: {reason} (fault: the server)"
+        return f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {listed(names)}"
+
+    @on_own_loop
     async def look_again(self, kind: str) -> bool:
         """Fetch a listing again because a name is missing in it: not every server announces what it adds.
 
@@ -993,6 +1068,7 @@ class Connection:
         await self.catalog.look_again(kind)
         return True
 
+    @on_own_loop
     async def listing(self, kind: str, *, refresh: bool = False, timeout: float | None = None) -> tuple[Any, ...]:
         """Return all pages of `"tools"`, `"resources"`, `"templates"` or `"prompts"`; empty if the server has none.
 
@@ -1004,6 +1080,8 @@ class Connection:
             InvalidResponseError: The listing is too long, or breaks the protocol.
             SessionError: The session failed.
         """
+        if self._supervisor.is_of_other_process:
+            self.check_process()
         if self._supervisor.client is None and self._supervisor.comes_back and self.catalog.known(kind) and not refresh:
             return self.catalog.cached(kind)  # fetched again once the session is back
         if kind not in KINDS:
@@ -1028,12 +1106,22 @@ class Connection:
         if getattr(client.server_capabilities, asked.capability) is None:
             return Listed([])
         times: list[float] = []
+        unusable: list[Unusable] = []
 
         async def fetch(cursor: str | None) -> Any:
+            nonlocal client
+
             def page(c: Client) -> Awaitable[Any]:
+                nonlocal client
+                client = c  # it may be a new one
                 return getattr(c, asked.method)(cursor=cursor, cache_mode="bypass")  # type: ignore[no-any-return]
 
-            found = await self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted)
+            def look(found: Any, attempt: Attempt) -> None:
+                unusable.extend(attempt.unusable)
+                if kind == "tools":
+                    unusable.extend(self.notices.reader.dropped_tools(attempt.result, found))
+
+            found = await self._sender.send(f"{self.name}: {kind}", page, harmless=True, counted=counted, check=look)
             if client.session.discover_result is not None:  # older versions have no `ttlMs`
                 until = fresh_until(found, self._services.clock())
                 if until is not None:
@@ -1041,13 +1129,14 @@ class Connection:
             return found
 
         try:
-            items = await all_pages(fetch, asked.field)
+            items = await all_pages(fetch, asked.field, remark=self.notices.remarks.add)
         except Exception as error:
             if getattr(error, "code", None) != METHOD_NOT_FOUND:
                 raise
             return Listed([])  # the server announced the capability but does not know the method
-        return Listed(items, min(times, default=None))
+        return Listed(items, min(times, default=None), unusable)
 
+    @on_own_loop
     async def lint(self) -> Findings:
         """Check the definitions of everything that the server offers; see `mcp_magic.lint`.
 
@@ -1057,9 +1146,14 @@ class Connection:
         from mcp_magic.lint import lint_offers
 
         offers = {kind: await self.listing(kind) for kind in KINDS}
+        unread = [
+            (f"{kind[:-1]} {name}", why)
+            for kind, unusable in self.catalog.unusable.items()
+            for name, why in unusable.items()
+        ]
         info = self.server_info
         texts = [*(getattr(info, name, None) for name in ("name", "title", "version")), self.instructions]
-        return await lint_offers(self.name, offers, [("server", text) for text in texts if text])
+        return await lint_offers(self.name, offers, [("server", text) for text in texts if text], unread)
 
     def __repr__(self) -> str:
         return f"<Connection {self.name!r} {self.state}: {self.spec.transport} {self.spec.where}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -9,8 +10,8 @@ import re
 import shlex
 import shutil
 import time
-from itertools import dropwhile, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcp_magic import errors
 from mcp_magic._compat import IN_BROWSER
@@ -36,6 +37,8 @@ from mcp_magic.protocol import (
     waited_in_vain,
     who,
 )
+from mcp_magic.records import without_bars
+from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body, whole
 from mcp_magic.session.negotiation import ListensError, named_url
 from mcp_magic.session.stdio import BEGINNING, identify
 from mcp_magic.session.wire import Place, not_recorded, text_of
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
     from mcp_magic.session.reconnect import Backoff
     from mcp_magic.stderr import Position
+
+E = TypeVar("E", bound=errors.MCPMagicError)
 
 
 # Why a server cannot be used, and what to do about it. Errors and the doctor take it from here.
@@ -62,11 +67,15 @@ class Reason(NamedTuple):
         return "; ".join(filter(None, self))
 
 
-def not_started(spec: StdioSpec, error: OSError) -> Reason:
+def not_started(spec: StdioSpec, error: OSError | NotImplementedError) -> Reason:
     """Say why a server's process could not be started."""
+    if isinstance(error, NotImplementedError):
+        return _no_processes(spec.where)
     if spec.cwd is not None and not os.path.isdir(spec.cwd):  # noqa: PTH112
         return Reason(f"the working directory {str(spec.cwd)!r} does not exist", "--cwd names another")
     command = spec.masked(spec.command)
+    if isinstance(error, FileNotFoundError) and os.path.dirname(spec.command):  # noqa: PTH120
+        return _no_such_program(spec, command)
     if isinstance(error, FileNotFoundError):
         near = did_you_mean(spec.command, (c for c in ("python", "python3", "node", "npx", "uvx", "uv", "deno")))
         near = near if near and shutil.which(near.split("'")[1]) else ""
@@ -78,6 +87,31 @@ def not_started(spec: StdioSpec, error: OSError) -> Reason:
         todo = f"`chmod +x {shlex.quote(command)}` makes it executable"
     why = clause(error.strerror or str(error))
     return Reason(f"the command {command!r} cannot be started" + (f": {why}" if why else ""), todo)
+
+
+def _no_processes(where: str) -> Reason:
+    """Say that the event loop cannot start processes: that of Windows' selector, or one beside a foreign policy."""
+    policy = type(asyncio.get_event_loop_policy())
+    what = f"{where} cannot be started, because the event loop of this kernel starts no processes"
+    if policy.__module__.partition(".")[0] != "asyncio":
+        foreign = f"{policy.__module__.partition('.')[0]} has replaced asyncio's policy"
+        return Reason(f"{what}: {foreign}", "`asyncio.set_event_loop_policy(None)` takes that back")
+    return Reason(what, "run the server elsewhere, and connect to its URL")
+
+
+def _no_such_program(spec: StdioSpec, command: str) -> Reason:
+    """Say why a command that is a path could not be started: PATH does not count for it."""
+    path = os.path.join(spec.cwd or "", os.path.expanduser(spec.command))  # noqa: PTH118, PTH111
+    if os.path.lexists(path) and spec.command == os.path.expanduser(spec.command):  # noqa: PTH111
+        todo = "does the program exist that its first line (`#!`) or its link names?"
+        return Reason(f"the command {command!r} is there, but cannot be started", todo)
+    if spec.command.startswith("~"):
+        return Reason(f"the command {command!r} does not exist", "`~` is for a shell: write the whole path")
+    if os.path.isabs(spec.command):  # noqa: PTH117
+        return Reason(f"the command {command!r} does not exist", "is the path right?")
+    return Reason(
+        f"the command {command!r} does not exist in {spec.cwd or 'the folder of the kernel'}", "--cwd names another"
+    )
 
 
 def unreachable(error: BaseException, where: str) -> Reason:
@@ -150,12 +184,24 @@ def connect_error(error: BaseException, place: Place) -> Exception:
         return errors.CassetteError(str(cause))
     if waited_in_vain(cause):
         return _handshake_timeout(place)
-    explained = _explain(cause, place)
+    explained = with_whole(_explain(cause, place), cause, place)
     if place.spec.protocol != "auto" and isinstance(explained, errors.ServerExitedError | errors.NotAnMCPServerError):
         asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
         chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
-        return type(explained)(f"{explained}\n  {chosen}", stderr=explained.stderr)
+        chosen_error = type(explained)(f"{explained}\n  {chosen}", stderr=explained.stderr)
+        chosen_error.details = explained.details
+        return chosen_error
     return explained
+
+
+def with_whole(error: E, cause: BaseException, place: Place, body: str = "") -> E:
+    """Give an error all that a server said, in a JSON-RPC error or an HTTP body, if its message has only a part."""
+    own = is_mcp_error(cause) and not (_is_made_up(cause) or unreadable(cause) or asked_in_vain(str(cause)))
+    told = whole(str(cause), getattr(cause, "data", None)) if own else body
+    told = place.masked(told.strip()[: 2 * MAX_WHOLE])[:MAX_WHOLE]
+    if clause(told) not in str(error):
+        error.details = told
+    return error
 
 
 def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
@@ -167,7 +213,7 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
         text = f"{name}: {where} serves HTTP, does not use stdin and stdout, and was ended."
         text = f"{text} Start it in a terminal, then type:\n  %mcp connect {spec.masked(error.url)}"
         return errors.ConnectError(text, stderr=place.stderr())
-    if isinstance(error, OSError) and isinstance(spec, StdioSpec):
+    if isinstance(error, OSError | NotImplementedError) and isinstance(spec, StdioSpec):
         return errors.CommandNotFoundError(sentence(f"{name}: {not_started(spec, error).text}"))
     if isinstance(spec, InProcessSpec):
         return errors.ConnectError(f"{name}: {where} failed to start: {text_of(error, place)}")
@@ -226,7 +272,25 @@ def _http_status(error: BaseException, place: Place, opening: Attempt | None) ->
         status, wait = opening.status or 0, opening.retry_after
     text = sentence(f"{place.name}: {place.spec.where} answered {refused_with(status).what}", refused_with(status).todo)
     asks = f" It asks to wait {wait:.0f} s." if status in BUSY and wait is not None else ""
-    return errors.HTTPStatusError(f"{text}{asks}", status, wait)
+    body = _body(error, opening)
+    refused = errors.HTTPStatusError(f"{text}{asks}{_body_line(body, status, place)}", status, wait)
+    return with_whole(refused, error, place, body)
+
+
+def _body(error: BaseException, attempt: Attempt | None) -> str:
+    """Return the body of an HTTP error; "" if there is none or it is unknown."""
+    if attempt is not None and attempt.body:
+        return attempt.body
+    body = getattr(getattr(error, "response", None), "body", b"")  # of websockets
+    return bytes(body)[: 2 * MAX_WHOLE].decode("utf-8", "replace") if isinstance(body, bytes | bytearray) else ""
+
+
+def _body_line(body: str, status: int, place: Place) -> str:
+    """Return a line with the reason in an HTTP error's body; "" if it only repeats the status."""
+    line = one_line(place.masked(of_body(body)[: 2 * MAX_LINE]), MAX_LINE)
+    plain = re.sub(rf"{status}|\W|error|http", "", line.lower())
+    repeats = plain in re.sub(r"\W", "", f"{of_status(status).meaning} not found bad request".lower())
+    return "" if repeats else f"\n  the server says: {line}"
 
 
 # Unreadable answers: the errors that their requests get instead.
@@ -239,11 +303,6 @@ _INVALID_REQUEST = -32600
 
 _SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
 """Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
-
-_LISTS = {"tools": "tool", "resources": "resource", "resourceTemplates": "template", "prompts": "prompt"}
-"""List member of a result -> word for one item."""
-
-_NAMES = ("name", "uri", "uriTemplate")
 
 _INVALID_JSON = re.compile(r"^ *(Invalid JSON: .*?) \[type=json_invalid", re.MULTILINE)
 _COUNT = re.compile(r": \d+ validation errors? for .*")
@@ -267,18 +326,6 @@ def unreadable(error: BaseException | str) -> str:
     return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
 
 
-def bad_item(problem: BaseException, result: Any) -> str:
-    """Name the listed item that a `ValidationError` of a result is about, as ` (the tool 'add')`, or return ""."""
-    details = problem.errors() if hasattr(problem, "errors") else []
-    path = details[0]["loc"] if details else ()
-    for member, number in pairwise(path):
-        if member in _LISTS and isinstance(number, int) and isinstance(result, dict):
-            item = result[member][number]
-            known = [item[key] for key in _NAMES if key in item] if isinstance(item, dict) else []
-            return f" (the {_LISTS[member]} {one_line(str(known[0]), 80)!r})" if known else ""
-    return ""
-
-
 def unread_text(problem: Exception) -> str:
     """Return the unreadable text that the server wrote."""
     details = _invalid_parts(problem)
@@ -286,21 +333,21 @@ def unread_text(problem: Exception) -> str:
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
 
 
-def stand_in_line(message: Any) -> str:
+def stand_in_line(message: Any, server: str) -> str:
     """Return a log line if a message is the SDK's replacement for an unreadable answer; else ""."""
     error = message.__dict__.get("error")
     reason = unreadable(error.message) if error is not None else ""
-    return f"The server sent an answer that cannot be read ({reason})" if reason else ""
+    return f"The server {server} sent an answer that cannot be read ({reason})" if reason else ""
 
 
-def log_line(problem: Exception, masked: Callable[[str], str]) -> str:
+def log_line(problem: Exception, server: str, masked: Callable[[str], str]) -> str:
     """Return a log line about an unreadable message; "" for text that does not look like a message."""
     text = masked(unread_text(problem)[:BEGINNING]).strip()
     if not text.startswith("{") and '"jsonrpc"' not in text:
         return ""
     details = _invalid_parts(problem)
     why = f" ({details[0]['msg']})" if details and details[0]["type"] == "json_invalid" else ""
-    return f"The server sent a message that cannot be read{why}: {one_line(text, 100)}"
+    return f"The server {server} sent a message that cannot be read{why}: {one_line(text, 100)}"
 
 
 def instead_of(problem: Exception) -> Any:
@@ -368,8 +415,7 @@ def _reason(problem: Exception, whole: dict[str, Any]) -> str:
     """Return why an answer cannot be read: invalid JSON, or a problem in its result or error."""
     details = _invalid_parts(problem)
     if details[0]["type"] == "json_invalid":
-        mark = unread_text(problem).startswith("\ufeff")
-        return "it begins with a byte-order mark; JSON-RPC has none" if mark else str(details[0]["msg"])
+        return str(details[0]["msg"])
     for member in ("error", "result"):
         for detail in details if member in whole else ():
             if member in detail["loc"]:
@@ -414,8 +460,7 @@ def request_error(
         return _protocol_error(cause, place, what, attempt)
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(cause, ValueError | RuntimeError) or broken:
-        result = attempt.result if attempt is not None else None
-        reason = place.masked(broken)[:300] or text_of(cause, place) + bad_item(cause, result)
+        reason = place.masked(broken)[:300] or text_of(cause, place)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(cause).__name__}: {text_of(cause, place)}")
 
@@ -446,8 +491,14 @@ def _protocol_error(cause: Any, place: Place, what: str, attempt: Attempt | None
     wait = attempt.retry_after if attempt is not None and attempt.status in BUSY else None
     code, data = getattr(cause, "code", _INTERNAL_ERROR), getattr(cause, "data", None)
     text = _status_words(cause, place, status, wait) if status in BUSY or _is_made_up(cause) else ""
-    text = text or _code_words(cause, place)
-    return errors.ProtocolError(f"{what}: {text}", code, data, status=status, retry_after=wait)
+    body = attempt.body if attempt is not None and _is_made_up(cause) else ""
+    text = text + _body_line(body, status or 0, place) if text else _code_words(cause, place, what)
+    refused = errors.ProtocolError(f"{what}: {text}", code, data, status=status, retry_after=wait)
+    with_whole(refused, cause, place, body)
+    if "\n" in refused.details.partition("\ndata: ")[0] or refused.details.count("\n") > 1:
+        before = "; " if "\n" in text else "\n  "
+        refused.args = (f"{refused}{before}`%mcp last` shows the whole text",)
+    return refused
 
 
 def _is_made_up(cause: Any) -> bool:
@@ -468,11 +519,11 @@ def _status_words(cause: Any, place: Place, status: int | None, wait: float | No
     return sentence(reason.what, own or reason.todo)
 
 
-def _code_words(cause: Any, place: Place) -> str:
+def _code_words(cause: Any, place: Place, what: str) -> str:
     """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
     if method := asked_in_vain(str(cause)):
         return instead(method)
-    fault = of_code(cause.code)
+    fault = of_code(cause.code, what.rpartition(" ")[2])
     text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(cause.data), todo) if part)
@@ -527,6 +578,9 @@ def cause_in(stderr: str, tool: str) -> str:
     ('ValueError: no', '', 'ValueError: no')
     >>> cause_in(log + log.replace("no", "yes"), "add"), cause_in(log + log.replace("add", "print"), "add")
     ('', 'ValueError: no')
+    >>> group = f"  | Traceback (most recent call last):\n  |   File 'a.py'\n  | ValueError: no\n  +----\n"
+    >>> cause_in(f"{group}{_CAUSED}\n{own}", "add")
+    'ValueError: no'
     >>> cause_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
     'ValueError: no ink'
     """
@@ -540,7 +594,8 @@ def cause_in(stderr: str, tool: str) -> str:
 
 
 def _cause(log: list[str]) -> str:
-    """Return the exception at the end of a log's last traceback, or ""."""
+    """Return the exception at the end of a log's last traceback, or ""; of a group, its last exception."""
+    log = [line for line in map(without_bars, log) if line]
     for number in reversed(range(len(log))):
         if log[number].lstrip()[0] == _FRAME:
             return " ".join(line.strip() for line in log[number + 1 :])

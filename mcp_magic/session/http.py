@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from mcp_magic import inflight
-from mcp_magic.inflight import says_no_session
-from mcp_magic.protocol import AWAY
+from mcp_magic.protocol import AWAY, REFUSED
+from mcp_magic.results.reasons import MAX_WHOLE
 from mcp_magic.session import stdio
-from mcp_magic.session.reconnect import Backoff
+from mcp_magic.session.reconnect import Backoff, Pacing
 from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
@@ -77,7 +78,15 @@ STREAM_SECONDS = 0.5
 """Seconds that the first request of a session waits for the notification stream to open. Earlier notifications are
 lost; but some servers open the stream only with its first notification."""
 
+LONGEST_RESUMING = 5.0  # longest pause in seconds before the stream of a call's answer is resumed
+
+_NO_STREAM = (405,)  # HTTP statuses of a server without a stream of notifications, by the specification
+
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
+
+
+_resuming: ContextVar[Pacing | None] = ContextVar("mcp_magic_resuming", default=None)
+"""The pauses between the streams on which the answer to one request is to come."""
 
 
 class ResilientClient:
@@ -92,6 +101,8 @@ class ResilientClient:
         self._wire = wire
         self._isolate = isolate
         self._session_id: str | None = None
+        self._had_stream = False  # whether this session's stream of notifications was open
+        self._pacing = Pacing()
         self._stream_answered = asyncio.Event()
         self._stream_answered.set()
 
@@ -116,7 +127,7 @@ class ResilientClient:
         if session is None:
             response = await self._client.send(request, **options)
             if not _is_stream(response):
-                response = await read_whole(response)
+                response = _noted(await read_whole(response))
         elif self._isolate:
             response = await self._one(request, session, options)
         else:
@@ -135,7 +146,7 @@ class ResilientClient:
             response = await self._client.send(request, **options)
             is_stream = _is_stream(response)
             if not is_stream:
-                response = await read_whole(response)
+                response = _noted(await read_whole(response))
         except TooLargeError as error:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
@@ -146,6 +157,7 @@ class ResilientClient:
         else:
             if is_stream:
                 response.stream = _Followed(response.stream, self._wire)
+                _resuming.set(Pacing(longest=LONGEST_RESUMING))  # the SDK resumes it in this context
             return response
         return _failure(request, f"Connection closed: {problem}")
 
@@ -166,8 +178,12 @@ class ResilientClient:
         attempt = inflight.current_attempt.get()
         backoff = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         if (session_id := request.headers.get("mcp-session-id")) != self._session_id:
-            self._session_id = session_id
+            self._session_id, self._had_stream, self._pacing = session_id, False, Pacing()
             self._stream_answered.clear()
+        resuming = _resuming.get()
+        await asyncio.sleep((resuming or self._pacing).pause())  # a server may end a stream as soon as it is open
+        if resuming is not None and attempt is not None and attempt.over:
+            raise httpx2.RequestError("nobody waits for the answer any more", request=request)
         while True:
             session = self._wire.session
             asked = None
@@ -188,16 +204,26 @@ class ResilientClient:
                 asked = inflight.retry_after(response.headers.get("retry-after"))
                 await response.aclose()
             pause = backoff.pause()
-            await asyncio.sleep(pause if asked is None else min(asked, LONGEST_PAUSE))
+            await asyncio.sleep(max(pause, min(asked or 0.0, LONGEST_PAUSE)))
 
     async def _opened(self, response: httpx2.Response, session: Client | None) -> httpx2.Response:
+        """Follow a stream that was opened, or tell what it means that it was not.
+
+        Only the answer to a POST forgets a session: many servers answer no GET, also with a status that says otherwise.
+        """
+        status = response.status_code
         if _is_stream(response):
+            self._had_stream = True
             # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
             response.stream = _Followed(response.stream, self._wire, quietly=True)
-        elif session and "mcp-session-id" in response.request.headers and response.status_code in (400, 404):
-            await response.aread()
-            if response.status_code == 404 or says_no_session(response.text):
-                self._wire.report(Event.FORGOTTEN, session)
+        elif status >= 400 and self._had_stream and session is not None:
+            why = httpx2.HTTPStatusError(f"HTTP {status}", request=response.request, response=response)
+            self._wire.report(Event.DOUBTED, session, why)  # a ping tells whether it knows the session
+        elif status >= 400 and status not in _NO_STREAM and status not in REFUSED:
+            self._wire.remark(
+                f"it has no stream of notifications (its GET was answered with HTTP {status}, where 405 is right), "
+                "so changes are not announced"
+            )
         return response
 
     async def _goodbye(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
@@ -228,6 +254,13 @@ class _Followed(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Close it."""
         await self._stream.aclose()
+
+
+def _noted(response: httpx2.Response) -> httpx2.Response:
+    """Note the beginning of an error's body in its attempt: the SDK does not read it."""
+    if response.status_code >= 400 and (attempt := inflight.current_attempt.get()) is not None:
+        attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")
+    return response
 
 
 def _failure(request: httpx2.Request, message: str) -> httpx2.Response:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.errors import MCPMagicError
+from mcp_magic.inflight import says_no_session
 from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_unreachable, leaf
 from mcp_magic.stderr import ErrorLog, has_read
 
@@ -31,11 +32,35 @@ SILENT_SECONDS = 0.75
 """Seconds that a process may stay silent after reading the probe, before it gets `initialize`. A late answer does no
 harm: the SDK then asks again."""
 
+_WANTS_HANDSHAKE = re.compile(
+    r"\b(?:not|un)[ -]?(?:yet )?initiali[sz]ed\b"
+    r"|\binitiali[sz](?:e|ed|ation)\b.{0,60}\b(?:required|first|must|missing|expected|before)\b"
+    r"|\b(?:required|first|must|missing|expected|before|send)\b.{0,60}\binitiali[sz](?:e|ed|ation)\b",
+    re.IGNORECASE,
+)
+
 NOISE = re.compile(rb"(?m)^.*(?:Failed to validate request|server/discover)")
 """Beginning of a server's complaints about the probe, on its stderr."""
 
 _UNSUPPORTED = -32022
 """JSON-RPC code of a server that supports none of the requested versions (specification 2026-07-28)."""
+
+
+def wants_handshake(error: BaseException, status: int | None = None) -> bool:
+    """Whether a server answered a request of a discovered session with the wish for the handshake.
+
+    `status` is that of HTTP.
+
+    >>> from mcp import MCPError
+    >>> [wants_handshake(MCPError(-32002, text)) for text in ("initialize is required", "Server not initialized", "no")]
+    [True, True, False]
+    >>> wants_handshake(MCPError(-32000, "Bad Request: No valid session ID provided"), 400)
+    True
+    """
+    failure = leaf(error)
+    text = str(failure)[:1000]
+    lacks_session = status == 400 and says_no_session(text)
+    return is_mcp_error(failure) and (lacks_session or _WANTS_HANDSHAKE.search(text) is not None)
 
 
 class Negotiation:
@@ -66,6 +91,13 @@ class Negotiation:
             self._known.remove(self._spec)
         if handshake:
             self._known.append(self._spec)
+
+    def fall_back(self) -> bool:
+        """Begin the next session with the handshake, if the spec leaves that open; return whether that is new."""
+        if not self._free or self.way == "handshake":
+            return False
+        self.way = "handshake"
+        return True
 
     def another(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""

@@ -15,7 +15,9 @@ from mcp_magic.protocol import LogMessage, checked, has_ended, is_transport_erro
 from mcp_magic.session.cache import ReadStore
 from mcp_magic.session.catalog import KINDS
 from mcp_magic.session.negotiation import discover_only
+from mcp_magic.session.reader import Reader
 from mcp_magic.session.reconnect import Backoff
+from mcp_magic.session.remarks import Remarks
 from mcp_magic.session.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class Logs:
         self.messages: deque[LogMessage] = deque()
         self._sizes: deque[int] = deque()
         self._size = 0
-        self._masked = masked
+        self.masked = masked
         self.level: str | None = None
         self.watchers: list[Callable[[LogMessage], None]] = []
         self._calls = calls if calls is not None else []
@@ -124,7 +126,7 @@ class Logs:
             found[-1].logged(message, others=len(found) - 1)
 
     def _keep(self, level: str, logger: str, data: Any) -> LogMessage:
-        cut = Cut(self._masked)
+        cut = Cut(self.masked)
         message = LogMessage(time.time(), level, logger, cut.value(data))
         self.messages.append(message)
         self._sizes.append(cut.size)
@@ -140,9 +142,9 @@ class Logs:
         """Set the level for all sessions from now on."""
         self.level = level
 
-    async def begin(self, client: Client) -> None:
+    async def begin(self, client: Client, reader: Reader) -> None:
         """Let each request of a new session ask for logs, and each call for progress; log a level that is refused."""
-        attend(client, self._calls, self)
+        attend(client, self._calls, self, reader)
         if self.level is None:
             return
         try:
@@ -195,6 +197,8 @@ class Notices:
         updated: Callable[[str, bool], None],
     ) -> None:
         self.logs = logs
+        self.remarks = Remarks(logs.log, logs.masked)
+        self.reader = Reader(self.remarks.add)
         self.questions = questions
         self._sampling = sampling
         self._changed = changed
@@ -224,7 +228,7 @@ class Notices:
                 leave_outputs_to_us(client.session)
                 if protocol not in ("auto", "handshake"):
                     await discover_only(client)
-                await self.logs.begin(client)
+                await self.logs.begin(client, self.reader)
                 stack.push_async_exit(opening.pop_all())
 
         await InFlightRequest(seconds=timeout).wait(enter(), [])  # its clock stops during a log-in

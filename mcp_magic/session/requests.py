@@ -33,8 +33,10 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, is_closed, without_context
+from mcp_magic.protocol import BUSY, is_closed, until_answered, without_context
+from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import away, closed_error, lost_error, request_error, waited_error
+from mcp_magic.session.negotiation import wants_handshake
 from mcp_magic.session.wire import Event, Place
 
 if TYPE_CHECKING:
@@ -54,6 +56,65 @@ _NOT_SHOWN = nullcontext()
 
 BUSY_SECONDS = 60.0  # maximum seconds that a request without a deadline waits in all for a busy server
 
+LISTEN_SECONDS = 60.0  # seconds that a server has to answer the ping which shows that it works on no abandoned call
+
+ENDED = {asyncio.CancelledError: "was interrupted", TimeoutError: "timed out", RequestTimeoutError: "timed out"}
+"""How the wait for an answer ends while its server may go on."""
+
+
+class AbandonedCall:
+    """The call for which its caller no longer waits, until the server answers anything.
+
+    A server of one thread reads nothing while it computes. It does not learn that the call is cancelled, and later
+    calls wait. `client` is the session of the call, or None if there is no such call.
+    """
+
+    def __init__(self) -> None:
+        self.client: Client | None = None
+        self._attempt: Attempt | None = None
+        self._what = ""
+        self._is_pinged = False
+        self._listening: asyncio.Task[None] | None = None
+
+    def note(self, client: Client, call: InFlightRequest, attempt: Attempt, error: BaseException) -> None:
+        """Note that a call has failed. It is kept if its server may go on with it, and is the first in its session."""
+        how = ENDED.get(type(error))
+        if how is not None and self.client is not client:
+            self.client, self._attempt, self._is_pinged = client, attempt, False
+            self._what = f"{one_line(call.title, 60)}, which {how}"
+
+    def answered(self, client: Client) -> None:
+        """Note that a server has answered something, so that it works on nothing else."""
+        if self.client is client:
+            self.client = self._attempt = None
+
+    def blocks(self, client: Client | None, attempt: Attempt | None = None) -> str:
+        """Return the call that a server seems to work on, with how it ended; "" if none, or if it is that attempt."""
+        if client is None or self.client is not client or not self._is_pinged:
+            return ""
+        return "" if attempt is not None and attempt is self._attempt else self._what
+
+    def listen(self, client: Client) -> None:
+        """Send a ping before the next request. A server that answers it works on nothing else, or can do both."""
+        if self._listening is None:
+            self._is_pinged = True
+            self._listening = asyncio.create_task(self._listen(client), name="mcp_magic abandoned call")
+
+    async def _listen(self, client: Client) -> None:
+        current_attempt.set(None)  # the ping is no part of a request
+        with suppress(Exception):
+            async with asyncio.timeout(LISTEN_SECONDS):
+                await until_answered(client)
+                self.answered(client)
+        self._listening = None
+
+
+def _check_kind(answer: object) -> None:
+    """Raise ValueError if an answer is of a kind that is not known here."""
+    kind = getattr(answer, "result_type", None)
+    if kind not in (None, "complete"):
+        raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
+
 
 class RequestSender:
     """Sends the requests of one connection, and counts them; an error that a tool reports is no failure."""
@@ -71,6 +132,7 @@ class RequestSender:
         self.latency: float | None = None
         self.last_seen: float | None = None
         self.in_flight = 0
+        self._answered: Client | None = None  # the last that got a result
         self._drained: asyncio.Event | None = None
         self._place = place
         self._takes_turns = isinstance(place.spec, HttpSpec)
@@ -79,6 +141,7 @@ class RequestSender:
         self._notices = notices
         self._questions = questions
         self._reports = reports
+        self._abandoned = AbandonedCall()
         self._most = most_at_once()
         self._free = asyncio.Semaphore(self._most)
 
@@ -108,6 +171,8 @@ class RequestSender:
         ValueError if the answer breaks the protocol. With `pages` the user is sent to pages that must be visited first.
         A `quiet` one is not shown while it waits.
         """
+        if self._supervisor.is_of_other_process:
+            self._supervisor.check_process()
         if timeout is not None or max_total is not None:
             check_seconds(what, timeout=timeout, max_total_timeout=max_total)
         reports = Reports(max_total_timeout=self._reports.max_total_timeout) if quiet else self._reports
@@ -158,8 +223,16 @@ class RequestSender:
     def _what_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""
         if self._supervisor.client is None:
-            return f"reconnecting, {away(self._supervisor.backoff)}"
-        return f"{self._most} calls are under way, others wait" if self._free.locked() else ""
+            return f"reconnecting, {away(self._supervisor.backoff)}" if self._supervisor.comes_back else "closed"
+        if self._free.locked():
+            return f"{self._most} calls are under way, others wait"
+        return self._works_on()
+
+    def _works_on(self, attempt: Attempt | None = None) -> str:
+        """Return which abandoned call the server seems to work on, other than `attempt`, and what to type; or ""."""
+        call, name = self._abandoned.blocks(self._supervisor.client, attempt), self._place.name
+        todo = f"`%mcp reconnect {name}` starts it again" if self._has_stderr else "restart that server"
+        return f"{name} still seems to work on {call}; {todo}" if call else ""
 
     async def _send_once(
         self,
@@ -176,6 +249,8 @@ class RequestSender:
         token = current_attempt.set(attempt)
         started = time.perf_counter()
         self.in_flight += 1
+        if self._abandoned.client is client:
+            self._abandoned.listen(client)
         try:
             if call is None:
                 answer = await send(client)
@@ -183,14 +258,13 @@ class RequestSender:
                 if self._questions.settling is not None:
                     await self._questions.settled()
                 answer = await call.wait(send(client), self._questions.calls)
-            kind = getattr(answer, "result_type", None)
-            if kind not in (None, "complete"):
-                raise ValueError(f"its resultType is {one_line(str(kind), 40)!r}, which mcp_magic does not know")
+            _check_kind(answer)
             if check is not None:
                 check(answer, attempt)
-        except BaseException:
+        except BaseException as error:
             if call is not None:
                 self._questions.interrupted(call, client)
+                self._abandoned.note(client, call, attempt, error)
             raise
         finally:
             self.in_flight -= 1
@@ -200,6 +274,8 @@ class RequestSender:
             current_attempt.reset(token)
         self.latency = time.perf_counter() - started
         self.last_seen = time.time()
+        self._answered = client
+        self._abandoned.answered(client)
         if self._has_stderr and not self.in_flight:
             place.quiet = place.position()
         return answer
@@ -208,7 +284,11 @@ class RequestSender:
         self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None
     ) -> bool:
         """Decide whether to retry a failed request; wait for a busy server first."""
-        if is_forgotten(failure, attempt) and not repeats.renewed:
+        if not repeats.renewed and self._wants_handshake(client, failure, attempt):
+            repeats.renewed = True
+            self._supervisor.report(Event.UNINITIALIZED, client)
+            return self._supervisor.client is not client
+        if not repeats.renewed and is_forgotten(failure, attempt):
             repeats.renewed = True
             self._supervisor.report(Event.FORGOTTEN, client)
             return True
@@ -230,14 +310,27 @@ class RequestSender:
             return repeats.lost <= LOST_ATTEMPTS
         return repeats.harmless and repeats.lost <= 1
 
+    def _wants_handshake(self, client: Client, failure: Exception, attempt: Attempt) -> bool:
+        """Whether a server has discovered a session and refuses its requests.
+
+        Once it has answered one, such words are those of a tool, which may have run.
+        """
+        wire = self._place.wire
+        if wire is None or not wire.modern or self._answered is client:
+            return False
+        return wants_handshake(failure, attempt.status)
+
     def _failed(
         self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, *, harmless: bool
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
         error = request_error(failure, self._place, what, timeout, attempt)
-        if isinstance(error, RequestTimeoutError) and attempt.awaited is not None and attempt.awaited.in_vain:
-            return RequestTimeoutError(f"{error}\n  {attempt.awaited.in_vain}")
+        note_refusal(error)
+        if isinstance(error, RequestTimeoutError):
+            in_vain = attempt.awaited.in_vain if attempt.awaited is not None else ""
+            clues = [clue for clue in (in_vain, self._works_on(attempt)) if clue]
+            return RequestTimeoutError("\n  ".join((str(error), *clues))) if clues else error
         if isinstance(error, SessionClosedError):
             error.sent = error.sent and not cannot_have_run(failure, attempt)
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):

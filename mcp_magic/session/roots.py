@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.config.parsing import working_directory
 from mcp_magic.errors import ArgumentsError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Roots:
             ArgumentsError: One is no directory; the roots are unchanged.
             SessionError: The server could not be told.
         """
-        found = dict.fromkeys(_resolved(directory, base or Path.cwd()) for directory in directories)
+        found = dict.fromkeys(_resolved(directory, base or working_directory()) for directory in directories)
         if tuple(found) != self.directories:
             self.directories = tuple(found)
             await self._changed()

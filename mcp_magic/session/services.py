@@ -19,9 +19,23 @@ from mcp_magic.telemetry.spans import span_taps
 from mcp_magic.trace.trace import Tap, Trace
 
 if TYPE_CHECKING:
+    import asyncio
+
     from mcp_magic.config.specs import Spec
     from mcp_magic.consent.consent import Consent
     from mcp_magic.telemetry.metrics import Metrics
+
+
+@dataclass
+class Outputs:
+    """How answers of tools are checked.
+
+    Attributes:
+        strict: Whether an answer that does not fit its tool's output schema is an `InvalidResponseError`, whose
+            `.result` has it; else it is kept, with a remark.
+    """
+
+    strict: bool = False
 
 
 class KeepsTasks(Protocol):
@@ -37,6 +51,10 @@ class HoldsConnections(Protocol):
     @property
     def connections(self) -> Mapping[str, object]:
         """Name -> connection."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the sessions."""
 
     async def reconnect(self, name: str, *, by_hand: bool = True) -> object:
         """Open a session again."""
@@ -58,6 +76,7 @@ class Services:
     protocols: list[Spec] = field(default_factory=list)
     reconnection: Reconnection = field(default_factory=Reconnection)
     reports: Reports = field(default_factory=Reports)
+    outputs: Outputs = field(default_factory=Outputs)
     trace: Trace = field(default_factory=Trace)
     events: Events = field(default_factory=Events)
     metrics: Metrics | None = None

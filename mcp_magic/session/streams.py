@@ -8,6 +8,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic_core import ValidationError
+
 from mcp_magic.display.text import one_line
 from mcp_magic.inflight import PendingReply, current_attempt
 from mcp_magic.protocol import assume_complete
@@ -20,6 +22,7 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
+from mcp_magic.session.reader import read_again, read_handshake, read_notification, read_texts
 from mcp_magic.session.wire import Event, Wire
 from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
@@ -43,6 +46,16 @@ def members(message: Any) -> dict[str, Any]:
         if error.data is not None:
             given["error"]["data"] = error.data
     return given
+
+
+def session_message(message: Any) -> Any:
+    """Return what the SDK's streams carry for a JSON-RPC message."""
+    from mcp.shared.message import SessionMessage
+
+    return SessionMessage(message)
+
+
+_HANDSHAKE = frozenset(("initialize", "server/discover"))
 
 
 class Wrapped:
@@ -69,7 +82,7 @@ class Wrapped:
         return getattr(self._stream, name)
 
 
-def trace_in_process(client: Any, recorder: Recorder) -> None:
+def trace_in_process(client: Any, recorder: Recorder, remark: Callable[[str], None]) -> None:
     """Record the messages between a client and its server in the same process.
 
     There the SDK calls the server's functions without streams. They are recorded as the messages that a wire would
@@ -78,7 +91,7 @@ def trace_in_process(client: Any, recorder: Recorder) -> None:
     connect = client._connect  # private to the SDK: it has no public place for a dispatcher
 
     async def traced(*arguments: Any) -> Any:
-        return _TracedCalls(await connect(*arguments), recorder)
+        return _TracedCalls(await connect(*arguments), recorder, remark)
 
     client._connect = traced
 
@@ -86,9 +99,10 @@ def trace_in_process(client: Any, recorder: Recorder) -> None:
 class _TracedCalls:
     """A dispatcher of the SDK that records requests, answers and notifications."""
 
-    def __init__(self, dispatcher: Any, recorder: Recorder) -> None:
+    def __init__(self, dispatcher: Any, recorder: Recorder, remark: Callable[[str], None]) -> None:
         self._dispatcher = dispatcher
         self._recorder = recorder
+        self._remark = remark
         self._ids = {OUT: 0, IN: 0}
 
     def __getattr__(self, name: str) -> Any:
@@ -108,8 +122,11 @@ class _TracedCalls:
         self._ids[direction] += 1
         number = wanted if wanted is not None else self._ids[direction]
         self._note(direction, method, params, number)
+        awaited = PendingReply(number, method)
+        if direction == OUT and (attempt := current_attempt.get()) is not None:
+            attempt.sends(awaited)
         try:
-            answer = await asked
+            answer = awaited.result = await asked
         except Exception as error:
             problem = {"code": getattr(error, "code", -32603), "message": str(error)}
             if (data := getattr(error, "data", None)) is not None:
@@ -117,6 +134,8 @@ class _TracedCalls:
             self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "error": problem})
             raise
         self._recorder.message(back, {"jsonrpc": "2.0", "id": number, "result": answer})
+        if direction == OUT:
+            answer = awaited.result = read_texts(answer, self._remark)
         return answer
 
     def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> Awaitable[Any]:
@@ -145,7 +164,11 @@ class _TracedCalls:
             self._note(IN, method, params)
             return bool(on_notify_intercept is not None and on_notify_intercept(method, params))
 
-        await self._dispatcher.run(requested, on_notify, traced_intercept, **options)
+        def notified(context: Any, method: str, params: Any) -> Awaitable[None]:
+            params = read_notification(method, read_texts(params, self._remark), self._remark)
+            return on_notify(context, method, params)  # type: ignore[no-any-return]
+
+        await self._dispatcher.run(requested, notified, traced_intercept, **options)
 
 
 # Stray answers: answers whose id matches no pending request.
@@ -178,7 +201,7 @@ class UnmatchedReplies:
         number = fields.get("id")
         if number is None or "method" not in fields:
             return
-        awaited = self._waiting[number] = PendingReply(number)
+        awaited = self._waiting[number] = PendingReply(number, fields["method"])
         if isinstance(number, int) and number > self._highest:
             self._highest = number
         if len(self._waiting) > WAITING:
@@ -198,6 +221,11 @@ class UnmatchedReplies:
             awaited.result = fields.get("result")
             return None
         return self._stray(fields["id"], fields.get("error"), stream)
+
+    def asked(self, number: Any) -> str:
+        """Return the method of the pending request with this id, or ""."""
+        awaited = self._waiting.get(number)
+        return awaited.method if awaited is not None else ""
 
     def unreadable(self, problem: Exception, stream: Any) -> Any:
         """Note an unreadable message, which may be an answer with an invalid id. Returns as `came`."""
@@ -366,11 +394,15 @@ class WatchedStream(Wrapped):
 
     def _noted(self, item: Any) -> Any:
         """Note an item of the stream, and return what the session gets."""
+        if isinstance(item, ValidationError) and (message := read_again(item)) is not None:
+            item = session_message(message)
         if not isinstance(item, Exception):
-            self._wire.recorder.message(IN, members(item.message))
+            sent = getattr(item.message, "sent", None)
+            self._wire.recorder.message(IN, members(item.message) if sent is None else sent)
             if self._wire.modern:
                 assume_complete(item.message)
-            self._log(stand_in_line(item.message))
+            self._understand(item.message)
+            self._log(stand_in_line(item.message, self._wire.recorder.server))
             return self._strays.came(item.message, self._stream) or item
         text = unread_text(item)
         instead = instead_of(item)
@@ -380,13 +412,27 @@ class WatchedStream(Wrapped):
             instead = self._strays.came(instead.message, self._stream) or instead
         self._wire.recorder.garbage(text, members(instead.message) if instead is not None else None)
         self._wire.wrote_garbage(text)
-        self._log(log_line(item, self._wire.recorder.hide))
+        self._log(log_line(item, self._wire.recorder.server, self._wire.recorder.hide))
         if (refusal := refusal_of(item)) is not None and len(self._answering) < REFUSALS:
             # Not awaited: if the server reads nothing until it has written everything, both sides would block.
             task = asyncio.ensure_future(self._refuse(refusal))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         return instead or item
+
+    def _understand(self, message: Any) -> None:
+        """Mend the message for the SDK's models where they decide about more than its session asks for."""
+        fields = message.__dict__
+        method = fields.get("method")
+        if method is None:
+            if "result" in fields and (asked := self._strays.asked(fields["id"])) in _HANDSHAKE:
+                message.result = read_handshake(asked, fields["result"], self._wire.remark)
+        elif "id" not in fields:
+            params = fields.get("params")
+            if (mended := read_notification(method, params, self._wire.remark)) is not params:
+                message.params = mended
+        for oddity in getattr(message, "oddities", ()):
+            self._wire.remark(oddity)
 
     def _log(self, text: str) -> None:
         if text and self._unreadable < TOLD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import NotOfferedError
 from mcp_magic.schema.commandline import as_word
+from mcp_magic.session.loops import News, running_loop, soon_on
 from mcp_magic.session.reconnect import Backoff
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ class Subscription:
     """The changes of one resource, as an asynchronous iterator of `Update`; also a context manager.
 
     Announcements that come faster than they are read are counted in one `Update`. `uri` is the resource, and `ended`
-    whether the iterator has ended.
+    whether the iterator has ended. `loop` is the one on which they happen.
     """
 
     def __init__(self, uri: str, on_close: Callable[[Subscription], Any]) -> None:
@@ -42,31 +44,35 @@ class Subscription:
         self.ended = False
         self._on_close = on_close
         self._count, self._missed, self._time = 0, False, 0.0
-        self._news = asyncio.Event()
+        self._counting = threading.Lock()  # updates are taken on any thread
+        self.loop = running_loop()
+        self._news = News(self.loop)
 
     def tell(self, *, missed: bool = False) -> None:
         """Note an announcement, or that some may have been missed."""
-        self._count += not missed
-        self._missed |= missed
-        self._time = time.time()
-        self._news.set()
+        with self._counting:
+            self._count += not missed
+            self._missed |= missed
+            self._time = time.time()
+        self._news.tell()
 
     def end(self) -> None:
         """End the iterator."""
         self.ended = True
-        self._news.set()
+        self._news.tell()
 
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> Update:
-        await self._news.wait()
-        if self.ended:
-            raise StopAsyncIteration
-        self._news.clear()
-        update = Update(self._count, self._missed, self._time)
-        self._count, self._missed = 0, False
-        return update
+        while not self.ended:
+            with self._counting:
+                update = Update(self._count, self._missed, self._time)
+                self._count, self._missed = 0, False
+            if update.changes or update.missed:
+                return update
+            await self._news.wait(lambda: self.ended or self._missed or self._count > 0)
+        raise StopAsyncIteration
 
     async def __aenter__(self) -> Subscription:
         return self
@@ -78,6 +84,9 @@ class Subscription:
 
     def close(self) -> None:
         """End the subscription. The server is told once its last subscriber leaves. Idempotent."""
+        soon_on(self.loop, self._close)
+
+    def _close(self) -> None:
         if not self.ended:
             self.end()
             self._on_close(self)
@@ -119,7 +128,7 @@ class _Shared:
 
     def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()  # not awaited: the session may be closing
+            soon_on(self._task.get_loop(), self._task.cancel)  # not awaited: the session may be closing
             self._task = None
 
     async def _follow(self, client: Client, log: Callable[[str, str], None]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from enum import IntEnum, StrEnum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CallCancelledError, ConnectError, SessionClosedError
@@ -19,7 +21,7 @@ from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
 from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
 from mcp_magic.session.negotiation import Negotiation, unless_listening
-from mcp_magic.session.reconnect import Answer, Backoff, is_hopeless, look
+from mcp_magic.session.reconnect import Answer, Backoff, Pacing, is_hopeless, look
 from mcp_magic.session.wire import Event, Place, Wire, text_of
 from mcp_magic.stderr import terminate
 
@@ -86,6 +88,8 @@ DRAIN_SECONDS = 5.0
 """Seconds that pending requests of a forgotten session have to be answered before it is left: a 404 tells each of them
 that it never reached a tool and may be retried."""
 
+MAX_WAITS = 100  # how often an orderly close waits, at most
+
 CLOSE_SECONDS = 10.0
 """Seconds that an orderly close may take; the SDK's own steps (end of input, SIGTERM, SIGKILL) need about six."""
 
@@ -128,6 +132,29 @@ class Known(NamedTuple):
     instructions: str | None
 
 
+def _unwind(task: asyncio.Task[None]) -> None:
+    """Leave the contexts of a task whose loop is closed. What they would wait for does not come."""
+    coroutine = task.get_coro()
+    for _ in range(MAX_WAITS):
+        try:
+            coroutine.close()
+        except Exception:
+            continue
+        return
+
+
+_all: WeakSet[Supervisor] = WeakSet()  # to be marked in a forked child
+
+
+def _forked() -> None:
+    for supervisor in _all:
+        supervisor.leave_process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class Supervisor:
     """Owns the session of one connection; only it changes the state.
 
@@ -150,12 +177,15 @@ class Supervisor:
         self.opened_at: float | None = None
         self.connect_seconds = 0.0
         self.reconnection = services.reconnection
+        self._pacing = Pacing(services.reconnection.first, services.reconnection.longest)
         self.reconnects = self.opened_by_hand = 0
         self.state = State.CLOSED
         self.client: Client | None = None
         self.known: Known | None = None
         self.backoff: Backoff | None = None
         self.owner: asyncio.Task[None] | None = None
+        self.is_of_other_process = False  # whether this process is a forked child of the one that opened the session
+        _all.add(self)
         self._place = place
         self._services = services
         self._recorder = recorder
@@ -169,12 +199,18 @@ class Supervisor:
         self._reopening = asyncio.Lock()
         self._entering = False  # it opens a transport or a session: the server may never answer
         self._then = _Then.STAY
+        self._negotiation: Negotiation | None = None
         self._closes = 0
         self._sessions = 0
         self._up_since = self._up_for = 0.0
         self._lost: SessionClosedError | None = None
         self._why: BaseException | None = None
         self._tried: BaseException | None = None
+
+    def leave_process(self) -> None:
+        """Note that this process is a forked child, in which the loop of the session does not run."""
+        self.is_of_other_process = self.owner is not None
+        self._catalog.loop = None
 
     @property
     def problem(self) -> str:
@@ -183,6 +219,17 @@ class Supervisor:
             return ""
         first = str(self._lost).partition("\n")[0]
         return f"{first} ({away(self.backoff)})" if self.backoff is not None and self.comes_back else first
+
+    def check_process(self) -> None:
+        """Raise SessionClosedError in a forked child: both would write to the same server."""
+        if self.is_of_other_process:
+            error = SessionClosedError(
+                f"{self._place.name}: this session belongs to another process, of which this one is a forked child. "
+                "Connect in the child: `async with mcp_magic.Host() as host: await host.connect(...)`, "
+                'or start it with `multiprocessing.get_context("spawn")`.'
+            )
+            error.sent = False
+            raise error
 
     @property
     def comes_back(self) -> bool:
@@ -204,6 +251,29 @@ class Supervisor:
     def _lasted(self) -> bool:
         """Whether the session was open long enough to reconnect without a pause."""
         return self._up_for >= self.reconnection.lasting
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether its loop was closed while the session was open: nothing runs there any more, not even its end."""
+        return self.loop is not None and self.loop.is_closed() and self.owner is not None and not self.owner.done()
+
+    def _abandon_stranded(self) -> None:
+        """End what a closed loop has left behind, so that a session can begin on this one."""
+        owner, wire = self.owner, self._place.wire
+        if owner is None or not self.is_stranded:
+            return
+        self.owner = None
+        if wire is not None:
+            wire.abandoned()
+            if isinstance(self.spec, StdioSpec) and wire.errlog is not None and not wire.replayed:
+                terminate(wire.errlog.file)
+        self._catalog.abandon()
+        _unwind(owner)  # now: when Python deletes the task, this would end the next session
+        self._then, self._ready, self._reopening = _Then.STAY, None, asyncio.Lock()
+        self._leave, self._left = asyncio.Event(), asyncio.Event()
+        self.client = self.known = self.backoff = None
+        self._lost = SessionClosedError(f"{self._place.name}: the session has ended with its event loop.")
+        self._become(State.LOST)
 
     # State changes
 
@@ -300,6 +370,15 @@ class Supervisor:
             if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
                 self._leave_for(_Then.RENEW)
                 self._pause()
+        elif event is Event.UNINITIALIZED:
+            negotiation = self._negotiation
+            if self.client is session and negotiation is not None and negotiation.fall_back():
+                self._notices.remarks.add(
+                    "it answers server/discover with 2026-07-28, and then wants `initialize`; "
+                    "the session began again with the handshake"
+                )
+                self._leave_for(_Then.RENEW)
+                self._pause()
         elif event is Event.ENDED:
             if not self._is_closing:
                 self._lost = closed_error(self._place)
@@ -362,8 +441,13 @@ class Supervisor:
 
     async def open(self) -> None:
         """Do what `Connection.open` says."""
+        self.check_process()
+        self._abandon_stranded()
         quiet_sdk_logging()
-        self.loop = loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if self.loop not in (None, loop):  # the next `asyncio.run` of a program: events belong to the loop before
+            self._leave, self._left = asyncio.Event(), asyncio.Event()
+        self.loop = self._catalog.loop = loop
         self._begin()
         assert self._ready is not None
         started = time.perf_counter()
@@ -389,7 +473,10 @@ class Supervisor:
 
     async def close(self) -> None:
         """Do what `Connection.close` says."""
+        if self.is_of_other_process:  # the server stays: it serves the parent
+            return
         self._closes += 1
+        self._abandon_stranded()
         await self._close(_Then.CLOSE)
 
     async def _close(self, then: _Then) -> None:
@@ -407,6 +494,8 @@ class Supervisor:
 
     async def reopen(self, *, by_hand: bool = True) -> None:
         """Do what `Connection.reopen` says."""
+        self.check_process()
+        self._abandon_stranded()
         closes = self._closes
         async with self._reopening:
             if self._closes == closes:
@@ -449,7 +538,14 @@ class Supervisor:
         failure: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
-                wire = Wire(self._recorder, self._services.logins, self.report, self.back, self._notices.warn)
+                wire = Wire(
+                    self._recorder,
+                    self._services.logins,
+                    self.report,
+                    self.back,
+                    self._notices.warn,
+                    self._notices.remarks.add,
+                )
                 transport = await self._services.open_transport(self.spec, wire, stack)
                 self._place.wire = wire
                 await self._hold_sessions(wire, transport)
@@ -466,7 +562,7 @@ class Supervisor:
 
     async def _hold_sessions(self, wire: Wire, transport: Transport) -> None:
         """Hold a session until it should end; if the server has forgotten it, hold a new one."""
-        negotiation = Negotiation(self.spec, self._services.protocols)
+        self._negotiation = negotiation = Negotiation(self.spec, self._services.protocols)
         self._then = max(self._then, _Then.RENEW)
         while self._then is _Then.RENEW:
             self._then, self._entering = _Then.STAY, True
@@ -499,6 +595,8 @@ class Supervisor:
                     self._then = _Then.RENEW
                 elif not leaving:  # errors while a session is closed on purpose do not matter
                     raise
+            if leaving and self._then is _Then.RENEW and not await self._pace():
+                return
 
     @asynccontextmanager
     async def _unless_listening(
@@ -557,6 +655,18 @@ class Supervisor:
         finally:
             asked.cancel()
             left.cancel()
+
+    async def _pace(self) -> bool:
+        """Pause before a forgotten session is renewed, if that happens often; return False to leave the session."""
+        pause = self._pacing.pause()
+        if not pause:
+            return True
+        self._notices.remarks.add("it forgets its sessions all the time; they are renewed with growing pauses")
+        self._leave.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._leave.wait()
+        return not self._is_closing
 
     async def _rest(self) -> bool:
         """Pause before the next attempt; return False to give up or to leave the session."""

@@ -22,7 +22,8 @@ from mcp_magic.errors import (
     RequestTimeoutError,
     SessionError,
 )
-from mcp_magic.inflight import METHOD_NOT_FOUND, InFlightRequest, Reports, current_attempt
+from mcp_magic.inflight import METHOD_NOT_FOUND, AnyResult, InFlightRequest, Reports, current_attempt
+from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import request_error
 
 if TYPE_CHECKING:
@@ -223,7 +224,9 @@ class Tasks:
         message = one_line(self.place.masked(ended.message), 200)
         if ended.status == "cancelled":
             raise CallCancelledError(f"{title}: the server has cancelled the task{message and f': {message}'}.")
-        raise request_error(_failure(ended), self.place, title)
+        failure = request_error(_failure(ended), self.place, title)
+        note_refusal(failure)
+        raise failure
 
     async def state(self, tool: str, task: str) -> TaskState:
         """Ask the server about a task, by its id."""
@@ -236,14 +239,11 @@ class Tasks:
 
     async def send(self, tool: str, task: str, method: str, params: dict[str, Any]) -> TaskState | None:
         """Send a request about a task; return its state for `tasks/get`."""
-        from pydantic import TypeAdapter
-
         request = _request_type()(method=method, params={"taskId": task, **params})
-        answer: Any = TypeAdapter(dict[str, Any])
 
         async def send(client: Client) -> TaskState | None:
             async with asyncio.timeout(REQUEST_SECONDS):
-                raw: Any = await client.session.send_request(request, answer)
+                raw: Any = await client.session.send_request(request, AnyResult)
             return TaskState.read(raw, task) if method == GET else None
 
         what = f"{self.place.name}:{tool}"
@@ -298,6 +298,7 @@ class _Following:
         self._answered: set[str] = set()
         self._next = FIRST_SECONDS
         self._failures = 0
+        self._unsent = False  # whether the server did not take the answers that are there
         self._began = asyncio.get_running_loop().time()
 
     async def run(self) -> TaskState:
@@ -332,7 +333,7 @@ class _Following:
     async def _pause(self) -> None:
         seconds = min(self._next, self.state.pause)
         self._next = min(self._next * 2, LONGEST_SECONDS)
-        if self._asked:
+        if self._asked and not self._unsent and len(self._answered) <= MAX_QUESTIONS:
             await asyncio.wait(self._asked.values(), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(seconds)
@@ -340,11 +341,13 @@ class _Following:
     async def _update(self) -> None:
         """Send the answers that are there."""
         answers = {key: question.result() for key, question in self._asked.items() if question.done()}
-        if answers and await self._send(UPDATE, {"inputResponses": answers}):
+        self._unsent = bool(answers) and not await self._send(UPDATE, {"inputResponses": answers})
+        if answers and not self._unsent:
             for key in answers:
                 del self._asked[key]
             self._answered.update(answers)
-            self._next = FIRST_SECONDS
+            if len(self._answered) <= MAX_QUESTIONS:  # endless questions that need no user get pauses
+                self._next = FIRST_SECONDS
 
     async def _send(self, method: str, params: dict[str, Any]) -> bool:
         """Send a request about the task; return whether it was answered. Raises if there is no hope."""
@@ -384,7 +387,7 @@ def _failure(state: TaskState) -> Exception:
     from mcp import MCPError
 
     code, text = state.error.get("code"), state.error.get("message") or state.message or "the task failed"
-    return MCPError(code if isinstance(code, int) else _INTERNAL, str(text)[:MAX_MESSAGE], state.error.get("data"))
+    return MCPError(code if isinstance(code, int) else _INTERNAL, str(text), state.error.get("data"))
 
 
 @cache

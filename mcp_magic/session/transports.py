@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -17,14 +19,16 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, Stdio
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
 from mcp_magic.inflight import current_attempt, keep_alive
+from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
+from mcp_magic.session.reader import read_http_tolerantly
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Event, Wire
 from mcp_magic.stderr import know_processes, log_for, started_early
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     import httpx2
     from mcp import Client
@@ -243,9 +247,30 @@ def _failed_call(crash: BaseException, tool: str) -> CallToolResult:
     if isinstance(crash, ToolError) and not isinstance(crash, UnexpectedToolError):  # the tool raised it on purpose
         return CallToolResult(content=[TextContent(type="text", text=str(crash))], is_error=True)
     crash = _cause(crash)
+    if wrong := _wrong_return(crash, tool):
+        return CallToolResult(content=[TextContent(type="text", text=wrong)], is_error=True)
     if isinstance(crash, PydanticSerializationError) and "utf-8" in str(crash):
         crash = TypeError(_BYTES)
     return crashed(crash, tool)
+
+
+def _wrong_return(crash: BaseException, tool: str) -> str:
+    """Say that a tool returned what its annotation does not allow; "" if that is not why it failed."""
+    frames = {frame.f_code.co_name: frame for frame, _ in walk_tb(crash.__traceback__) if _is_of_sdk(frame)}
+    if not isinstance(crash, ValidationError) or not {"run", "convert_result"} <= frames.keys():
+        return ""
+    problem = crash.errors()[0]
+    path = ".".join(map(str, problem["loc"][1:] if problem["loc"][:1] == ("result",) else problem["loc"]))
+    kind = inspect.signature(frames["run"].f_locals["self"].fn).return_annotation
+    kind = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    value = one_line(repr(problem["input"]), 100)
+    where = f" as {path}" if path else ""
+    reason = f": {problem['msg']}" if path else ""
+    return f"{tool} returned {value}{where}; its return type is {kind}{reason}"
+
+
+def _is_of_sdk(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "mcp"
 
 
 def _failed_reading(crash: BaseException, uri: str) -> NoReturn:
@@ -275,7 +300,8 @@ def crashed(crash: BaseException, tool: str) -> CallToolResult:
 
 
 def _said(crash: BaseException) -> str:
-    return f"{type(crash).__name__}: {one_line(str(crash), 500)}".rstrip(": ")
+    text = telling_line(str(crash)) if isinstance(crash, ValidationError) else str(crash)
+    return f"{type(crash).__name__}: {one_line(text, 500)}".rstrip(": ")
 
 
 def _own_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -345,6 +371,7 @@ async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Trans
 
     from mcp_magic.session.http import ResilientClient
 
+    read_http_tolerantly()
     client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
     options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
     return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire))
@@ -372,7 +399,7 @@ async def _open_websocket(spec: WebSocketSpec, wire: Wire, stack: AsyncExitStack
 async def _open_in_process(spec: InProcessSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     call_without_threads()
     stack.enter_context(contained(spec.server))
-    return Transport(lambda: spec.server, lambda client: trace_in_process(client, wire.recorder))
+    return Transport(lambda: spec.server, lambda client: trace_in_process(client, wire.recorder, wire.remark))
 
 
 TRANSPORTS: dict[type[Spec], Opener] = {
@@ -425,7 +452,9 @@ def _http_client(spec: HttpSpec | SseSpec, wire: Wire) -> httpx2.AsyncClient:
     _observe(client, wire)
     about = wire.recorder
     logged_in = partial(wire.report, Event.LOGGED_IN)
-    log_in = AuthContext(about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open, logged_in)
+    log_in = AuthContext(
+        about.server, spec, wire.logins, about.know, about.hide, lambda: wire.open, logged_in, wire.remark
+    )
     log_in_with(client, log_in)
     return client
 
@@ -444,7 +473,8 @@ def _observe(client: httpx2.AsyncClient, wire: Wire) -> None:
         cookies = response.headers.get_list("set-cookie") if "set-cookie" in headers else ()
         wire.recorder.http(method, response.status_code, headers, cookies)
         if method == "POST" and (attempt := current_attempt.get()) is not None:
-            attempt.answered(response.status_code, headers)
+            had_session = "mcp-session-id" in response.request.headers
+            attempt.answered(response.status_code, headers, had_session=had_session)
 
     async def count(event: str, info: dict[str, Any]) -> None:
         keep_alive(event, info)

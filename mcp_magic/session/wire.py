@@ -12,6 +12,7 @@ from mcp_magic.auth.login import LogIns
 from mcp_magic.config.specs import Spec, StdioSpec
 from mcp_magic.inflight import Attempt
 from mcp_magic.protocol import named
+from mcp_magic.results.reasons import MAX_LINE, with_data
 from mcp_magic.session.negotiation import Probe
 from mcp_magic.stderr import ErrorLog, Position, cause, how_ended, not_passed_on
 
@@ -82,12 +83,12 @@ class Place:
 
 
 def text_of(error: BaseException, place: Place) -> str:
-    """Return the text of an error on one line, secrets masked."""
+    """Return the telling line of an error, with what the `data` of a JSON-RPC error says more, secrets masked."""
     text = str(error).strip() or type(error).__name__
     if named(error, "pydantic_core", "ValidationError"):
         first = error.errors()[0]  # type: ignore[attr-defined]
         text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return place.masked(text.splitlines()[0])[:300]
+    return place.masked(with_data(text, getattr(error, "data", None))[: 2 * MAX_LINE])[:MAX_LINE]
 
 
 def not_recorded(error: BaseException, place: Place) -> bool:
@@ -107,6 +108,8 @@ class Event(Enum):
     """The server has ended the stream: its process exited, or a socket was closed."""
     FORGOTTEN = auto()
     """The server no longer knows the session."""
+    UNINITIALIZED = auto()
+    """The server wants the handshake, although it was discovered."""
     DOUBTED = auto()
     """A request could not connect, or a stream was cut: the server may be gone."""
     LOGGED_IN = auto()
@@ -125,6 +128,7 @@ async def _never() -> None:
 class Wire:
     """What a transport learns of its server, and what the session tells the transport.
 
+    `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood.
     `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not end the session.
     """
 
@@ -133,6 +137,7 @@ class Wire:
     report: Report = lambda event, session=None, why=None: None
     back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
+    remark: Callable[[str], None] = lambda text: None
     errlog: ErrorLog | None = None
     opening: Attempt | None = None
     stray: str = ""
@@ -162,6 +167,11 @@ class Wire:
     def left(self) -> None:
         """Note that the session is being left."""
         self.session = None
+
+    def abandoned(self) -> None:
+        """Note that the loop of the session was closed: what is still heard of it does not concern the next."""
+        self.session = None
+        self.report = lambda event, session=None, why=None: None
 
     def began_in_vain(self) -> None:
         """Forget a failed opening: the session is now begun in another way."""

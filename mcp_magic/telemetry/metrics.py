@@ -9,6 +9,8 @@ from itertools import accumulate
 from math import inf
 from typing import Any
 
+from mcp_magic._text import counted
+
 # The counters: number, result and duration of calls, by server and tool. They need no dependency and no clock, and
 # cost a call a few dictionary lookups. The counts stay in this process until they are read.
 
@@ -64,7 +66,8 @@ class Metrics(Mapping[tuple[str, str], Series]):
         self._series: dict[tuple[str, str], Series] = {}
 
     def __repr__(self) -> str:
-        return f"<Metrics: {self.calls:,} calls of {len(self):,} tools, {sum(self.errors.values()):,} failed>"
+        failed = sum(self.errors.values())
+        return f"<Metrics: {counted(self.calls, 'calls')} of {counted(len(self), 'tools')}, {failed:,} failed>"
 
     def record(self, server: str, tool: str, seconds: float, error: str = "") -> None:
         """Count a call that has ended; `error` is the kind of its failure, or ""."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_magic._text import json_text
+from mcp_magic._text import counted, json_text
 from mcp_magic.config.masking import Masker, short_json, to_json
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
@@ -41,7 +41,7 @@ ENTRY_BYTES = 600  # bytes that an entry counts besides its text; otherwise smal
 BATCH, BATCH_SECONDS = 128, 0.05  # most messages of a batch, and how long its first may wait to be masked
 
 
-@dataclass(slots=True, repr=False, init=False)
+@dataclass(slots=True, repr=False, init=False, eq=False)
 class Entry:
     """One message. Until its batch is settled it has only what `Recorder.message` sets."""
 
@@ -103,9 +103,9 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The method, or which request it answers."""
+        """The method, or the number of the request that it answers."""
         if self.kind in ("answer", "error"):
-            return f"answer to {self.pair} {self.method}" if self.pair else "answer to nothing"
+            return f"answer to {self.pair}" if self.pair else "answer to nothing"
         return self.method or self.kind
 
     def as_json(self) -> str:
@@ -211,7 +211,7 @@ class Trace:
         return iter(self.entries())
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self)} messages, {self.size:,} bytes>"
+        return f"<Trace of {counted(len(self), 'messages')}, {self.size:,} bytes>"
 
 
 def is_masked(value: Any) -> bool:
@@ -319,7 +319,7 @@ class Recorder:
         return self.trace.entries(self.server)
 
     def __repr__(self) -> str:
-        return f"<Recorder of {self.server!r}: {len(self.entries)} messages>"
+        return f"<Recorder of {self.server!r}: {counted(len(self.entries), 'messages')}>"
 
     def message(self, direction: str, message: dict[str, Any]) -> Entry:
         """Record a JSON-RPC message; return the entry, which `http` completes and the trace keeps unless it is off.
@@ -534,4 +534,4 @@ def fault(entry: Entry) -> str | None:
     if asked_in_vain(error.get("message")):
         return SERVER
     # an incoming answer belongs to our request, an outgoing one to the server's
-    return who(of_code(error.get("code")), asked_by_us=entry.direction != OUT)
+    return who(of_code(error.get("code"), entry.method), asked_by_us=entry.direction != OUT)

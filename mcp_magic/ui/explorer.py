@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import ipywidgets
 
 from mcp_magic._text import counted, duration
-from mcp_magic.display.document import STYLE, Markup, joined, mimebundle, only, page, tag, tool_badges
+from mcp_magic.display.document import STYLE, Markup, inline, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
-from mcp_magic.display.text import one_line, shorten
+from mcp_magic.display.text import middle_cut, one_line, shorten
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
@@ -192,7 +192,7 @@ def line(text: str, *, error: bool = False) -> Markup:
     """Return a line that a screen reader announces when it changes."""
     shown = "\n".join(shorten(each, 400) for each in text.splitlines()[:4])
     sign = tag("b", "✗ ") if error and shown else ""
-    return tag("div", joined([sign, shown]), class_="mcp-explorer-note", role="status")
+    return tag("div", joined([sign, inline(shown)]), class_="mcp-explorer-note", role="status")
 
 
 # The index: every tool, resource, template and prompt as a searchable item.
@@ -281,6 +281,8 @@ class Index:
 # The list and the details are cells of one grid that scrolls. Where it is wide, the details stay beside the list while
 # the list scrolls. Where it is narrow, they are below the chosen row: rows have even numbers in the order, and the
 # details get the odd number after their row (`ORDERS`).
+NAME = 34  # most characters of a name in a row: about the width of its column
+
 ROWS = 25  # items on one page: about a screen. Each item needs three widgets in the browser.
 
 _WIDE = {
@@ -294,12 +296,14 @@ _WIDE = {
     ".mcp-explorer-detail": f"grid-area:1/2/{ROWS + 3};position:sticky;top:0;max-height:min(44em,85vh);overflow:auto;"
     "min-width:0;margin-left:1em",
     ".mcp-explorer-detail:empty": "display:none",
-    ".mcp-explorer-name": "flex:0 0 auto;width:15em;text-align:left;overflow:hidden;text-overflow:ellipsis",
+    ".mcp-explorer-name": "flex:0 0 auto;width:min(21em,60%);text-align:left;overflow:hidden;text-overflow:ellipsis",
     ".widget-text>.widget-label": "width:auto;margin:0 8px 0 6px",
     ".mcp-explorer-list .widget-hbox": "align-items:center;flex-wrap:nowrap",
-    ".mcp-explorer-about": "flex:1 1 0;min-width:0;overflow:hidden;white-space:nowrap;text-overflow:ellipsis",
-    ".mcp-explorer-about .widget-html-content": "min-width:0;overflow:hidden;text-overflow:ellipsis",
-    ".mcp-explorer-about .mcp-magic": "padding:0 6px;overflow:hidden;text-overflow:ellipsis",
+    # Two lines of a description: those of similar tools often differ at their end only.
+    ".mcp-explorer-about": "flex:1 1 0;min-width:0;height:auto",
+    ".mcp-explorer-about .widget-html-content": "min-width:0;white-space:normal;height:auto;line-height:1.3",
+    ".mcp-explorer-about .mcp-magic": "margin:3px 6px;padding:0;line-height:1.3;overflow:hidden;display:-webkit-box;"
+    "-webkit-box-orient:vertical;-webkit-line-clamp:2",
     ".mcp-explorer-card .mcp-magic": "line-height:normal",
     ".mcp-explorer-note": "color:var(--jp-ui-font-color1,inherit);white-space:pre-wrap;padding:0 6px",
 }
@@ -386,7 +390,7 @@ class Pages(Generic[T]):
         self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
         count, total = len(shown), len(self._items)
         range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
-        self.label.value = tag("div", f"{range_}{self._note}", class_="mcp-explorer-note", role="status")
+        self.label.value = tag("div", inline(f"{range_}{self._note}"), class_="mcp-explorer-note", role="status")
         self.previous.disabled = self._start == 0
         self.next.disabled = self._start + count >= total
         self.bar.children = (self.label, self.previous, self.next) if total > self._size else (self.label,)
@@ -426,7 +430,8 @@ class Row:
         self._content = content
         with self._name.hold_sync():
             # a sign besides the colour marks the chosen row
-            self._name.description = one_line(f"▸ {content.label}" if content.chosen else content.label, 120)
+            label = middle_cut(content.label, NAME)
+            self._name.description = f"▸ {label}" if content.chosen else label
             self._name.tooltip = content.tooltip
             self._name.button_style = "primary" if content.chosen else ""
         self._about.value = content.about
@@ -455,12 +460,13 @@ def about(item: Item, connection: Connection | None) -> Markup:
         kind = one_line(f"{item.server}: {definition.mime_type or 'any type'}", 80)
         signs.append(tag("span", kind, class_="mcp-note"))
     description = one_line(definition.description or definition.title or "", 160)
-    return tag("div", joined([*signs, description], " "), class_="mcp-magic")
+    return tag("div", joined([*signs, inline(description)], " "), class_="mcp-magic")
 
 
 # The list of servers: their state, and buttons that connect and disconnect them.
 
 SERVER_ROWS = 8  # servers on one page
+SHOWN_UNUSABLE = 3  # most definitions that cannot be used whose reasons a server's row shows
 TICK_SECONDS = 1.0  # how often the time of what waits is drawn
 
 SIGNS = {"open": "●", "connecting": "◌", "reconnecting": "◌", "lost": "✗"}
@@ -528,6 +534,10 @@ class Servers:
         actions = [(label, tooltip, partial(self._begin, name, partial(self._open, name)))]
         if connection is not None:
             counts = [counted(count, kind) for kind in KINDS if (count := len(connection.catalog.cached(kind)))]
+            unusable = [item for kind in KINDS for item in connection.catalog.unusable.get(kind, {}).items()]
+            if unusable:
+                reasons = "; ".join(f"{item}: {reason}" for item, reason in unusable[:SHOWN_UNUSABLE])
+                counts.append(one_line(f"{len(unusable):,} unusable ({reasons})", 300))
             end = partial(self._begin, name, partial(self._end, name))
             actions.append(("Disconnect", f"close the session with {shown}", end))
         if waits:
@@ -709,11 +719,21 @@ class Explorer:
             self._drawing = False
 
     def _draw_items(self, *, from_start: bool) -> None:
-        found, total = self.found, len(self._index.items(self.kind, self.server))
-        note = f"{total:,} {self.kind}{f' of {self.server}' if self.server is not None else ''}"
-        if self.search.value.strip():
-            note = f"{len(found):,} of {note}"
-        self.items.show(found, note, from_start=from_start)
+        matches, total = self.found, len(self._index.items(self.kind, self.server))
+        note = f"{counted(total, self.kind)}{f' of {self.server}' if self.server is not None else ''}"
+        if text := one_line(self.search.value, 60):
+            note = f"{len(matches):,} of {note}" if matches else self._no_match(text, note)
+        self.items.show(matches, note, from_start=from_start)
+
+    def _no_match(self, text: str, note: str) -> str:
+        """Say what was searched, which other kinds match, and how to see everything again."""
+        counts = {kind: len(search(self._index.items(kind, self.server), text)) for kind in KINDS}
+        others = ", ".join(counted(count, kind) for kind, count in counts.items() if count)
+        elsewhere = f" It matches {others}." if others else ""
+        return (
+            f"0 of {note}: no name, title or description has all words of {text!r}.{elsewhere} "
+            "Delete the text in Search to see all."
+        )
 
     def _search(self) -> None:
         if not (self._drawing or self.closed):
@@ -731,7 +751,13 @@ class Explorer:
         tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
         summary = about(item, self.host.connections.get(item.server))
         choose = partial(self._doing.soon, partial(self.choose, item))
-        return RowContent(item.label, tooltip, summary, choose, self._is_chosen(item))
+        label = item.key if self._is_of_one_server else item.label
+        return RowContent(label, tooltip, summary, choose, self._is_chosen(item))
+
+    @property
+    def _is_of_one_server(self) -> bool:
+        """Whether all items are of one server, so that its name would only repeat itself."""
+        return self.server is not None or len(self.host.connections) == 1
 
     def choose(self, item: Item) -> None:
         """Show an item's card; nothing changes if the item is already shown."""
@@ -780,7 +806,7 @@ class Explorer:
         self._scope.close()
 
     def __repr__(self) -> str:
-        return f"<Explorer of {len(self.host)} servers{' (closed)' if self.closed else ''}>"
+        return f"<Explorer of {counted(len(self.host), 'servers')}{' (closed)' if self.closed else ''}>"
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

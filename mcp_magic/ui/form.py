@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from mcp_magic.schema.fields import UNSET, root_field
+from mcp_magic.schema.fields import UNSET, input_root, root_field
 from mcp_magic.schema.validate import Problem, argument_problems, path_text, together
 from mcp_magic.ui import inputs
 from mcp_magic.ui.inputs import write_json
@@ -55,7 +55,7 @@ class Form:
         self._shows_missing = False
         self._turned_back = False
         self._marked: list[Entry] = []
-        self.root = inputs.root_input(root_field(schema), self._scope, self._changed, self._entered)
+        self.root = inputs.root_input(input_root(schema), self._scope, self._changed, self._entered)
         self._json = inputs.JsonInput(
             root_field(True), inputs.Place(self._scope, self._changed, self._entered, "the arguments")
         )

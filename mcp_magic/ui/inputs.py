@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import ipywidgets
 
 from mcp_magic import schema
 from mcp_magic.display.text import one_line
-from mcp_magic.schema.convert import base64_text, read_json
+from mcp_magic.schema.convert import UnfitText, base64_text, from_text, read_json
 from mcp_magic.schema.fields import MISSING, UNSET, Field, root_field
-from mcp_magic.schema.formats import fits_format
 from mcp_magic.schema.patterns import measure
-from mcp_magic.schema.resolve import is_type, json_equal
+from mcp_magic.schema.resolve import json_equal
 from mcp_magic.schema.validate import Problem
 from mcp_magic.ui.widgets import (
     accessible_name,
@@ -370,8 +367,8 @@ class Entry:
         """The initial value: for a required entry its default, or the only possible value; else UNSET."""
         if not self._place.required:
             return UNSET
-        if self.field.default is not MISSING:
-            return self.field.default
+        if self.field.usable_default is not MISSING:
+            return self.field.usable_default
         if isinstance(self.input, ChoiceInput):
             return self.input.only(self.field)
         return self.input.blank if self.input.blank in ([], {}) else UNSET
@@ -404,7 +401,7 @@ class Entry:
 
     def give(self) -> None:
         """Set the default, or an empty value, and open the entry, because the user asked for it."""
-        default = self.field.default
+        default = self.field.usable_default
         self._hold(self.input.blank if default is MISSING or default is None else default)
         if isinstance(self.input, ObjectInput):
             self.input.reveal()
@@ -595,47 +592,6 @@ class Names:
 
     def _arrange(self) -> None:
         self.widget.children = (*(row.widget for row in self._rows.values()), self._line)
-
-
-# Which variant of a union a value is meant for.
-
-MAX_DEPTH = 8  # levels of a value that are compared: enough to choose a variant; jsonschema validates the whole
-
-
-def matches(field: Field, value: Any, depth: int = 0) -> bool:
-    """Whether a value has the shape of a field: its types, its listed values, its required names.
-
-    >>> from mcp_magic.schema import root_field
-    >>> circle = root_field({"properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}, "required": ["r"]})
-    >>> matches(circle, {"kind": "circle", "r": 1}), matches(circle, {"kind": "box", "r": 1}), matches(circle, {})
-    (True, False, False)
-    """
-    if value is None:
-        return field.nullable or field.kind in ("null", "any")
-    if depth > MAX_DEPTH:
-        return True
-    match field.kind:
-        case "union":
-            return any(matches(each, value, depth + 1) for each in field.variants)
-        case "enum" | "const":
-            return any(json_equal(choice, value) for choice, _ in field.choices)
-        case "array":
-            return isinstance(value, list) and all(_inner(field, i, each, depth) for i, each in enumerate(value))
-        case "object":
-            required = {child.name for child in field.children if child.required}
-            return (
-                isinstance(value, dict)
-                and required <= value.keys()
-                and all(_inner(field, name, each, depth) for name, each in value.items())
-            )
-        case "string" | "boolean" | "integer" | "number":
-            return is_type(value, field.kind) and fits_format(value, field.format)
-    return field.kind == "any"
-
-
-def _inner(field: Field, key: str | int, value: Any, depth: int) -> bool:
-    inner = field.at(key)
-    return inner is not None and matches(inner, value, depth + 1)
 
 
 # Arrays: items to add and remove.
@@ -837,16 +793,14 @@ def is_number(field: Field) -> bool:
 
 
 def read_number(text: str, field: Field) -> Any:
-    """Return the number that a text states; other text is returned as it is, and validation reports it."""
-    with suppress(ValueError):
-        return int(text)  # Python reads `+1`, `007` and `1_000`, as people type them
-    with suppress(ValueError):
-        number = float(text)
-        if number.is_integer() and field.kind == "integer":
-            return int(Decimal(text))
-        if math.isfinite(number):
-            return number
+    """Return the number that a text states, read as on a line; other text is returned as it is, for validation."""
+    for reading in (field, _NUMBER):
+        with suppress(UnfitText):
+            return from_text(text, reading)
     return text
+
+
+_NUMBER = root_field({"type": "number"})
 
 
 @register("array", rank=20)
@@ -1190,7 +1144,7 @@ class UnionInput(Input):
 
 def _variant(field: Field, value: Any) -> int | None:
     """Return the first variant whose shape matches a value, else the first whose input holds it."""
-    meant = [number for number, each in enumerate(field.variants) if matches(each, value)]
+    meant = [number for number, each in enumerate(field.variants) if each.takes(value)]
     drawn = (
         number
         for number, variant in enumerate(field.variants)

@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean, counted
-from mcp_magic.display.document import Markup, details, joined, note, page, preformatted, tag
+from mcp_magic.display.document import Markup, details, inline, joined, note, page, preformatted, tag
 from mcp_magic.display.text import one_line, shorten
+from mcp_magic.inflight import SIGNS
 
 if TYPE_CHECKING:
     from mcp_magic.inflight import Report
@@ -22,8 +23,6 @@ LINES = 5  # ended calls that have a line each, and waits; others are only count
 KEPT = 50  # ended calls whose log messages are still shown
 MESSAGES = 50  # latest log messages shown below one cell; `%mcp logs` has more
 LOG_CHARACTERS = 1000  # characters shown of a log message
-
-SIGNS = {"done": "✓", "failed": "✗", "timed out": "✗", "cancelled": "✗", "interrupted": "✗"}
 
 _BAR = "width:12em;margin:0 .6em;vertical-align:middle;accent-color:var(--jp-brand-color1,#1976d2)"
 
@@ -135,7 +134,7 @@ def bar_markup(report: Report) -> Markup:
     share = report.meter.share
     done = {} if share is None else {"value": f"{share:.3f}"}  # a bar without a value moves, to show activity
     bar = tag("progress", "", **done, max="1", style=_BAR, **{"aria-label": name})
-    return joined([tag("b", name), bar, report.words()])
+    return joined([tag("b", name), bar, inline(report.words())])
 
 
 def report_line(report: Report) -> str:
@@ -158,12 +157,12 @@ def wait_line(report: Report) -> str:
 def wait_markup(report: Report) -> Markup:
     """Return the line of `wait_line`; a screen reader says what waits, and not each second again."""
     name = tag("span", one_line(report.title, 120), role="status")
-    return tag("p", joined([name, " · ", report.words()]), class_="mcp-note")
+    return tag("p", joined([name, " · ", inline(report.words())]), class_="mcp-note")
 
 
 def outcome_text(report: Report) -> str:
     """Return a call's outcome on one line."""
-    return f"{SIGNS.get(report.state, '…')} {report_line(report)}"
+    return f"{SIGNS[report.state]} {report_line(report)}"
 
 
 def message_line(message: LogMessage) -> str:

@@ -301,15 +301,18 @@ class Card:
         return FORM_STYLE + self.question.about(self._values).html
 
     def _line(self) -> Any:
-        """Return the buttons, the main one first and Edit second, each with the fields beside it."""
+        """Return the buttons, the main one first and Edit second, each with its lines of text before it."""
         make = self._scope.make
         groups = []
         for choice in sorted(
             (c for c in self.question.choices if c.label), key=lambda c: 0 if c.sends else c.name != EDIT
         ):
-            beside = [self._fields[extra.name] for extra in self.question.extra if extra.beside == choice.name]
+            beside = [extra for extra in self.question.extra if extra.beside == choice.name]
+            before = [self._fields[extra.name] for extra in beside if extra.is_text]
+            after = [self._fields[extra.name] for extra in beside if not extra.is_text]
             button = self._buttons[choice.name]
-            groups.append(make(ipywidgets.HBox, "group", children=[button, *beside]) if beside else button)
+            group = [*before, button, *after]
+            groups.append(make(ipywidgets.HBox, "group", children=group) if beside else button)
         if self.question.form is not None and (self.question.form.must_open or self.question.form.rows):
             editor = self._open(self.question.form)
             if editor.form is not None:

@@ -40,7 +40,8 @@ from mcp_magic.inflight import Report, shown_reports
 from mcp_magic.results.cards import heading
 from mcp_magic.results.content import read_line
 from mcp_magic.schema.commandline import call_line, escape_name, line_or_comment, prompt_line, prompt_schema
-from mcp_magic.schema.example import example_arguments
+from mcp_magic.schema.validate import argument_problems, valid_example
+from mcp_magic.session.loops import running_loop
 from mcp_magic.ui.form import Form
 from mcp_magic.ui.inputs import COMPLETES, write_json
 from mcp_magic.ui.widgets import (
@@ -52,7 +53,6 @@ from mcp_magic.ui.widgets import (
     on_enter,
     problem_markup,
     result_output,
-    running_loop,
     widget_view,
 )
 
@@ -679,8 +679,12 @@ class RequestForm:
         if self._sent is None:
             unread = (dict, list) if self.form.problems else ()  # incomplete ones are taken from the example
             typed = {name: value for name, value in sent.items() if not isinstance(value, unread)}
-            example = self._code_for(example_arguments(self.form.schema) | typed)
-            line = f"this form needs widgets; a line that does the same, for example:\n{shorten(example, 2000)}"
+            example = (valid_example(self.form.schema) or {}) | typed
+            is_example = not argument_problems(example, self.form.schema)
+            line = f"this form needs widgets; `%mcp tool {one_line(self.name, 200)}` has its arguments"
+            if is_example:
+                code = shorten(self._code_for(example), 2000)
+                line = f"this form needs widgets; a line that does the same, for example:\n{code}"
         parts = [Part(f"{what} — {outcome}\n{line}", html)]
         if self._runner.result is not None:
             parts += self._runner.result.parts()

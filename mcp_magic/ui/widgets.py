@@ -17,6 +17,7 @@ from mcp_magic.display.comms import keep_in_order
 from mcp_magic.display.document import Markup, escape, joined, mimebundle, tag
 from mcp_magic.display.text import one_line, shorten
 from mcp_magic.schema.fields import literal
+from mcp_magic.session.loops import running_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -333,14 +334,6 @@ class LoopRunner:
         self._later = None
         if not self._ended:
             do()
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs on this thread, or None."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

@@ -168,7 +168,7 @@ def make_server(pages: Pages | None = None) -> Server:
 
 def options() -> argparse.Namespace:
     """Return what the command line says."""
-    line = parser(__doc__ or "", ("stdio", "http"), "stdio")
+    line = parser(__doc__ or "")
     line.add_argument("--size", type=int, default=25, help="items in each list; default: 25")
     line.add_argument("--page", type=int, default=10, help="items on a page; default: 10")
     line.add_argument("--empty-cursor", action="store_true", help='end with the cursor "" instead of none')

@@ -123,4 +123,4 @@ def menu() -> bytes:
 
 
 if __name__ == "__main__":
-    serve(server, parser(__doc__ or "", ("stdio", "http"), "stdio").parse_args())
+    serve(server, parser(__doc__ or "").parse_args())

@@ -1,7 +1,8 @@
-"""The command line that the HTTP servers here share: `--transport`, `--host`, `--port` and `--rate`.
+"""The command line that the servers here share: `--transport`, `--host`, `--port` and `--rate`.
 
 `MCPServer.run("streamable-http", port=8000)` is all that a server needs. This adds what helps in a notebook
-and in tests: `--port 0` takes a free port, and one line on stderr says where the server listens.
+and in tests. A host that starts the file without options gets a server over stdio. `--port 8000` serves HTTP,
+`--port 0` takes a free port, and one line on stderr says where the server listens.
 """
 
 import argparse
@@ -22,18 +23,21 @@ from starlette.applications import Starlette
 
 PATHS = {"http": "/mcp", "sse": "/sse"}
 
+DEFAULT_PORT = 8000
+"""The port of `--transport http` and `--transport sse` without `--port`."""
+
 GRACE = 1
 """Seconds that open event streams get at the end; they would otherwise keep the process alive."""
 
 
-def parser(description: str, transports: tuple[str, ...], default: str) -> argparse.ArgumentParser:
+def parser(description: str, transports: tuple[str, ...] = ("stdio", "http")) -> argparse.ArgumentParser:
     """Return a parser with the options that `serve` needs."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--transport", choices=transports, default=default, help=f"default: {default}")
+    options.add_argument("--transport", choices=transports, help="default: http with --port, stdio without it")
     options.add_argument(
         "--host", default="127.0.0.1", help="default: 127.0.0.1, so that only this machine can connect"
     )
-    options.add_argument("--port", type=int, default=8000, help="default: 8000; 0 takes a free one")
+    options.add_argument("--port", type=int, help=f"default: {DEFAULT_PORT}; 0 takes a free one")
     options.add_argument("--rate", type=int, default=0, help="calls a second; more are refused (HTTP 429)")
     options.add_argument("--silent", action="store_true", help="refuse without a Retry-After header")
     options.add_argument("--attached", action="store_true", help="end when the standard input ends")
@@ -42,12 +46,14 @@ def parser(description: str, transports: tuple[str, ...], default: str) -> argpa
 
 def serve(server: MCPServer | Server, options: argparse.Namespace) -> None:
     """Run `server` as the options say, until its input ends (stdio) or it is interrupted."""
-    if options.transport == "stdio":
+    transport = options.transport or ("stdio" if options.port is None else "http")
+    if transport == "stdio":
         serve_stdio(server)
     else:
         if options.attached:
             threading.Thread(target=_end_with_input, daemon=True).start()
-        serve_http(server, options.transport, options.host, options.port, options.rate, not options.silent)
+        port = DEFAULT_PORT if options.port is None else options.port
+        serve_http(server, transport, options.host, port, options.rate, not options.silent)
 
 
 def _end_with_input() -> None:

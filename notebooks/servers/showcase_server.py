@@ -25,4 +25,4 @@ __all__ = [
 
 if __name__ == "__main__":
     process.add()
-    serve(server, parser(__doc__ or "", ("stdio", "http", "sse"), "stdio").parse_args())
+    serve(server, parser(__doc__ or "", ("stdio", "http", "sse")).parse_args())

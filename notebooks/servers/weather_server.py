@@ -1,7 +1,8 @@
-"""Weather over streamable HTTP, SSE or stdio; the numbers are made up in weather_data.py.
+"""Weather over stdio, streamable HTTP or SSE; the numbers are made up in weather_data.py.
 
-Run `python weather_server.py`, then `%mcp connect http://127.0.0.1:8000/mcp`. `--transport sse` speaks the
-older transport at /sse, `--port 0` takes a free port, `--today 2026-06-01` makes every answer repeatable.
+Let a host start it: `%mcp connect weather_server.py`. For HTTP run `python weather_server.py --port 8000`, then
+`%mcp connect http://127.0.0.1:8000/mcp`. `--transport sse` serves the older transport at /sse. With
+`--today 2026-06-01` the server answers the same on every day.
 """
 
 import asyncio
@@ -156,7 +157,7 @@ async def complete(
 
 
 if __name__ == "__main__":
-    options = parser(__doc__ or "", ("http", "sse", "stdio"), "http")
+    options = parser(__doc__ or "", ("stdio", "http", "sse"))
     options.add_argument("--today", type=date.fromisoformat, help="the date to answer for, as 2026-06-01")
     chosen = options.parse_args()
     Clock.day = chosen.today

@@ -62,7 +62,7 @@ class Refusal:
 
 
 class FakeOpenAI:
-    """Plays turns, one a request.
+    """Plays turns, one a request. A `strict` one is compatible with OpenAI, as vLLM and llama.cpp are.
 
     Attributes:
         turns: What is still to be played.
@@ -71,13 +71,13 @@ class FakeOpenAI:
         refused: Why requests were refused.
     """
 
-    def __init__(self, *turns: Turn | Refusal, key: str = KEY, quote: bool = False) -> None:
+    def __init__(self, *turns: Turn | Refusal, key: str = KEY, quote: bool = False, strict: bool = False) -> None:
         self.turns = list(turns)
         self.requests: list[dict[str, Any]] = []
         self.used: list[dict[str, int]] = []
         self.refused: list[str] = []
         self.url = ""
-        self._key, self._quote = key, quote
+        self._key, self._quote, self._strict = key, quote, strict
         self._ids = itertools.count(1)
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ class FakeOpenAI:
             shown = given if self._quote else f"{given[:8]}{'*' * 20}{given[-4:]}"
             said = f"Incorrect API key provided: {shown}. You can find your API key at https://example.com/api-keys."
             return Refusal(401, said, "invalid_api_key").response()
-        if why := refuses(body):
+        if why := refuses(body) or (strictly_refuses(body["messages"]) if self._strict else ""):
             self.refused.append(why)
             return Refusal(400, why).response()
         turn = self.turns.pop(0)
@@ -122,6 +122,23 @@ def refuses(body: dict[str, Any]) -> str:
     if "tools" in body and not body["tools"]:
         return "Invalid 'tools': empty array. Expected an array with minimum length 1."
     return openai_refuses(body.get("tools", [])) or _refuses_messages(body.get("messages") or [])
+
+
+def strictly_refuses(messages: list[dict[str, Any]]) -> str:
+    """Return why an endpoint with a template for chats refuses messages, or "": it reads the arguments of calls."""
+    for message in messages:
+        for call in message.get("tool_calls") or []:
+            try:
+                arguments = json.loads(call["function"]["arguments"], parse_constant=_no_constant)
+            except ValueError as error:
+                return f"{error}"
+            if not isinstance(arguments, dict):
+                return "Can only get item pairs from a mapping."
+    return ""
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"[json.exception.parse_error.101] parse error: invalid literal; last read: '{name}'")
 
 
 def _refuses_messages(messages: list[dict[str, Any]]) -> str:
@@ -171,6 +188,9 @@ def _refuses_content(content: Any, role: str, index: int) -> str:
         return ""
     known = {"text", "image_url", "input_audio", "file"} if role == "user" else {"text", "refusal"}
     kinds = {part.get("type") if isinstance(part, dict) else None for part in content}
+    if role != "user" and "image_url" in kinds:
+        only = "Image URLs are only allowed for messages with role 'user', but this message with role"
+        return f"Invalid 'messages[{index}]'. {only} '{role}' contains an image URL."
     return "" if kinds <= known else f"Invalid value in 'messages[{index}].content': {kinds - known}"
 
 

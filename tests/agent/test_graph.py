@@ -15,6 +15,7 @@ from mcp_types import Tool
 from mcp_magic.agent.calls import with_own_ids
 from mcp_magic.agent.graph import build_graph
 from mcp_magic.agent.scripted import ScriptedModel
+from mcp_magic.agent.transcript import Transcript
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
 from tests.langchain.lowlevel import serving_tools
@@ -100,6 +101,9 @@ async def test_a_tool_that_does_not_exist_is_told_to_the_model_with_what_there_i
     [(status, text)] = tools_said(state)
     assert status == "error"
     assert "there is no tool 'shop__prise'. Did you mean 'shop__price'?" in text
+    shown = str(Transcript.from_messages(state["messages"]))
+    assert "there is no tool 'shop:prise'. Did you mean 'shop:price'?" in shown
+    assert "shop__" not in shown
 
 
 async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_asked(host: Host, shop: Shop) -> None:

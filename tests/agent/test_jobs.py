@@ -13,6 +13,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.consent.rules import Rule
 from tests.core.asgi import serving
+from tests.core.sampling_servers import PIXEL
 from tests.jobs.scripted import Scripted, done, state
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ async def ci(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 def answers(messages: list[Any]) -> list[tuple[str, str]]:
     return [(m.status, m.text) for m in messages if isinstance(m, ToolMessage)]
+
+
+async def test_an_image_of_a_job_reaches_a_model_that_reads_images(host: Host, ci: Scripted) -> None:
+    picture = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+    model = ScriptedModel([BUILD, wait(seconds=30), "done"], profile={"image_inputs": True, "image_tool_message": True})
+
+    async def end_it() -> None:
+        while len(model.seen) < 2:
+            await asyncio.sleep(0.01)
+        ci.steps = [state("completed", result={"content": [picture]})]
+
+    ending = asyncio.create_task(end_it())
+    await run_agent(build_graph(model, host, checkpointer=memory_threads()), host, "go", thread="jobs")
+    await ending
+    assert model.seen[2].messages[-1].content == [{"type": "image", "base64": PIXEL, "mime_type": "image/png"}]
 
 
 async def test_a_turn_does_not_wait_for_a_task_whose_result_comes_later(host: Host, ci: Scripted) -> None:

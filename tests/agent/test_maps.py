@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -17,6 +18,9 @@ from mcp_magic.agent.graph import RunContext
 from mcp_magic.agent.program import Programs
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.langchain.content import result_of
+from mcp_magic.map.rows import col
+from mcp_magic.map.run import Step, map_steps
+from tests.agent.telling import call, html, result, told, turn
 from tests.agent.test_functions import refusals
 
 if TYPE_CHECKING:
@@ -90,7 +94,7 @@ async def test_a_model_may_write_the_rows_itself(host: Host, shop: Shop) -> None
 
 
 WRONG = {
-    "no such tool": ({"tool": "shop__sell", "table": "basket"}, "there is no tool 'shop__sell'. Did you mean"),
+    "no such tool": ({"tool": "shop__sell", "table": "basket"}, "there is no tool 'shop:sell'. Did you mean"),
     "no such column": (MAP | {"arguments": {"item": "{wat}"}}, "there is no column 'wat'. Columns: what, n"),
     "both": (MAP | {"rows": []}, "map takes either `rows` or one `table` of: basket"),
     "neither": ({"tool": "shop__buy"}, "map takes either `rows` or one `table` of: basket"),
@@ -143,6 +147,58 @@ async def test_an_interrupted_map_keeps_its_answers_for_the_thread(host: Host) -
     assert message.text.startswith("2 of 3 rows done, 1 unknown")
     assert "It stopped: interrupted" in message.text
     assert result_of(message).df["result"].tolist()[:2] == [0, 1]
+
+
+ENDS = {
+    "partly failed": (
+        [1, 3],
+        "! partly failed",
+        "1 of 2 rows done, 1 failed: work failed: ValueError: <b>no</b> (1 row)",
+    ),
+    "error": ([3, 6], "✗ error", "0 of 2 rows done, 2 failed: work failed: ValueError: <b>no</b> (2 rows)"),
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+async def test_a_map_with_failures_has_no_tick_in_its_card(host: Host, status: str) -> None:
+    server = MCPServer("slow")
+
+    @server.tool()
+    async def work(n: int) -> int:
+        if n % 3 == 0:
+            raise ValueError("<b>no</b>")
+        return n
+
+    await host.connect(server, name="slow")
+    numbers, sign, reason = ENDS[status]
+    message = await mapped(host, {"tool": "slow:work", "rows": [{"n": n} for n in numbers]}, {}, approve="auto")
+    counts, _, error = reason.partition(": ")
+    assert message.text.startswith(counts)
+    assert message.text.splitlines()[0].endswith(f"; {error}")
+    said = turn("I map.", "1=map", id="a")
+    run = told({"kind": "said", "message": said}, call("1", server="", tool="map"), result("1", message))
+    assert run.calls[0].status == status
+    assert f"{sign} slow:work()" in str(run)
+    assert f"    {reason}" in str(run)
+    assert sign in html(run)
+    assert escape(reason) in html(run)
+
+
+async def test_a_running_map_tells_of_failures(host: Host) -> None:
+    server, remarks = MCPServer("slow"), []
+
+    @server.tool()
+    async def work(n: int) -> int:
+        raise ValueError("no station")
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        remarks.append((progress, total, message))
+
+    await host.connect(server, name="slow")
+    steps = [Step("", host["slow"], await host["slow"].find_tool("work"), {"n": col("n")})]
+    rows = [{"n": 1}, {"n": 2}]
+    await map_steps(steps, rows, host.services, concurrency=1, on_progress=on_progress).run()
+    assert remarks[-1] == (2, 2, "2 failed · 0 in flight · work failed: ValueError: no station (2 rows)")
 
 
 async def test_the_model_is_given_map_only_if_it_is_asked_for_and_providers_take_it(host: Host, shop: Shop) -> None:

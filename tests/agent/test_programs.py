@@ -27,7 +27,7 @@ from tests.agent.telling import html
 pytest.importorskip("pydantic_monty")
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from mcp_magic.agent.run import AgentRun
@@ -579,3 +579,52 @@ async def test_a_program_in_the_kernel_that_fails_says_where(host: Host, code: s
     run = await Coder(host, code, programs=Programs(namespace={})).run()
 
     assert problem in answers(run)[0]
+
+
+RENAMED = {
+    "a name": ("math", "from math import buy", "from math_server import buy"),
+    "an attribute": ("math", "import math\nmath.buy('pear')", "from math_server import buy"),
+    "no function": ("math", "from math import sell", "import math_server"),
+    "a builtin": ("list", "import list", "import list_server"),
+}
+
+
+@pytest.fixture
+async def renamed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Host, str, str, str]]:
+    """Return a host with a server whose module has another name, a program with the wrong one, and the right line."""
+    name, code, line = RENAMED[request.param]
+    server = MCPServer(name, log_level="ERROR")
+
+    @server.tool()
+    def buy(item: str) -> str:
+        """Buys."""
+        return item
+
+    async with Host() as host:
+        host.consent.approver = approve([])
+        await host.connect(server, name=name)
+        yield host, name, code, line
+
+
+@pytest.mark.parametrize("where", ["sandbox", "kernel"])
+@pytest.mark.parametrize("renamed", ["a name", "an attribute", "no function", "a builtin"], indirect=True)
+async def test_an_error_names_the_module_of_a_renamed_server(renamed: Any, where: str) -> None:
+    host, name, code, line = renamed
+    run = await Coder(host, code, programs=Programs(namespace=None if where == "sandbox" else {})).run()
+    assert answers(run)[0].endswith(f"The server {name} is the module {name}_server: `{line}`")
+
+
+@pytest.mark.parametrize("renamed", ["a name", "a builtin"], indirect=True)
+async def test_the_stubs_name_the_module_of_a_renamed_server(renamed: Any) -> None:
+    host, name, _, _ = renamed
+    coder = Coder(host)
+    await coder.run()
+    title = f"# module {name}_server (the server {name}: import {name}_server, because {name} is Python's)"
+    assert title in coder.model.seen[0].messages[0].text
+
+
+@pytest.mark.parametrize("renamed", ["a name"], indirect=True)
+async def test_pythons_own_module_has_no_hint(renamed: Any) -> None:
+    host, *_ = renamed
+    run = await Coder(host, "import math\nmath.sqrt(-1)").run()
+    assert "The server" not in answers(run)[0]

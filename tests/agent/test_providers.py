@@ -170,11 +170,6 @@ FAILURES = {
         Refusal(404, "The model `gpt-5` does not exist"),
         "gpt-5: there is no such model, or not for this key (HTTP 404): The model `gpt-5` does not exist",
     ),
-    "too long": (
-        Refusal(400, "Your input exceeds the context window of this model.", "context_length_exceeded"),
-        "gpt-5: the thread is too long for this model; begin another with `--thread NAME` (HTTP 400): "
-        "Your input exceeds the context window of this model.",
-    ),
     "error in the stream": (Turn("half an answer", cut="event"), "gpt-5: The server had an error"),
     "cut stream": (
         Turn("half an answer", cut="socket"),

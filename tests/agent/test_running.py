@@ -90,7 +90,9 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
             sys.setprofile(None)
         taken.append(entered)
 
-    assert min(taken) < 780  # 808 when each node planned the call again; on a busy machine timers add some
+    # 28 more when each node planned the call again; about 30 ask whether this is the session's loop; on a busy machine
+    # timers add some
+    assert min(taken) < 825
 
 
 async def test_a_run_has_the_answer_the_messages_the_calls_and_the_usage(host: Host) -> None:

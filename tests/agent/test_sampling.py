@@ -137,6 +137,24 @@ async def test_images_go_to_a_model_that_says_it_takes_them(client: httpx.AsyncC
     assert expected.notes == ("1 image is not shown to the model",)
 
 
+async def test_images_in_results_of_a_server_follow_its_tools(client: httpx.AsyncClient) -> None:
+    call = ToolUseContent(name="add", id="c1", input={"a": 1, "b": 2})
+    result = ToolResultContent(tool_use_id="c1", content=[ImageContent(data=PIXEL, mime_type="image/jpeg")])
+    messages = (
+        said("Look."),
+        SamplingMessage(role="assistant", content=[call]),
+        SamplingMessage(role="user", content=[result]),
+    )
+    fake = FakeOpenAI(Turn("A pixel."), strict=True)
+    async with fake.running():
+        await ModelSampler(lambda: chat(fake, client))(asking(messages=messages, tools=(ADD,)))
+
+    assert fake.refused == []
+    assert [message["role"] for message in fake.requests[0]["messages"]] == ["user", "assistant", "tool", "user"]
+    [_, part] = fake.requests[0]["messages"][3]["content"]
+    assert part["image_url"]["url"] == f"data:image/png;base64,{PIXEL}"
+
+
 async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx.AsyncClient) -> None:
     fake = FakeOpenAI(Refusal(429, f"Rate limit reached for {KEY}"))
     async with fake.running():
@@ -155,7 +173,7 @@ async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx
         (
             ("huggingface:evil/weights",),
             "scripted",
-            ("huggingface:evil/weights') does not answer: only the configured model does",),
+            ("huggingface:evil/weights') is not used: only the configured model answers",),
         ),
     ],
 )
@@ -166,7 +184,7 @@ def test_a_hint_that_does_not_name_the_configured_model_gets_a_note(
     expected = ModelSampler(lambda: model).expected(asking(preferences=hinting(*hints)))
 
     assert expected.model == name
-    said_about_it = [note for note in expected.notes if "would like" in note]
+    said_about_it = [note for note in expected.notes if "prefers" in note]
     assert len(said_about_it) == len(notes)
     assert all(note in said_about_it[0] for note in notes)
 

@@ -43,7 +43,7 @@ def test_an_error_is_raised() -> None:
 def test_a_script_that_is_over_says_so() -> None:
     model = ScriptedModel(["one"])
     model.invoke("go")
-    with pytest.raises(ModelError, match="the script is over: it has 1 turns, and a further one was asked for"):
+    with pytest.raises(ModelError, match="the script is over: it has 1 turn, and a further one was asked for"):
         model.invoke("go")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from langchain_core.messages import ToolMessage
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.display.document import display
 from tests.agent.telling import call, called, decided, html, result, texts, told, turn
+from tests.clocks import cpu_time
 
 LONG = "\n".join(f"line {n} of a page & its <words>, as long as such lines are" for n in range(170))
 ROWS = json.dumps([{"id": n, "name": f"row {n}", "value": n * 1.5, "note": "x" * 40} for n in range(120)])
@@ -36,11 +36,11 @@ def rendered(transcript: Transcript) -> dict[int, str]:
 def shown_live(events: list[dict[str, Any]]) -> tuple[Transcript, float]:
     """A transcript whose changes were rendered after every event, and the seconds of computing that took."""
     transcript = Transcript()
-    started = time.process_time()
-    for event in events:
-        transcript.on_event(event)
-        rendered(transcript)
-    return transcript, time.process_time() - started
+    with cpu_time() as cost:
+        for event in events:
+            transcript.on_event(event)
+            rendered(transcript)
+    return transcript, cost.seconds
 
 
 @pytest.mark.timed
@@ -122,14 +122,14 @@ def test_22_finished_calls_are_a_few_lines_above_the_answer_and_the_others_open_
     events = [event for number in range(22) for event in step(number, ROWS)]
     transcript = told({"kind": "asked", "text": "go"}, *events, {"kind": "said", "message": turn("Done.", id="z")})
     shown = html(transcript)
-    folds = re.findall(r'<div class="mcp-before"><details><summary>([^<]*)</summary>', shown)
+    folds = re.findall(r'<div class="mcp-before"[^>]*><details><summary>([^<]*)</summary>', shown)
     assert folds == ["19 calls · show all"]
-    outside = re.sub(r'<div class="mcp-before">.*</details></div>(?=<)', "", shown, flags=re.DOTALL)
+    outside = re.sub(r'<div class="mcp-before"[^>]*>.*</details></div>(?=<)', "", shown, flags=re.DOTALL)
     assert (outside.count("<summary><span"), shown.count("<summary><span")) == (3, 22)
     assert " open" not in shown
 
     live = "".join(transcript.render_segment(index)["text/html"] for index in range(transcript.segment_count))
-    assert live.count('<div class="mcp-before">') < transcript.segment_count
+    assert live.count('<div class="mcp-before"') < transcript.segment_count
     assert live.count("number=") >= 22
     texts_ = transcript.complete_texts(1)
     assert len([text for text in texts_ if text.startswith("\n✓ ok")]) == 22  # each below words of the model

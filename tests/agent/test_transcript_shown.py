@@ -54,8 +54,8 @@ async def test_the_page_has_the_same_and_the_answer_as_markdown() -> None:
     page = html(await whole_run())
     for shown in ("Add 3 and 4", "✓ ok", "<b>showcase:add</b>", "a=3, b=4", "→ 7", "approved by you, 120 ms"):
         assert shown in page
-    assert '<div class="mcp-said"><p>I add <strong>them</strong>.</p>' in page
-    assert '<div class="mcp-answer"><p>The sum is <strong>7</strong>.</p>' in page
+    assert re.search('<div class="mcp-said"[^>]*><p>I add <strong>them</strong>.</p>', page)
+    assert re.search('<div class="mcp-answer"[^>]*><p>The sum is <strong>7</strong>.</p>', page)
 
 
 async def test_a_page_without_its_style_and_attributes_still_has_every_word() -> None:
@@ -93,8 +93,8 @@ async def test_pictures_stand_open_and_other_results_are_folded() -> None:
     page = html(told(call("1", "pixel"), result("1", await called("pixel"))))
     assert 'src="data:image/png;base64,' in page
     assert "<details" in page
-    assert '" open><summary>' in page
-    assert '" open><summary>' not in html(told(call("1", "cities"), result("1", await called("cities"))))
+    assert ' open="" ' in page
+    assert ' open="" ' not in html(told(call("1", "cities"), result("1", await called("cities"))))
 
 
 def test_a_running_call_has_a_clock_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +153,16 @@ def test_every_state_has_a_sign_and_a_word(events: tuple[dict[str, Any], ...], w
 )
 def test_a_call_says_who_decided(event: dict[str, Any], words: str) -> None:
     transcript = told(call("1", arguments={"a": 1}), event)
-    assert words in html(transcript)
+    assert words in html(transcript).replace("<code>allow a:*</code>", "`allow a:*`")
     assert words in str(transcript)
+
+
+def test_backticks_of_notes_and_rules_are_code() -> None:
+    rule = told(call("1"), decided("1", by="rule `allow a:*`"))
+    remark = told({"kind": "note", "text": "`%config A.b = 1` chooses <b>"})
+
+    assert "allowed by rule <code>allow a:*</code>" in html(rule)
+    assert "<code>%config A.b = 1</code> chooses &lt;b&gt;" in html(remark)
 
 
 def test_a_changed_argument_is_shown_with_what_it_was() -> None:
@@ -184,8 +192,8 @@ def test_long_arguments_are_cut_in_the_line_and_told_in_a_table() -> None:
 def test_the_remark_on_the_offline_model_is_a_note_and_an_error_is_marked_with_a_word() -> None:
     notes = [{"kind": "note", "text": "the model is offline"}, {"kind": "note", "text": "it broke", "level": "error"}]
     transcript = told(*notes)
-    assert '<p class="mcp-note">the model is offline</p>' in html(transcript)
-    assert '<span class="mcp-error">error</span> it broke' in html(transcript)
+    assert re.search('<p class="mcp-note"[^>]*>the model is offline</p>', html(transcript))
+    assert re.search('<span class="mcp-error"[^>]*>error</span> it broke', html(transcript))
     assert str(transcript) == "(the model is offline)\n\n(error: it broke)"
 
 
@@ -298,6 +306,13 @@ def test_nothing_that_others_wrote_steers_a_terminal() -> None:
     assert "\x1b" not in html(hostile())
 
 
+BLOCK = (
+    '<pre class="mcp-line" style="background:rgba(127,127,127,.15);padding:5px 8px">'
+    '<code style="background:transparent"'
+)
+"""The beginning of a block of code, up to its attributes."""
+
+
 @pytest.mark.parametrize(
     ("source", "shown"),
     [
@@ -317,8 +332,8 @@ def test_nothing_that_others_wrote_steers_a_terminal() -> None:
         ("![map](data:image/png;base64,aGk=)", "<p>![map](data:image/png;base64,aGk=)</p>\n"),
         ("# Title", "<h4>Title</h4>\n"),
         ("~~old~~", "<p><s>old</s></p>\n"),
-        ("```py\na < b\n```", '<pre><code class="language-py">a &lt; b\n</code></pre>\n'),
-        ('```"><img src=x>\na\n```', "<pre><code>a\n</code></pre>\n"),
+        ("```py\na < b\n```", f'{BLOCK} class="language-py">a &lt; b\n</code></pre>\n'),
+        ('```"><img src=x>\na\n```', f"{BLOCK}>a\n</code></pre>\n"),
     ],
 )
 def test_markdown_becomes_harmless_html(source: str, shown: str) -> None:
@@ -331,6 +346,6 @@ def test_a_picture_inside_of_a_link_is_its_words() -> None:
 
 def test_tables_scroll_and_keep_their_alignment() -> None:
     made = markdown("| a | b |\n|---|--:|\n| x | 1 |")
-    assert made.startswith('<div class="mcp-scroll"><table>')
+    assert re.match('<div class="mcp-scroll"[^>]*><table>', made)
     assert '<td style="text-align:right">1</td>' in made
     assert made.endswith("</table></div>\n")

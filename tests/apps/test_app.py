@@ -16,6 +16,7 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic._host import Host
 from mcp_magic.apps.app import MAX_MESSAGES, MAX_PENDING, App
+from mcp_magic.apps.view import View, allowed_source, within_reach
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from tests.apps.dash_server import HTML, URI
@@ -439,3 +440,39 @@ async def test_without_anywidget_the_text_says_what_to_install(host: Host, monke
         "EU: 42\n\ndash:sales has a view: `%mcp view` opens it in a tab of the browser; with anywidget (pip install "
         "'mcp-magic[apps]') it is below the call"
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "https://127.0.0.1.nip.io",
+        "https://*.nip.io",
+        "wss://a.localtest.me:8888",
+        "https://x.lvh.me",
+        "http://0x7f.1",
+        "http://2130706433",
+        "http://127.0x1",
+        "http://[::ffff:127.0.0.1]",
+        "http://[::1]",
+        "http://169.254.169.254",
+        "https://10-0-0-5.example.com",
+        "https://router.lan",
+    ],
+)
+def test_a_source_on_this_machine_is_refused(source: str) -> None:
+    assert not allowed_source(source)
+
+
+async def test_a_name_that_leads_to_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"mine.example": "127.0.0.1", "far.example": "93.184.216.34", "127.0.0.1.any.example": "127.0.0.1"}
+
+    async def getaddrinfo(self: object, host: str, port: object, **options: object) -> list[Any]:
+        if host not in places:
+            raise OSError
+        return [(None, None, None, "", (places[host], 0))]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+    sources = tuple(f"https://{host}" for host in ("mine.example", "far.example", "*.any.example", "*.far.example"))
+    view = await within_reach(View("ui://x", "", {"connectDomains": sources, "resourceDomains": sources[:1]}))
+    assert view.domains == {"connectDomains": ("https://far.example", "https://*.far.example"), "resourceDomains": ()}
+    assert view.refused == ("https://mine.example", "https://*.any.example")

@@ -109,6 +109,15 @@ async def test_the_page_gets_the_view_and_is_answered(served: AppPage, client: h
     assert message["view"] == "v"
 
 
+DEEP = b'{"a": ' * 100_000
+
+
+@pytest.mark.parametrize("body", [DEEP, DEEP + b"1" + b"}" * 100_000, b"[" * 100_000], ids=["cut", "whole", "list"])
+async def test_deeply_nested_json_is_refused(served: AppPage, client: httpx2.AsyncClient, body: bytes) -> None:
+    kept = await opened(served, client)
+    assert (await client.post(f"{kept}messages", content=body)).status_code == 400
+
+
 @pytest.mark.parametrize(("body", "status"), [(b"{", 400), (b"[]", 400), (b"\xff", 400), (b"x" * 2000, 413)])
 async def test_what_is_no_message_is_refused(
     served: AppPage, client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, body: bytes, status: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.lab import JupyterLab, chromium, missing
+from tests.browser.lab import JupyterLab, chromium, firefox, missing
 from tests.browser.living import SETUP, WAIT_MS, errors, finished, start
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.browser.lab import Lab
+
+BROWSERS = {"chromium": chromium, "firefox": firefox}
 
 RESET = """
 for name in {*host.connections} - {"show"}:
@@ -36,21 +38,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(600))
 
 
-@pytest.fixture(scope="package")
-def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
-    problem = missing()
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked `firefox` in Firefox as well, once all else has run in Chromium."""
+    if "live_browser" in metafunc.fixturenames:
+        also = ["firefox"] if metafunc.definition.get_closest_marker("firefox") else []
+        ids = [pytest.HIDDEN_PARAM, *also]
+        metafunc.parametrize("live_browser", ["chromium", *also], indirect=True, ids=ids, scope="package")
+
+
+def needs(browser: str) -> None:
+    """Skip what needs a browser that is not installed; where MCP_MAGIC_REQUIRE_BROWSER=1 it fails."""
+    problem = missing(browser)
     if problem and os.environ.get("MCP_MAGIC_REQUIRE_BROWSER") == "1":
         pytest.fail(problem)
     if problem:
         pytest.skip(problem)
+
+
+@pytest.fixture(scope="package")
+def jupyterlab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterLab]:
+    needs("chromium")
     folder = copy_of(NOTEBOOKS, tmp_path_factory.mktemp("live") / "notebooks")
     with JupyterLab(folder) as server:
         yield server
 
 
 @pytest.fixture(scope="package")
-def live_browser(jupyterlab: JupyterLab) -> Iterator[Browser]:
-    with chromium() as browser:
+def live_browser(jupyterlab: JupyterLab, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    needs(request.param)
+    with BROWSERS[request.param]() as browser:
         yield browser
 
 

@@ -1,4 +1,4 @@
-"""A real JupyterLab in a headless Chromium, driven by its own commands.
+"""A real JupyterLab in a headless Chromium or Firefox, driven by its own commands.
 
 with JupyterLab(folder) as server, chromium() as browser, server.open(browser, "quickstart.ipynb") as lab:
     lab.run_all()
@@ -15,6 +15,7 @@ import shutil
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tests.kernel.driving import environment
@@ -25,10 +26,15 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, FloatRect, Locator, Page
 
-__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "missing", "picture"]
+__all__ = ["SHOTS", "JupyterLab", "Lab", "Notebook7", "chromium", "firefox", "missing", "picture"]
 
 SHOTS = Path(__file__).with_name("shots")
 """Where pictures for a person to look at go, with MCP_MAGIC_SHOTS=1; git ignores it."""
+
+PROGRAMS = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "firefox": ("firefox-esr", "firefox"),
+}
 
 FLAGS = (
     "--no-sandbox",
@@ -42,6 +48,15 @@ FLAGS = (
     "--use-fake-device-for-media-stream",  # a camera and a microphone that any page may use
     "--use-fake-ui-for-media-stream",
 )
+
+PREFERENCES: dict[str, str | float | bool] = {
+    "network.proxy.type": 0,  # as `--no-proxy-server`
+    "media.navigator.streams.fake": True,
+    "media.navigator.permission.disabled": True,
+    "media.peerconnection.ice.loopback": True,  # so that WebRTC reaches a listener of the tests
+    "media.peerconnection.ice.obfuscate_host_addresses": False,
+}
+"""Firefox's names for what FLAGS has for Chromium."""
 
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
@@ -67,23 +82,31 @@ _SCROLLER = f"{_NOTEBOOK}.content.node.querySelector('.jp-WindowedPanel-outer')"
 def picture(page: Page, name: str) -> None:
     """Take a picture of a whole page for a person to look at, where one wants it."""
     if _pictures_are_wanted():
-        page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+        page.screenshot(path=_shot(page, name), full_page=True)
+
+
+def _shot(page: Page, name: str) -> Path:
+    assert page.context.browser is not None
+    browser = page.context.browser.browser_type.name
+    return SHOTS / f"{name if browser == 'chromium' else f'{browser}-{name}'}.png"
 
 
 def _pictures_are_wanted() -> bool:
     return os.environ.get("MCP_MAGIC_SHOTS") == "1"
 
 
-def missing() -> str:
+def missing(browser: str = "chromium") -> str:
     """Return what is not installed, "" if nothing."""
     if importlib.util.find_spec("playwright") is None:
         return "playwright is not installed: pip install playwright"
-    return "" if _program() else "chromium is not installed: no chromium, chromium-browser or google-chrome on PATH"
+    if _program(browser):
+        return ""
+    *names, last = PROGRAMS[browser]
+    return f"{browser} is not installed: no {', '.join(names)} or {last} on PATH"
 
 
-def _program() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next((path for path in map(shutil.which, names) if path), None)
+def _program(browser: str) -> str | None:
+    return next((path for path in map(shutil.which, PROGRAMS[browser]) if path), None)
 
 
 @contextmanager
@@ -92,7 +115,26 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_program(), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=_program("chromium"), args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def firefox() -> Iterator[Browser]:
+    """Start the browser, and end it at the end."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.bidi import relayed
+
+    with sync_playwright() as playwright, TemporaryDirectory() as folder:
+        browser = playwright.firefox.launch(
+            channel="moz-firefox",
+            executable_path=relayed(_program("firefox") or "", Path(folder)),
+            firefox_user_prefs=PREFERENCES,
+        )
         try:
             yield browser
         finally:
@@ -170,7 +212,7 @@ class JupyterLab:
         A page that shows no notebook any more is used again: to load JupyterLab takes seconds of a processor.
 
         Args:
-            browser: From `chromium()`.
+            browser: From `chromium()` or `firefox()`.
             notebook: Its path below the folder.
             width: Of the window, in CSS pixels.
             scale: Pixels of a screenshot for each of those.
@@ -311,7 +353,7 @@ class Lab:
         height = min(_bottom(shown[-1]) - _box(shown[0])["y"], TALLEST)
         self._make_visible(shown[0], height)
         box = _box(shown[0])
-        file = path or SHOTS / f"{name}.png"
+        file = path or _shot(self.page, name)
         file.parent.mkdir(parents=True, exist_ok=True)
         clip: Any = {**box, "height": min(_bottom(shown[-1]) - box["y"], TALLEST)}
         self.page.screenshot(path=file, clip=clip)

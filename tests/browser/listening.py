@@ -65,8 +65,8 @@ def listening() -> Iterator[Listener]:
 
 
 @contextmanager
-def listening_for_datagrams() -> Iterator[socket.socket]:
-    """Yield a socket on a free port that gets datagrams, as of WebRTC."""
+def listening_for_datagrams(port: int = 0) -> Iterator[socket.socket]:
+    """Yield a socket that gets datagrams, as of WebRTC; without a port, on a free one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
+        found.bind(("127.0.0.1", port))
         yield found

@@ -83,6 +83,7 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
     expect(run(lab, "done.calls.arguments[0]['text']")).to_contain_text("'ho ho'")
 
 
+@pytest.mark.firefox
 def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(lab: Lab) -> None:
     run(lab, "%mcp deny show:one_text 'text=secret*' --reason 'not yours'")
     cell = start(lab, "%%mcp_agent --model $planning --thread plan --approve plan -o done\nHave five texts made.")
@@ -90,6 +91,7 @@ def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(la
     expect(shown.get_by_role("button", name="Approve selected")).to_be_visible()
     expect(shown.get_by_role("checkbox")).to_have_count(4)
     expect(shown).to_contain_text("denied by rule")
+    expect(shown.locator("b > code")).to_have_text("deny show:one_text 'text=secret*'")
     expect(shown).to_contain_text("p⟨Cyrillic \u0430⟩ypal.com")
     for theme in themes(lab):
         assert_readable(lab.page, ".mcp-magic", ".mcp-form")
@@ -128,7 +130,7 @@ def test_a_thinking_model_is_stopped_and_22_calls_take_less_than_a_screen(lab: L
     lab.picture("agent-thinking", first=lab.cells.count() - 1)
     press(shown, "Stop")
     finished(cell)
-    expect(shown).to_contain_text("stopped by you; `--thread many` goes on from there")
+    expect(shown).to_contain_text("stopped by you; --thread many goes on from there")
     expect(shown).not_to_contain_text("model thinking")
 
     cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake them again.")
@@ -152,6 +154,7 @@ def test_the_saved_notebook_reads_well_without_a_kernel(lab: Lab) -> None:
     assert not any("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
 
 
+@pytest.mark.firefox
 def test_a_transcript_can_be_read_in_both_themes(lab: Lab) -> None:
     for theme in themes(lab):
         assert len(assert_readable(lab.page)) > 10

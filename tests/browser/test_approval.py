@@ -74,6 +74,7 @@ def test_approve_lets_the_call_of_a_running_cell_go_out(lab: Lab) -> None:
     expect(shown.locator("button")).to_have_count(0)
 
 
+@pytest.mark.firefox
 def test_edited_arguments_go_out_in_place_of_the_first(lab: Lab) -> None:
     cell = start(lab, CALL)
     panel = asked(cell)
@@ -132,13 +133,14 @@ def test_approve_waits_until_all_of_a_long_argument_was_opened(lab: Lab) -> None
     finished(cell)
 
 
+@pytest.mark.firefox
 def test_a_denial_says_its_reason_to_whoever_asked(lab: Lab) -> None:
     cell = start(lab, CALL)
     reason = asked(cell).locator("input[placeholder^='why not']")
     reason.fill("not today")
     reason.press("Enter")
 
-    expect(finished(cell)).to_contain_text("✗ denied show:one_text(text=hi) by you, because: not today")
+    expect(finished(cell)).to_contain_text("⊘ denied show:one_text(text=hi) by you, because: not today")
     [error] = errors(lab, cell)
     assert error.startswith("DeniedError: show:one_text")
     assert "not today" in error
@@ -179,6 +181,7 @@ def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> N
     expect(output(cell).get_by_text("✓ approved")).to_have_count(2)
 
 
+@pytest.mark.firefox
 @pytest.mark.parametrize("key", ["Enter", "Space"])
 def test_approve_is_reached_by_tab_and_pressed_by_key(lab: Lab, key: str) -> None:
     cell = start(lab, CALL)
@@ -225,6 +228,7 @@ def test_a_request_of_one_cell_is_answered_while_another_waits(lab: Lab) -> None
     expect(run(lab, "task.result()")).to_contain_text("'hi'")
 
 
+@pytest.mark.firefox
 def test_the_text_of_a_panel_is_readable(lab: Lab) -> None:
     cell = start(lab, CALL)
     panel = asked(cell)

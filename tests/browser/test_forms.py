@@ -69,6 +69,7 @@ def test_a_nested_form_is_filled_by_its_labels_and_run(lab: Lab) -> None:
     assert receipt["order"]["customer"]["address"] == {**ORDER["customer"]["address"], "country": "DE"}  # type: ignore[index]
 
 
+@pytest.mark.firefox
 def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> None:
     form = run(lab, "form = %mcp form show:nested\nform")
     fill_order(form)
@@ -93,6 +94,7 @@ def test_what_does_not_fit_is_said_below_its_field_and_not_sent(lab: Lab) -> Non
     expect(form.get_by_text("done in")).to_be_visible()
 
 
+@pytest.mark.firefox
 def test_json_and_fields_stay_in_step(lab: Lab) -> None:
     form = run(lab, "form = %mcp form show:defaults\nform")
     field(form, "text").fill("typed")
@@ -136,6 +138,7 @@ def test_a_form_is_run_while_another_cell_waits_for_its_call(lab: Lab) -> None:
     finished(waiting)
 
 
+@pytest.mark.firefox
 def test_the_text_of_a_form_is_readable(lab: Lab) -> None:
     form = run(lab, "%mcp form show:nested")
     press(form, "Run")  # everything that must be there is missed
@@ -154,6 +157,7 @@ CONTROLS = """(cell) => [...cell.querySelectorAll('input, select')].map(control 
 })"""
 
 
+@pytest.mark.firefox
 def test_controls_that_the_browser_draws_follow_the_theme(lab: Lab) -> None:
     dates, choices = start(lab, "%mcp form show:formats"), start(lab, "%mcp form show:enums")
     finished(dates)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import expect, finished, output, press, run, start
+from tests.browser.living import assert_readable, expect, finished, output, press, run, start, themes
 
 if TYPE_CHECKING:
     from tests.browser.lab import Lab
@@ -30,6 +30,16 @@ async def work(n: int, city: str = "") -> dict:
     if n >= 30:
         await go.wait()
     return {"double": 2 * n, "sky": "sunny"}
+
+@mapped.tool()
+async def days(city: str, start: str, end: str) -> list[dict]:
+    return [{"city": city, "day": day, "sky": "sunny, with some clouds in the afternoon"} for day in (start, end)]
+
+months = range(1, 13, 3)
+spans = pd.DataFrame(
+    [(city, f"2025-{month:02}-01", f"2025-{month:02}-02") for city in ("Oslo", "Rome") for month in months],
+    columns=["city", "start", "end"],
+)
 """
 
 CELLS = (SERVER, "%mcp connect mapped")
@@ -46,14 +56,43 @@ def test_a_map_shows_its_errors_by_message_and_cancel_keeps_what_came_back(lab: 
     lab.picture("map-running", first=lab.cells.count() - 1)
     press(output(cell), "Cancel")
     shown = finished(cell)
-    expect(shown).to_contain_text("26 of 60 rows done, 6 failed, 8 unknown")
-    expect(shown).to_contain_text("It stopped: cancelled; `await out.retry()` goes on with the rest")
+    expect(shown).to_contain_text(
+        "✗ map mapped:work: cancelled · 26 of 60 rows done · 6 failed · 8 unknown · 20 waiting"
+    )
+    expect(shown).to_contain_text("✗ mapped:work: 26 of 60 rows done, 6 failed, 8 unknown, 20 waiting")
+    expect(shown).to_contain_text("It stopped: cancelled; await out.retry() goes on with the rest")
     expect(shown.get_by_role("row", name="6 work failed: no station in <i>this</i> city")).to_be_visible()
     lab.picture("map-cancelled", first=lab.cells.count() - 1)
     cell = start(lab, "go.set()\n%mcp map --resume $out --repeat-unknown")
     shown = finished(cell)
-    expect(shown).to_contain_text("51 of 60 rows done, 9 failed")
+    expect(shown).to_contain_text("! mapped:work: 51 of 60 rows done, 9 failed")
     lab.picture("map-finished", first=lab.cells.count() - 1)
+
+
+def test_a_failed_map_and_dates_are_readable(lab: Lab) -> None:
+    size = lab.page.viewport_size or {"width": 1200, "height": 900}
+    first = lab.cells.count()
+    failed = run(lab, "out = %mcp map mapped:work --rows {[{'n': 7 * n + 3} for n in range(9)]}")
+    expect(failed).to_contain_text("✗ map mapped:work: failed · 0 of 9 rows done · 9 failed")
+    expect(failed).to_contain_text("work failed: no station in <i>this</i> city (9 rows)")
+    typo = run(lab, "out = %mcp map mapped:work --rows $table n={row.nn} city=Oslo --skip-invalid")
+    expect(typo).to_contain_text("60 rows of 60 do not fit mapped:work; nothing was sent.")
+    expect(typo).to_contain_text("row has no nn; it has n, city.")
+    lists = run(lab, "out = %mcp map mapped:days --rows $spans\nout")
+    expect(lists).to_contain_text("Answers are lists: %mcp map --resume $out --explode makes each item a row of .df.")
+    exploded = run(lab, "%mcp map --resume $out --explode")
+    expect(exploded).not_to_contain_text("Answers are lists")
+    lines = "dates => dates.map(date => date.getClientRects().length)"
+    for theme in themes(lab):
+        for width in (1280, 700):
+            lab.page.set_viewport_size({"width": width, "height": 900})
+            for shown in (lists, exploded):
+                dates = shown.locator(".mcp-date")
+                assert dates.count() == (32 if shown is lists else 48)
+                assert set(dates.evaluate_all(lines)) == {1}
+            lab.picture(f"map-lists-{width}-{theme}", first=first)
+        assert_readable(lab.page)
+    lab.page.set_viewport_size(size)
 
 
 def test_one_panel_asks_about_all_calls_of_a_map(lab: Lab) -> None:
@@ -66,6 +105,6 @@ def test_one_panel_asks_about_all_calls_of_a_map(lab: Lab) -> None:
     press(panel, "Approve")
     shown = finished(cell)
     expect(shown).to_contain_text("✓ approved mapped:work 60 times by you")
-    expect(shown).to_contain_text("60 of 60 (100 %)")
-    expect(shown).to_contain_text("9 failed")
+    expect(shown).to_contain_text("! map mapped:work: 51 of 60 rows done · 9 failed")
+    expect(shown).to_contain_text("work failed: no station in <i>this</i> city (9 rows)")
     lab.picture("map-approved", first=lab.cells.count() - 1)

@@ -64,5 +64,5 @@ def test_images_tools_and_what_is_not_done_are_shown(lab: Lab, theme: str) -> No
     press(output(cell), "Deny")
 
     shown = finished(cell)
-    expect(shown).to_contain_text("✗ denied: 1 message to offline for eyes")
+    expect(shown).to_contain_text("⊘ denied: 1 message to offline for eyes")
     expect(shown).to_contain_text("User rejected sampling request")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.apps import dash_server
-from tests.browser.living import expect, finished, output, press, run, running, saved, start
+from tests.browser.living import expect, finished, output, press, run, running, saved, start, themes
 from tests.browser.notebooks import write_notebook
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def view_in(shown: Locator) -> FrameLocator:
     return shown.frame_locator(".mcp-app-frame iframe").frame_locator("iframe")
 
 
+@pytest.mark.firefox
 def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: Lab) -> None:
     shown = run(lab, "%mcp call dash:sales region=US")
     view = view_in(shown)
@@ -106,7 +107,13 @@ def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: La
     view.locator("#more").click()
     question = shown.locator(".mcp-app-question")
     expect(question).to_contain_text("app dash wants to call dash:refresh")
-    lab.picture("view-question", first=lab.cells.count() - 1)
+    fonts = "card => [...card.querySelectorAll('input, select, button')].map(each => getComputedStyle(each).font)"
+    assert len({*question.evaluate(fonts)}) == 1, "the browser's own fonts are of other sizes"
+    for theme in themes(lab):
+        lab.picture(f"view-question-{theme}", first=lab.cells.count() - 1)
+    order = "line => [...line.querySelectorAll('input, button')].map(each => each.placeholder || each.textContent)"
+    offered = question.locator(".mcp-app-choices").evaluate(order)
+    assert offered.index("why not; Enter denies") == offered.index("Deny") - 1, "the reason is written first"
     press(shown, "Approve")
     expect(view.locator("#answer")).to_have_text("step 2 done")
     expect(question).to_have_count(0)

@@ -199,7 +199,7 @@ def test_json_of_other_hosts_serves_for_the_servers(tmp_path):
         pytest.param(
             "[servers.a]\nurl = '${input:key}'",
             "mcp_magic.toml:1: servers.a: ${input:key} can only be filled in by an editor. "
-            "Use ${KEY} and set that variable in the environment or in .env.",
+            "Use ${env:KEY}, which both understand, and set it in the environment or in .env.",
             id="input",
         ),
         pytest.param(

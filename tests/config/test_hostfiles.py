@@ -253,3 +253,77 @@ def test_a_document_without_servers_says_what_is_in_it(data, message):
 
 def test_an_empty_document_has_no_servers():
     assert parse_servers({}, source="mcp.json", environ={}, base=None) == []
+
+
+# Keys of other hosts
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        pytest.param(
+            {"command": "x", "sandboxEnabled": True}, "sandboxEnabled: the server wants a sandbox", id="vs code"
+        ),
+        pytest.param({"command": "x", "sandbox": {"network": {}}}, "sandbox: the server wants a sandbox", id="sandbox"),
+        pytest.param(
+            {"url": "https://h", "headersHelper": "./token.sh"},
+            "headersHelper: a command for headers is not supported here",
+            id="claude code",
+        ),
+        pytest.param(
+            {"url": "https://h", "bearer_token_env_var": "TOKEN"},
+            "bearer_token_env_var: is not supported here, so requests would lack these headers",
+            id="codex",
+        ),
+    ],
+)
+def test_a_key_that_is_missed_refuses_the_server(fields, problem):
+    assert problem_of(fields).startswith(f"mcp.json: server 'it': {problem}")
+
+
+@pytest.mark.parametrize("fields", [{"sandboxEnabled": False}, {"sandboxEnabled": False, "sandbox": {"network": {}}}])
+def test_a_sandbox_that_is_off_is_not_missed(fields):
+    assert spec_of({"command": "x", **fields}).unused == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "unused"),
+    [
+        ({"command": "x", "gallery": True, "version": "1", "dev": {"watch": "src"}}, ("gallery", "version", "dev")),
+        ({"command": "x", "alwaysAllow": ["a"], "disabledTools": ["b"]}, ("alwaysAllow", "disabledTools")),
+        ({"command": "x", "headers": {"A": "b"}}, ("headers",)),
+        ({"url": "http://h", "cwd": "/tmp", "envFile": "x"}, ("cwd", "envFile")),
+        ({"command": "x", "sampling": {"allowedDuringChat": True}, "protocol": "x"}, ("sampling", "protocol")),
+        ({"url": "http://h", "oauth": {"clientId": "c", "extra": 1}}, ("auth.extra",)),
+        ({"command": "x", "tools": ["*"], "enabled": True, "name": "n"}, ()),
+    ],
+)
+def test_a_key_without_effect_is_named(fields, unused):
+    assert spec_of(fields).unused == unused
+
+
+def test_tools_that_are_switched_off_elsewhere_are_told():
+    note = spec_of({"command": "x", "disabledTools": ["b"]}).unused_note
+    assert note == (
+        "its configuration has disabledTools, without effect here; all its tools are offered, "
+        "and `%mcp deny SERVER:TOOL` refuses one"
+    )
+
+
+@pytest.mark.parametrize("key", ["serverUrl", "httpUrl"])
+def test_other_names_of_a_url_are_understood(key):
+    assert spec_of({key: "http://h/mcp"}) == HttpSpec(url="http://h/mcp", fallback=True)
+
+
+def test_claude_codes_oauth_is_understood():
+    spec = spec_of({"url": "http://h", "oauth": {"clientId": "abc", "callbackPort": 8080}})
+    assert (spec.auth.client_id, spec.auth.redirect_port) == ("abc", 8080)
+
+
+def test_a_server_that_is_inactive_is_disabled():
+    assert parse_one({"command": "x", "isActive": False}).disabled
+
+
+def test_servers_under_two_keys_are_all_read():
+    data = {"mcpServers": {"a": {"command": "x"}}, "servers": {"b": {"command": "y"}}}
+    assert [entry.name for entry in parse_servers(data, source="s", environ={}, base=None)] == ["a", "b"]

@@ -91,6 +91,7 @@ def test_repr_has_only_what_was_said():
 
 
 def test_the_place_of_a_command_can_be_pasted_into_a_shell():
+    assert StdioSpec(command="db", args=("sqlite:///tmp/x.db?a=b,c#top",)).where == "db 'sqlite:///tmp/x.db?a=b,c#top'"
     assert StdioSpec(command="python", args=("my server.py",)).where == "python 'my server.py'"
 
 
@@ -106,3 +107,23 @@ def test_specs_are_values():
     assert HttpSpec(url="http://h") != SseSpec(url="http://h")
     with pytest.raises(AttributeError):
         HttpSpec(url="http://h").url = "http://other"
+
+
+SHOWN = {
+    "no host": ("sqlite:///tmp/x.db", "sqlite:///tmp/x.db"),
+    "one slash": ("file:/tmp/x", "file:/tmp/x"),
+    "two schemes": ("jdbc:sqlite:///tmp/x.db", "jdbc:sqlite:///tmp/x.db"),
+    "capitals": ("HTTP://Example.com/A", "HTTP://Example.com/A"),
+    "query": ("https://a.example/?q=a,b%20c&n=1+2", "https://a.example/?q=a,b%20c&n=1+2"),
+    "secret in a query": ("postgres://h/db?password=pw&a=b,c", "postgres://h/db?password=***&a=b,c"),
+    "user": ("postgres://me:pw@h:5/db", "postgres://***@h:5/db"),
+    "fragment": ("https://a.example/#/page", "https://a.example/#/page"),
+    "secret in a fragment": ("https://a.example/#access_token=pw&a=1", "https://a.example/#access_token=***&a=1"),
+    "mark in a password": ("postgres://me:p#w@h/db", "postgres://***@h/db"),
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+def test_a_command_is_shown_as_it_runs(kind: str) -> None:
+    url, shown = SHOWN[kind]
+    assert mask_arguments(("--db", url)) == ("--db", shown)

@@ -75,7 +75,7 @@ def test_the_environment_wins_over_dotenv(tmp_path):
         (
             "${input:api-key}",
             "${input:api-key} can only be filled in by an editor. "
-            "Use ${API_KEY} and set that variable in the environment or in .env.",
+            "Use ${env:API_KEY}, which both understand, and set it in the environment or in .env.",
         ),
     ],
 )

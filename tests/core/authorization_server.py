@@ -39,6 +39,7 @@ class Behaviour:
 
     Attributes:
         registers: Whether clients may register by themselves.
+        registration: The status and the error code of a registration, or None for what is right.
         methods: How clients may show who they are at the token endpoint.
         error: The error that the browser comes back with, or "".
         state: What the browser comes back with in place of the state; "" for the state.
@@ -56,6 +57,7 @@ class Behaviour:
     """
 
     registers: bool = True
+    registration: tuple[int, str] | None = None
     methods: list[str] = field(default_factory=lambda: ["none", "client_secret_basic", "client_secret_post"])
     error: str = ""
     state: str = ""
@@ -143,6 +145,9 @@ class AuthorizationServer:
     async def _register(self, request: Request) -> Response:
         body = await request.json()
         self.seen.append(("register", body))
+        if self.behaves.registration is not None:
+            status, code = self.behaves.registration
+            return JSONResponse({"error": code} if code else {}, status_code=status)
         if not self.behaves.registers:
             said = {"error": "invalid_client_metadata", "error_description": "ask <b>the</b> administrator"}
             return JSONResponse(said, status_code=403)

@@ -183,7 +183,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks" / "servers"))
     from serving import parser, serve
 
-    options = parser(__doc__ or "", ("stdio", "http"), "stdio")
+    options = parser(__doc__ or "")
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
     given = options.parse_args()
     serve(reporting_server(handshake=given.era == "handshake"), given)

@@ -37,6 +37,7 @@ class SkillServer(Extension):
         entries: What is said of them; to be changed by a test.
         files: What is served, by URI; to be changed by a test.
         reads: The URIs that were read.
+        last: The cursor that comes with the last page, if any.
     """
 
     identifier = "io.modelcontextprotocol/skills"
@@ -45,6 +46,7 @@ class SkillServer(Extension):
         self.entries: list[Any] = []
         self.files: dict[str, str] = {}
         self.reads: list[str] = []
+        self.last: str | None = None
         for name in names:
             texts = {"SKILL.md": MANIFEST.format(name=name), "references/FORMS.md": "The forms.\n"}
             self.entries.append(entry_of(f"skill://acme/{name}", texts))
@@ -58,7 +60,8 @@ class SkillServer(Extension):
 
     async def _list(self, context: Any, params: Any) -> dict[str, Any]:
         start = int(params.cursor or 0) if params else 0
-        more = {"nextCursor": str(start + 2)} if start + 2 < len(self.entries) else {}
+        more = {"nextCursor": str(start + 2) if start + 2 < len(self.entries) else self.last}
+        more = {name: cursor for name, cursor in more.items() if cursor is not None}
         return {"resultType": "complete", "skills": self.entries[start : start + 2], **more}
 
     async def _get(self, context: Any, params: Any) -> dict[str, Any]:

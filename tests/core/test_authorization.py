@@ -45,6 +45,21 @@ async def test_a_server_that_wants_a_log_in_gets_one(host: Host, kind: str) -> N
     assert 401 not in {entry.status for entry in requests}, "what was refused first has its answer"
 
 
+async def test_empty_members_of_metadata_count_as_absent(host: Host) -> None:
+    logging_in(host)
+    odd = {"service_documentation": "", "op_policy_uri": "", "scopes_supported": "read offline_access"}
+    async with protected_server(Behaviour(endpoints=odd)) as protected:
+        connection = await host.connect(protected.url, name="notes")
+        assert (await connection.call("whoami")).text == "client-1: read offline_access"
+        path = "/.well-known/oauth-authorization-server"
+        assert set(connection.info().remarks) >= {
+            f"{path}: service_documentation is empty; it is ignored",
+            f"{path}: op_policy_uri is empty; it is ignored",
+            f"{path}: scopes_supported is a text, not a list; it is read as a list of its words",
+        }
+        await host.close()
+
+
 async def test_the_callback_is_gone_after_the_log_in(host: Host) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
@@ -160,8 +175,19 @@ async def test_what_is_not_given_is_an_error_and_the_session_goes_on(host: Host)
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
         f"notes: {protected.url} wants the scopes 'admin', and {at} gave 'read' (insufficient_scope). "
-        "Ask the people who run it for more."
+        "Ask its operator for more."
     )
+    assert len(person.shown) == 2
+
+
+async def test_scopes_that_were_not_given_are_not_asked_for_again(host: Host) -> None:
+    person = logging_in(host)
+    async with protected_server(Behaviour(gives=["read"])) as protected:
+        connection = await host.connect(protected.url, name="notes")
+        for _ in range(3):
+            with pytest.raises(errors.AuthorizationError, match="insufficient_scope"):
+                await connection.call("erase", name="diary")
+        await host.close()
     assert len(person.shown) == 2
 
 
@@ -409,3 +435,22 @@ async def test_a_log_in_that_was_refused_is_not_asked_for_again_by_those_that_wa
         await host.close()
     assert [type(result) for result in results] == [errors.AuthorizationError] * 4
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("slash", ["", "/"], ids=["named without a slash", "named with a slash"])
+async def test_root_issuer_may_have_its_slash_or_not(host: Host, slash: str) -> None:
+    logging_in(host)
+    behaviour = Behaviour()
+    async with protected_server(behaviour) as protected:
+        behaviour.metadata_issuer = behaviour.issuer_sent = f"{protected.authority.url.rstrip('/')}{slash}"
+        connection = await host.connect(protected.url, name="notes")
+        assert (await connection.listing("tools")) != ()
+
+
+async def test_issuer_with_a_path_keeps_its_slash(host: Host) -> None:
+    logging_in(host)
+    behaviour = Behaviour()
+    async with protected_server(behaviour) as protected:
+        behaviour.metadata_issuer = f"{protected.authority.url.rstrip('/')}/tenant"
+        with pytest.raises(errors.AuthorizationError, match="wrong issuer"):
+            await host.connect(protected.url, name="notes")

@@ -22,7 +22,23 @@ WRONG = {
     "registration refused": (
         Behaviour(registers=False),
         rf"{AT} does not let new clients register \(HTTP 403\): ask <b>the</b> administrator\. Register one there by "
-        r"hand and say --client-id ID \(redirect URI http://127\.0\.0\.1:PORT/callback, --redirect-port PORT\)\.",
+        r"hand and give --client-id ID \(redirect URI http://127\.0\.0\.1:PORT/callback, --redirect-port PORT\)\.",
+    ),
+    "registration fails": (
+        Behaviour(registration=(500, "")),
+        rf"{AT} failed to register this client \(HTTP 500; fault: the server\)\. Try again later, or register one .*",
+    ),
+    "registration of this client refused": (
+        Behaviour(registration=(400, "invalid_redirect_uri")),
+        rf"{AT} does not accept the metadata of this client \(HTTP 400, invalid_redirect_uri\)\. Register one .*",
+    ),
+    "too many registrations": (
+        Behaviour(registration=(429, "")),
+        rf"{AT} got too many registrations \(HTTP 429\)\. Try again later, or register one there by hand .*",
+    ),
+    "no registration": (
+        Behaviour(registration=(404, "")),
+        rf"{AT} has no registration for new clients \(HTTP 404\)\. Register one there by hand .*",
     ),
     "access denied": (
         Behaviour(error="access_denied"),
@@ -129,7 +145,8 @@ async def test_a_port_that_is_taken(host: Host) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         async with protected_server() as protected:
-            with pytest.raises(errors.AuthorizationError, match=f"port {port} for the log-in's way back is taken"):
+            taken_port = f"port {port}, to which the browser returns after the log-in, is taken"
+            with pytest.raises(errors.AuthorizationError, match=taken_port):
                 await host.connect(protected.url, name="notes", auth={"redirect_port": port})
 
 

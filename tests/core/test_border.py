@@ -1,8 +1,9 @@
-"""The tables of foreign errors are complete."""
+"""The tables of foreign errors are complete, and errors of ours reach other processes."""
 
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import anyio
 import httpx2
@@ -142,3 +143,24 @@ def test_websocket_errors_are_explained() -> None:
     place = Place("ws", WebSocketSpec(url="ws://127.0.0.1:1/"))
     assert isinstance(connect_error(InvalidURI("x", "bad"), place), errors.TargetError)
     assert isinstance(connect_error(InvalidHandshake("no"), place), errors.NotAnMCPServerError)
+
+
+RAISED = [
+    errors.CommandError("no such subcommand"),
+    errors.MissingDependencyError("not installed"),
+    errors.HTTPStatusError("busy", 503, 2.0),
+    errors.SessionClosedError("closed", stderr="ended"),
+    errors.RequestTimeoutError("60 s"),
+    errors.ProtocolError("refused", -32602, {"field": "a"}, status=400),
+    errors.UnknownToolError("no tool"),
+    errors.ToolError("failed", {"content": []}),
+    errors.DeniedError("denied", "the rule"),
+]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+def test_errors_survive_pickle(error: Exception) -> None:
+    error.add_note("of a child")
+    twin = pickle.loads(pickle.dumps(error))
+
+    assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))

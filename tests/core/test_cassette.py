@@ -321,7 +321,7 @@ async def test_the_mode_auto_says_that_a_server_is_missing_that_would_have_to_be
         assert (await math.call("add", a=1, b=2)).data == 3
         for _ in range(2):
             with pytest.raises(
-                CassetteError, match=r"the server cannot be asked: .*'/nonexistent/server' is not found"
+                CassetteError, match=r"the server cannot be asked: .*'/nonexistent/server' does not exist"
             ):
                 await math.call("add", a=1, b=3)
 

@@ -193,6 +193,33 @@ async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(hos
     assert report.verdict == "healthy, 1 warning"
 
 
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-06-18"])
+async def test_a_print_that_waits_in_a_buffer_is_a_warning(host: Host, tmp_path: Path, version: str) -> None:
+    server = tmp_path / "prints.py"
+    server.write_text(
+        "import json, os, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from plain import Plain\n"
+        f"server = Plain('prints', {version!r})\n"
+        "wire = os.fdopen(os.dup(1), 'w')  # as the SDK does: messages go out beside the buffer of `print`\n"
+        "server.say = lambda **message: print(json.dumps({'jsonrpc': '2.0', **message}), file=wire, flush=True)\n"
+        "print('Ready')\n"
+        "server.run()\n"
+    )
+    report = await examine(host, [sys.executable, str(server)])
+    assert report.ok, str(report)
+    words = "warning: it printed something to stdout that is not an MCP message: 'Ready'"
+    assert told(report, "connect").count(words) == 1
+
+
+async def test_a_print_in_a_server_of_the_sdk_is_a_warning(host: Host, tmp_path: Path) -> None:
+    server = tmp_path / "prints.py"
+    lines = ("from mcp.server.mcpserver import MCPServer", "server = MCPServer('prints')", "print('Ready')")
+    server.write_text("\n".join((*lines, "server.run()")))
+    report = await examine(host, str(server))
+    assert "it printed something to stdout that is not an MCP message: 'Ready'" in told(report, "connect")
+
+
 async def test_a_syntax_error_has_its_file_and_line_and_is_no_tick(host: Host, tmp_path: Path) -> None:
     server = tmp_path / "server.py"
     server.write_text("name = 1\ndef tool(:\n    pass\n")
@@ -449,19 +476,18 @@ async def test_cursors_that_loop_and_duplicates(host: Host) -> None:
 
 async def test_items_and_pages_that_break_the_protocol_are_named(host: Host) -> None:
     report = await examine(host, sick(tools__list={"tools": [TOOL, {"name": "bare"}]}))
-    assert "the server's answer breaks the protocol: tools.1.inputSchema: Field required" in told(report, "lists")
+    odd = "the tool `bare` has no inputSchema; it is taken as an object without properties -> fix it in the server"
+    assert f"warning: {odd}" in told(report, "lists")
     report = await examine(host, sick(tools__list={"items": []}))
-    assert "the server's answer breaks the protocol: tools: Field required" in told(report, "lists")
+    assert "warning: tools is null, not a list" in told(report, "lists")
 
 
 async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(host: Host) -> None:
     bad = [TOOL, {"name": "bare"}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
     report = await examine(host, sick(tools__list={"tools": bad}))
-    assert "tools.1.inputSchema: Field required (the tool 'bare')" in told(report, "lists")
-    assert "tool bare: not a valid definition: inputSchema: Field required [definition-invalid]" in told(
-        report, "schemas"
-    )
-    assert "tool text: the root is of type 'string'; it must be an object [schema-root]" in told(report, "schemas")
+    why = 'its inputSchema is of type "string"; the arguments of a tool are an object'
+    assert f"the tool `text` cannot be used: {why}" in told(report, "lists")
+    assert f"tool text: not a valid definition: {why} [definition-invalid]" in told(report, "schemas")
     assert report.findings is not None
     assert "checked 2 tools" in report.findings.note
 

@@ -312,8 +312,12 @@ async def test_an_error_tells_the_status_of_its_own_answer_whatever_is_answered_
         assert {n: (error.status, error.retry_after) for n, error in told.items()} == {n: (n, None) for n in tasks}
         assert str(told[429]) == (
             "load:hold: HTTP 429 (too many requests; fault: the caller): it got too many requests; wait and try again."
+            "\n  the server says: busy"
         )
-        assert str(told[500]) == "load:hold: HTTP 500 (internal server error; fault: the server): the server failed."
+        assert str(told[500]) == (
+            "load:hold: HTTP 500 (internal server error; fault: the server): the server failed."
+            "\n  the server says: busy"
+        )
         assert str(told[503]).startswith("load:hold: HTTP 503 (service unavailable; fault: the server)")
         await host.disconnect("load")
 
@@ -450,4 +454,6 @@ async def test_a_busy_server_says_when_to_connect(host: Host) -> None:
         with pytest.raises(errors.HTTPStatusError) as caught:
             await host.connect(f"{url}/mcp", name="load")
     assert (caught.value.status, caught.value.retry_after) == (503, 30.0)
-    assert str(caught.value).endswith("the server is not ready; try again. It asks to wait 30 s.")
+    assert str(caught.value).endswith(
+        "the server is not ready; try again. It asks to wait 30 s.\n  the server says: later"
+    )

@@ -31,6 +31,14 @@ async def test_all_pages_of_the_list_are_read_and_no_file(host: Host) -> None:
     assert published.reads == []
 
 
+@pytest.mark.parametrize("last", ["", "2"], ids=["empty", "circle"])
+async def test_a_list_of_skills_ends_although_a_cursor_comes(host: Host, last: str) -> None:
+    published = SkillServer("refunds", "invoices", "taxes")
+    published.last = last
+    connection = await host.connect(published.server(), name="acme")
+    assert [skill.name for skill in await connection.skills.list()] == ["refunds", "invoices", "taxes"]
+
+
 async def test_a_skill_is_loaded_by_its_uri_and_its_files_only_when_they_are_read(host: Host) -> None:
     published = SkillServer("refunds")
     connection = await host.connect(published.server())

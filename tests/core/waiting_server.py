@@ -122,7 +122,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks" / "servers"))
     from serving import parser, serve
 
-    options = parser(__doc__ or "", ("stdio",), "stdio")
+    options = parser(__doc__ or "", ("stdio",))
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
     given = options.parse_args()
     serve(waiting_server(Waiting(), handshake=given.era == "handshake"), given)

@@ -81,7 +81,7 @@ async def main() -> None:
         began = time.process_time()
         try:
             given = await attack
-            gave = given if isinstance(given, str) else type(given).__name__
+            gave = given if isinstance(given, str) else f"{type(given).__name__} {getattr(given, 'unfit', '')}".rstrip()
         except (ArgumentsError, InvalidResponseError, UnfitText) as error:
             gave = f"{type(error).__name__}: {error}"
         print("\nATTACK", json.dumps([name, time.process_time() - began, gave]), flush=True)

@@ -22,6 +22,10 @@ TEXTS = {
     "rows without common columns": json.dumps([{f"a{number}": 1} for number in range(80_000)]),
     "lines without common columns": "\n".join(json.dumps({f"a{number}": 1}) for number in range(80_000)),
     "Markdown without cells": "|a" * 100_000 + "|\n" + "|-" * 100_000 + "|\n" + "|\n" * 200_000,
+    "ragged": json.dumps({"columns": ["a", "b"], "rows": [[1] * 4_000, *[[1]] * 400_000]}),
+    "HTML spans": "<table><tr><th>a<tr>" + "<td rowspan=60000 colspan=1000>x" * 1_000 + "<tr>" * 100_000 + "</table>",
+    "HTML columns": "<table><tr><th>a<tr>" + "<td>x" * 100_000 + "</table>",
+    "HTML left open": "<table><tr><td a='" * 100_000 + "<!--" * 100_000,
     "columns": json.dumps([list(range(100_000))] * 2),
 }
 FILES = {"columns of CSV": "a," * 500_000, "CSV without cells": f"{WIDE}\n" + "1\n" * 400_000}

@@ -18,7 +18,6 @@ from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic import schema as s
 from mcp_magic._host import Host
-from mcp_magic.agent.tools import function_of
 from mcp_magic.config.parsing import write_text
 from mcp_magic.consent.consent import Decision
 from mcp_magic.display import document
@@ -27,6 +26,7 @@ from mcp_magic.ipython.commandline import Tab
 from mcp_magic.ipython.completion import tool_arguments
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.langchain.calls import call
+from mcp_magic.langchain.functions import function_of
 from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.lint import lint_tool
 from mcp_magic.notebook import host
@@ -205,11 +205,16 @@ async def test_tools_for_langchain_end(attacked: Attacked) -> None:
 
 @pytest.mark.parametrize("name", UNREADABLE)
 @in_the_session
-async def test_what_is_no_schema_at_all_is_an_error_in_words(name: str) -> None:
+async def test_what_is_no_schema_at_all_is_said_in_words(name: str) -> None:
     server = [sys.executable, "-m", "tests.hostile.schema_server", f"unreadable_{name}"]
     connection = await host.connect(server, name=name)
-    with pytest.raises(InvalidResponseError, match="the server's answer breaks the protocol"):
+    if name == "too_deep":
+        with pytest.raises(InvalidResponseError, match="the server's answer breaks the protocol"):
+            await connection.listing("tools")
+    else:
         await connection.listing("tools")
+        assert connection.info().remarks
+        assert bool(connection.catalog.unusable["tools"]) is (name in ("false", "list", "number"))
     await host.disconnect(name)
 
 
@@ -314,9 +319,9 @@ def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
     table = {"properties": {"rows": {"items": {"not": {"required": ["m"]}, "properties": {"n": {"type": "integer"}}}}}}
     with pytest.raises(ArgumentsError, match=r"rows\[20000\]\.n: expected integer, got 'x'"):
         check_arguments(rows, table)
-    with pytest.raises(ValueError, match="is not one of"):
+    with pytest.raises(ValueError, match=r"^a: expected one of 1, 2, got 3$"):
         check_answer({"a": 3}, of({"enum": [1, 2], "not": {"const": 9}}))
-    with pytest.raises(ValueError, match="has non-unique elements"):
+    with pytest.raises(ValueError, match="no duplicates"):
         check_answer({"a": [{"n": 1}, {"n": 1.0}]}, of({"uniqueItems": True}))
     check_answer({"a": [1, True]}, of({"uniqueItems": True}))
 

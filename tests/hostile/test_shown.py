@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,8 @@ from mcp_types import (
 
 from mcp_magic._host import Host
 from mcp_magic.ask.approval import approval_part, approval_question, call_text, decision_of
-from mcp_magic.ask.elicitation import Elicitation, question_part
+from mcp_magic.ask.elicitation import Elicitation, elicitation_question, question_part
+from mcp_magic.ask.question import WHY
 from mcp_magic.ask.sampling import (
     Expected,
     Review,
@@ -35,13 +35,14 @@ from mcp_magic.ask.sampling import (
     request_question,
     request_review,
 )
-from mcp_magic.consent.consent import Decision, Request, masked
+from mcp_magic.consent.consent import Decision, Request, masked, summary_of
 from mcp_magic.consent.rules import lasting_rule
 from mcp_magic.display.arguments import read_arguments, written_arguments
 from mcp_magic.display.visible import LEGEND, escaped_json, in_line, outline, visible
 from mcp_magic.ipython.ask import Asking, InputAsker
 from mcp_magic.ipython.extension import MCPMagics
 from tests.agent.telling import call, decided, told
+from tests.clocks import cpu_time
 from tests.core.sampling_servers import said
 from tests.widgets.conftest import links_are_followed, page
 from tests.widgets.driving import Page, handled, widgets
@@ -70,7 +71,7 @@ class Typist:
 
     def read(self, prompt: str) -> str:
         self.seen.append(prompt)
-        return self.lines.pop(0)
+        return "" if prompt == WHY.typed and not self.lines else self.lines.pop(0)
 
     async def answer(self, request: Request, **options: Any) -> Decision:
         asker = InputAsker(self.read, self.seen.append, **options)
@@ -258,6 +259,86 @@ async def test_approve_all_passes_over_a_call_that_was_not_opened(panel: Approva
     await long
 
 
+# Calls that are approved together
+
+
+def together(count: int, payload_at: int = 6, text: str = PAYLOAD) -> Request:
+    """The question about the calls of a map, one of which is not like the others."""
+    rows = [{"command": text if number == payload_at else f"echo {number}"} for number in range(count)]
+    return summary_of([Request("shell", "run", row, "agent") for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_cut"),
+    [
+        (together(8), True),
+        (together(5, 3), False),
+        (together(5, 3, LONG), True),
+        (replace(together(8), asker="person"), False),
+    ],
+    ids=["rows that are left out", "all rows are shown", "a long row", "your own map"],
+)
+async def test_a_map_waits_until_its_calls_were_opened(panel: ApprovalPanel, request_: Request, is_cut: bool) -> None:
+    [asked] = await ask(panel, request_)
+    assert button(panel, "Approve").disabled == is_cut
+    if is_cut:
+        assert "Approve waits until you have opened all of the calls (" in text(panel)
+        assert PAYLOAD not in text(panel) or request_.calls == 5
+        [reveal] = [
+            each for each in widgets(panel.widget, ipywidgets.Button) if each.description.startswith("Show all")
+        ]
+        reveal.click()
+        await handled()
+        assert text(panel).count("command") >= request_.calls
+        assert PAYLOAD in text(panel)
+    button(panel, "Approve").click()
+    assert await asked == Decision(True)
+
+
+async def test_a_map_in_input_is_shown_whole_first() -> None:
+    typist = Typist("y", "y")
+    assert await typist.answer(together(8)) == Decision(True)
+    first, _, note, whole, *_ = typist.seen
+    assert PAYLOAD not in first
+    assert note == "You have not seen all of it yet. It is shown in full now; then answer again."
+    assert PAYLOAD in whole
+    assert (await Typist("y", "n").answer(together(8))) == Decision.deny("")
+
+
+async def test_a_secret_of_a_map_can_be_viewed() -> None:
+    rows = [{"user": f"u{number}", "password": f"hunter{number}"} for number in range(8)]
+    request = summary_of([Request("web", "login", row, "agent") for row in rows])
+    typist = Typist("v", "n")
+    await typist.answer(request)
+    assert "hunter" not in typist.seen[0]
+    assert "  7. password = hunter6" in typist.seen[2]
+    rows[6]["password"] = LONG
+    hidden = Typist("y", "y")
+    await hidden.answer(summary_of([Request("web", "login", row, "agent") for row in rows]))
+    assert PAYLOAD in "".join(hidden.seen)
+
+
+@pytest.mark.parametrize("mode", ["form", "url"])
+async def test_a_long_message_of_a_server_is_opened_first(mode: Any) -> None:
+    middle = "and you agree to pay"
+    message = f"{'a ' * 20_000}{middle}{' b' * 20_000}"
+    asked = Elicitation("s", message, mode, {"type": "object", "properties": {}}, "https://x.example/")
+    typist = Typist(*(["f", "s", "s"] if mode == "form" else ["o", "o"]))
+    question = elicitation_question(asked)
+    assert middle not in question.about(question.values).plain
+    assert (await InputAsker(typist.read, typist.seen.append).ask(question)).choice == "accept"
+    assert any(middle in text for text in typist.seen)
+
+
+async def test_a_long_default_stands_above_its_prompt() -> None:
+    properties = {"note": {"type": "string", "default": "a" * 100 + " and more"}}
+    asked = Elicitation("s", "Well?", "form", {"type": "object", "properties": properties})
+    typist = Typist("f", "", "s")
+    reply = await InputAsker(typist.read, typist.seen.append).ask(elicitation_question(asked))
+    assert reply.values == {"note": "a" * 100 + " and more"}
+    assert f"  now: {'a' * 100} and more" in typist.seen
+
+
 async def test_what_is_too_long_for_one_look_is_opened_part_by_part(panel: ApprovalPanel) -> None:
     [asked] = await ask(panel, wanted("a" * 150_000 + PAYLOAD))
     button(panel, "Show all of command (150,024 characters)").click()
@@ -305,11 +386,7 @@ async def test_in_a_terminal_yes_shows_the_whole_and_asks_again() -> None:
 
     question, first, warning, whole, again, second = typist.seen
     assert LONG not in question
-    assert (
-        first
-        == second
-        == ("Approve shell:run? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always, show the [w]hole: ")
-    )
+    assert first == second == ("Approve shell:run? [y]es, [n]o, [e]dit, [a]lways, [d]eny always, show the [w]hole: ")
     assert warning.startswith("You have not seen all of it yet.")
     assert whole == f"  command = {LONG}"
     assert again == question
@@ -447,7 +524,7 @@ async def test_a_request_for_a_model_is_approved_once_all_of_it_was_opened(page:
     reply = await InputAsker(typist.read, typist.seen.append).ask(request_question(asked, Expected("m")))
     assert request_review(asked, reply) == Review.approve()
     shown = next(number for number, each in enumerate(typist.seen) if MIDDLE in each)
-    assert shown > typist.seen.index("You have not seen all of it yet. This is the whole; then answer again.")
+    assert shown > typist.seen.index("You have not seen all of it yet. It is shown in full now; then answer again.")
 
 
 @pytest.mark.parametrize("name", REPLIES)
@@ -495,7 +572,7 @@ async def test_more_than_you_could_read_is_refused_without_asking() -> None:
 )
 def test_a_megabyte_is_shown_in_no_time(worst: str) -> None:
     text = worst * (1_000_000 // len(worst))
-    started = time.thread_time()
-    outline(text, 1_000)
-    visible(text[:100_000])
-    assert time.thread_time() - started < 1.5
+    with cpu_time() as cost:
+        outline(text, 1_000)
+        visible(text[:100_000])
+    assert cost.seconds < 1.5

@@ -10,6 +10,7 @@ import pytest
 
 from mcp_magic import Answer, CallCancelledError, Elicitation, InvalidResponseError, ProtocolError, RequestTimeoutError
 from mcp_magic.cassette.cassette import deck
+from mcp_magic.results.reasons import last_failure
 from mcp_magic.session import tasks
 from tests.core.test_sessions import until
 from tests.jobs.scripted import TASKS, UNKNOWN, Scripted, done, fails, form, state, text
@@ -54,6 +55,15 @@ async def test_a_failed_task_says_its_error(connect: Connect) -> None:
     with pytest.raises(ProtocolError, match=r"ci:build: rate limit exceeded \(-32603, internal error") as error:
         await ci.call("build")
     assert error.value.code == -32603
+
+
+async def test_a_failed_task_keeps_the_whole_error(connect: Connect) -> None:
+    error = {"code": -32603, "message": "\nError:\nthe queue is full\n  retry later", "data": {"queue": "ci"}}
+    ci = await connect(Scripted(state("failed", error=error)))
+    with pytest.raises(ProtocolError, match=r"ci:build: the queue is full \(-32603") as caught:
+        await ci.call("build")
+    assert caught.value.whole.endswith('Error:\nthe queue is full\n  retry later\ndata: {"queue": "ci"}')
+    assert last_failure().error is caught.value
 
 
 async def test_a_task_that_the_server_cancels_says_so(connect: Connect) -> None:
@@ -153,6 +163,20 @@ async def test_a_question_that_the_task_no_longer_has_is_taken_away(host: Host, 
     assert not script.params("tasks/update")
 
 
+async def test_endless_questions_without_a_user_get_pauses(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MAX_QUESTIONS", 3)
+    numbers = iter(range(1000))
+
+    def more() -> dict[str, Any]:
+        return state("input_required", inputRequests={f"q{next(numbers)}": {"method": "roots/list"}})
+
+    script = Scripted(more)
+    call = asyncio.create_task((await connect(script)).call("build"))
+    await until(lambda: len(script.times()) >= 12)
+    call.cancel()
+    assert script.times()[-1] - script.times()[0] > 1.0, "the pauses grow to the usual interval"
+
+
 async def test_endless_questions_are_cut_off(host: Host, connect: Connect) -> None:
     numbers = iter(range(1000))
 
@@ -199,7 +223,6 @@ BREAKS = "ci:build: the server's answer breaks the protocol: "
         (done() | {"taskId": ["x"]}, "its taskId is not a text of 1 to 2,000 characters"),
         (state("sleeping"), "the task's status is 'sleeping', not one of working, "),
         (state("completed"), "the task is completed, but the answer has no result"),
-        (state("completed", result={"content": "x"}), "content"),
         (state("input_required", inputRequests={str(n): form() for n in range(101)}), "more than 100 open questions"),
         (state("input_required", inputRequests={"a": {"method": "shell/run"}}), "method"),
     ],
@@ -210,6 +233,12 @@ async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect, ste
         await (await connect(script)).call("build")
     assert str(error.value).startswith(BREAKS)
     assert problem in str(error.value)
+
+
+async def test_an_odd_result_of_a_task_is_read(connect: Connect) -> None:
+    connection = await connect(Scripted(state(), state("completed", result={"content": "x"})))
+    assert (await connection.call("build")).text == "x"
+    assert connection.info().remarks == ("the answer of the tool `build`: a block is a text, not an object",)
 
 
 @pytest.mark.parametrize("created", [state() | {"taskId": ""}, state() | {"taskId": 7}, state("odd")])

@@ -266,7 +266,7 @@ class Person:
     def deny(self, cell: Shown, reason: str) -> None:
         """Deny it, and say why."""
         if not self.clicks:
-            self.frontend.answer(f"n {reason}")
+            self.frontend.answer("n", reason)
             return
         self.frontend.panel(cell)
         self.frontend.type("TextModel", reason, enter=True)

@@ -31,4 +31,4 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2] / "notebooks" / "servers"))
     from serving import parser, serve
 
-    serve(server, parser(__doc__ or "", ("stdio", "http"), "stdio").parse_args())
+    serve(server, parser(__doc__ or "").parse_args())

@@ -184,7 +184,7 @@ def test_a_nested_magic_asks_by_input(person: Person) -> None:
 
     [prompt] = person.frontend.answer("y")
 
-    assert prompt == "Approve weather:forecast? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always: "
+    assert prompt == "Approve weather:forecast? [y]es, [n]o, [e]dit, [a]lways, [d]eny always: "
     assert person.frontend.finish(cell).lines == ["'Oslo 1'"]
 
 
@@ -193,7 +193,7 @@ def test_what_was_viewed_of_a_hidden_value_is_in_no_output(frontend: Frontend) -
     sent = "{'password': 'hunter' + '22'}"
     cell = frontend.start(f"r = await host['weather'].call_tool('login', {sent}, asker='agent')\nr.text")
     assert frontend.answer("v", "") == [
-        "Approve weather:login? [y]es, [n]o (and why), [e]dit, [a]lways, [d]eny always, [v]iew hidden: ",
+        "Approve weather:login? [y]es, [n]o, [e]dit, [a]lways, [d]eny always, [v]iew hidden: ",
         "Enter hides it again: ",
     ]
     frontend.answer("y")
@@ -254,7 +254,7 @@ def test_each_cell_has_a_panel_of_its_own_and_keeps_its_own_lines(person: Person
         assert later.live
         frontend.click("Deny", cell=later)
     else:
-        frontend.answer("n")
+        frontend.answer("n", "")
         frontend.finish(later)
         frontend.click("Approve all", cell=earlier)
     frontend.finish(later)
@@ -268,7 +268,7 @@ def test_each_cell_has_a_panel_of_its_own_and_keeps_its_own_lines(person: Person
         "✓ approved weather:forecast(location=Ulm)",
     ]
     assert [line.split(" by ")[0] for line in later.lines] == (
-        ["✗ denied weather:forecast(location=London)"] if person.clicks else []
+        ["⊘ denied weather:forecast(location=London)"] if person.clicks else []
     )
 
 
@@ -295,7 +295,7 @@ def test_a_call_that_joins_later_is_asked_in_the_panel_of_its_cell(person: Perso
     assert frontend.run("await last, (await both[0]).text").lines == ["('London 1', 'Bonn 1')"]
     assert frontend.run("await both[1]").ename == "DeniedError"
     assert [line.split(" by ")[0] for line in earlier.lines[0].splitlines()] == [
-        "✗ denied weather:forecast(location=Ulm)",
+        "⊘ denied weather:forecast(location=Ulm)",
         "✓ approved weather:forecast(location=London)",
         "✓ approved weather:forecast(location=Bonn)",
     ]
@@ -350,7 +350,7 @@ def test_a_panel_stays_in_the_notebook_as_lines_that_need_no_kernel(frontend: Fr
 
     [bundle] = cell.displays.values()
     first, second = bundle["text/plain"].splitlines()
-    assert first.startswith("✗ denied weather:forecast(location=Oslo) by you")
+    assert first.startswith("⊘ denied weather:forecast(location=Oslo) by you")
     assert second.startswith('✓ approved weather:forecast(location="<b>Rome</b>") by you')
     assert "&lt;b&gt;Rome" in bundle["text/html"]
     assert "<b>Rome" not in bundle["text/html"]

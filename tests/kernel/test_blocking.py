@@ -184,11 +184,11 @@ def test_the_explorer_shows_what_was_typed_last_and_answers_each_click(frontend:
             for text in words:
                 frontend.type_into(search, text)
         found = "[row.children[0].description for row in explorer.items.box.children]"
-        seen = partial(shows, frontend, found, f"['weather:{tool}']")
+        seen = partial(shows, frontend, found, f"['{tool}']")
         frontend.read_until(seen, what=f"{tool} alone is found")
     with blocked(frontend, folder):
         for _ in range(2):
-            frontend.click("weather:history")
+            frontend.click("history")
     frontend.read_until(partial(shows, frontend, "explorer.detail.item.key", "'history'"), what="its card is open")
     frontend.run("explorer.close()")
 

@@ -1,4 +1,4 @@
-"""Interrupt while the loop is busy, and threads for which it does not turn."""
+"""Interrupt while the loop is busy."""
 
 from __future__ import annotations
 
@@ -87,40 +87,3 @@ def test_interrupt_ends_rendering(kernel: Kernel, what: str) -> None:
     assert (cell.status, cell.ename) == ("error", "KeyboardInterrupt")
     soon(cell.seconds, LIMIT)
     assert kernel.ok("%mcp call endless:ping").text == "pong"
-
-
-THREADS = """\
-import asyncio, threading
-from concurrent.futures import ThreadPoolExecutor
-said = []
-def ping(n=0):
-    try:
-        said.append((%mcp call endless:ping).text)
-    except Exception as error:
-        said.append(f"{type(error).__name__}: {error}")
-""".replace("(%mcp call endless:ping).text", "get_ipython().run_line_magic('mcp', 'call endless:ping').text")
-
-
-@pytest.mark.parametrize(
-    "wait",
-    [
-        "thread = threading.Thread(target=ping)\nthread.start()\nthread.join()",
-        "with ThreadPoolExecutor(2) as pool:\n    list(pool.map(ping, range(2)))",
-    ],
-)
-def test_a_thread_that_the_cell_waits_for_is_told_so(kernel: Kernel, wait: str) -> None:
-    cell = kernel.run(f"{THREADS}\n{wait}\nset(said)")
-    assert cell.status == "ok", cell.shown_error
-    assert "CommandError: %mcp in a thread needs the kernel's loop" in cell.text
-    assert "await asyncio.gather(*(asyncio.to_thread(f, x) for x in xs))" in cell.text
-
-
-def test_threads_that_the_cell_awaits_get_their_answers(kernel: Kernel) -> None:
-    code = f"{THREADS}\nawait asyncio.gather(*(asyncio.to_thread(ping, n) for n in range(4)))\nsaid"
-    assert kernel.ok(code).text == "['pong', 'pong', 'pong', 'pong']"
-
-
-def test_a_thread_waits_for_a_cell_that_computes(kernel: Kernel) -> None:
-    computing = "import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end:\n    sum(range(1000))"
-    kernel.ok(f"{THREADS}\nthread = threading.Thread(target=ping)\nthread.start()\n{computing}")
-    assert kernel.ok("await asyncio.to_thread(thread.join)\nsaid").text == "['pong']"

@@ -148,9 +148,6 @@ def test_the_server_completes(kernel: Kernel, code: str, expected: list[str]) ->
         "%mcp nonsense sho",
         "%mcp call showcase:nonsense a",
         "%mcp call showcase:nothing ",
-        "%mcp call showcase:enums colour.x.y=",
-        "%mcp prompt showcase:greet tone=zzz",
-        "%mcp prompt showcase:greet name=A",
         "%mcp read nobody://",
     ],
 )

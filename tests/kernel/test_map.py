@@ -59,5 +59,7 @@ def test_a_map_is_stopped_within_half_a_second_and_keeps_what_came_back(
 
     assert not cell.ename
     assert frontend.run("out.stats['done'], out.stats['unknown'], out.problem").lines == [f"(30, 5, '{problem}')"]
+    assert frontend.run("out.stats['rows'], out.stats['waiting']").lines == ["(100, 65)"]
+    assert f"✗ map mapped:work: {problem} · 30 of 100 rows done · 5 unknown · 65 waiting" in str(cell.displays)
     frontend.run("go.set()")
     assert frontend.run("out = %mcp map --resume $out\nout.stats['done'], out.stats['unknown']").lines[-1] == "(95, 5)"

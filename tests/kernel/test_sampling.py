@@ -104,7 +104,7 @@ def test_interrupt_ends_the_call_and_the_question(frontend: Frontend) -> None:
     frontend.finish(cell)
 
     assert cell.ename == "KeyboardInterrupt"
-    assert cell.lines[0].startswith("… not answered: 1 message to offline for writer")
+    assert cell.lines[0].startswith("… interrupted: 1 message to offline for writer")
 
 
 def test_auto_answers_in_a_cell_where_nobody_may_be_asked(frontend: Frontend) -> None:

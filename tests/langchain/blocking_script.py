@@ -11,11 +11,11 @@ from langchain_core.tools import ToolException
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 
-from mcp_magic.langchain import tools
 from mcp_magic.notebook import NotebookHost
+from mcp_magic.session import loops
 from tests.servers.bundled import command, load
 
-tools.BUSY_SECONDS = 0.5
+loops.BUSY_SECONDS = 0.5
 
 
 async def connected(target: Any) -> tuple[NotebookHost, Any]:

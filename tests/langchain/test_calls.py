@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import sys
 import time
 from pathlib import Path
@@ -366,3 +367,10 @@ async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost)
     assert [block["type"] for block in artifact["content"]] == ["text", "image", "text"]
     _, artifact = await call(everything, "get-structured-content", {"location": "New York"})
     assert artifact["structured_content"]["temperature"] == 33
+
+
+async def test_errors_survive_pickle(host: NotebookHost) -> None:
+    error = await fails(await host.connect(load("math_server").server), "add", {"a": "x", "b": 2})
+    twin = pickle.loads(pickle.dumps(error))
+
+    assert (str(twin), twin.content, twin.artifact) == (str(error), error.content, error.artifact)

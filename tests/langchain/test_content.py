@@ -22,6 +22,7 @@ from mcp_types import (
 from mcp_magic.langchain.content import result_of, to_content
 from mcp_magic.results import ToolResult
 from tests.environments import sqlite_command
+from tests.pictures import GIF, JPEG, WEBP, png
 from tests.servers.bundled import load
 
 if TYPE_CHECKING:
@@ -89,14 +90,47 @@ def test_images_go_to_models_that_take_them_as_standard_blocks() -> None:
     assert block["type"] == "image"
 
 
-@pytest.mark.parametrize(
-    ("data", "mime_type"),
-    [(PIXEL, "image/svg+xml"), (PIXEL, "image/tiff"), ("not base64!", "image/png"), ("A" * 5_000_000, "image/png")],
-)
-def test_an_image_that_a_provider_would_refuse_is_a_line(data: str, mime_type: str) -> None:
-    content, artifact = to_content(result(ImageContent(data=data, mime_type=mime_type)), images=True)
-    assert str(content).endswith("not shown]")
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+RAW = base64.b64decode(PIXEL)
+WIDE = png(9_000, 1)
+REFUSED_IMAGES = {
+    "svg": (base64_of(b"<svg xmlns='http://www.w3.org/2000/svg'/>"), "models take no image/svg+xml"),
+    "tiff": (base64_of(b"II*\0" + bytes(40)), "models take no image/tiff"),
+    "no base64": ("not base64!", "it is not base64"),
+    "too large": ("A" * 5_000_000, "larger than 3.7 MB"),
+    "too wide": (base64_of(WIDE), "9,000 x 1 pixels, more than 8,000 on a side"),
+    "cut off": (base64_of(RAW[:-8]), "it is damaged"),
+    "a wrong byte": (base64_of(RAW[:45] + b"\0" + RAW[46:]), "it is damaged"),
+    "no image": (base64_of(b"hello"), "its bytes are no image"),
+    "empty": ("", "its bytes are no image"),
+    "half a JPEG": (base64_of(JPEG[:-2]), "it is damaged"),
+    "half a GIF": (base64_of(GIF[:-1]), "it is damaged"),
+    "half a WebP": (base64_of(WEBP[:-1]), "it is damaged"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED_IMAGES)
+def test_an_image_that_a_provider_would_refuse_is_a_line(case: str) -> None:
+    data, because = REFUSED_IMAGES[case]
+    content, artifact = to_content(result(ImageContent(data=data, mime_type="image/png")), images=True)
+    assert str(content).startswith("[image/png image, ")
+    assert str(content).endswith(f", not shown: {because}]")
     assert artifact["content"][0]["data"] == data
+
+
+@pytest.mark.parametrize("said", ["image/svg+xml", "image/jpg", "IMAGE/PNG", "image", "application/octet-stream"])
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [(RAW, "image/png"), (JPEG, "image/jpeg"), (GIF, "image/gif"), (WEBP, "image/webp")],
+    ids=["png", "jpeg", "gif", "webp"],
+)
+def test_the_type_of_an_image_is_what_its_bytes_say(said: str, data: bytes, kind: str) -> None:
+    answer = message(result(ImageContent(data=base64_of(data), mime_type=said)), images=True)
+    assert answer.content == [{"type": "image", "base64": base64_of(data), "mime_type": kind}]
+    assert result_of(answer).raw.content[0].data == base64_of(data)
 
 
 def test_a_mime_type_that_is_none_does_not_reach_the_model() -> None:

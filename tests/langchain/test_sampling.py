@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -65,7 +66,7 @@ def test_images_and_sound_are_blocks_where_the_model_takes_them() -> None:
 
 
 def test_what_a_model_does_not_take_it_is_told_about() -> None:
-    tiff = ImageContent(data=PIXEL, mime_type="image/tiff")
+    tiff = ImageContent(data=base64.b64encode(b"II*\0" + bytes(40)).decode(), mime_type="image/png")
     request = asked(("user", [text("Look"), IMAGE, tiff, SOUND]), ("assistant", [IMAGE]), ("user", [text("?")]))
 
     told = to_messages(request, Takes(), {})

@@ -51,7 +51,7 @@ MEANT = {
     "connect servers/none.py": "no server file at ",
     "connect ./servers:80/none": "no server file at ",
     "tools --json": "there is no --json. The value of a line is an object: `x = %mcp tools ...` and then `x.df`",
-    "record stop": "%mcp record: `%mcp record --stop` takes the cassette out; a file of that name is ./stop",
+    "record stop": "%mcp record: `%mcp record --stop` stops using the cassette; a file of that name is ./stop",
     "record replay": "%mcp record: `%mcp record FILE --mode replay`; a file of that name is ./replay",
 }
 

@@ -130,6 +130,11 @@ async def test_options_on_the_line_win_over_the_declared_agent(notebook: Noteboo
     assert list(made.calls["error"].fillna("")) == ["", ""]
 
 
+async def test_a_variable_named_as_a_model_is_suggested(notebook: Notebook) -> None:
+    with pytest.raises(errors.CommandError, match=r"there is no model 'm'\. Did you mean the variable: --model \$m\?"):
+        await notebook.agent("--model m")
+
+
 async def test_a_model_on_the_line_wins_over_the_declared_one(notebook: Notebook) -> None:
     await notebook.mcp("up", DECLARED)
     other = ScriptedModel(["from the other"])
@@ -556,7 +561,10 @@ async def test_no_model_is_given_a_tool_for_apps_only(notebook: Notebook) -> Non
     assert listing.note.endswith("; for apps only, and not given: charts:redraw")
     run = await notebook.agent("--model $m --servers charts", [("charts__redraw", {})], "done")
     assert notebook.given()[1] == {"charts__draw"}
-    assert "there is no tool 'charts__redraw'" in run.calls["error"][0]
+    assert (
+        run.calls["error"][0] == "there is no tool 'charts:redraw'. Did you mean 'charts:draw'? There are: charts:draw"
+    )
+    assert "charts__" not in str(run)
     said = r"no tool matches charts:redraw \(charts:redraw: for apps only, not for models\)"
     with pytest.raises(errors.UnknownToolError, match=said):
         await notebook.agent("--model $m --tools charts:redraw")

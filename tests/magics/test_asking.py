@@ -102,7 +102,8 @@ FORECAST = Request("weather", "forecast", {"location": "London"}, "agent", run="
     [
         (["y"], Decision(True)),
         ([" YES "], Decision(True)),
-        (["n"], Decision.deny("")),
+        (["n", ""], Decision.deny("")),
+        (["n", "too far"], Decision.deny("too far")),
         (["no too far"], Decision.deny("too far")),
         (["", "what", "y"], Decision(True)),
         (["a", "t"], Decision.approve(always="tool")),
@@ -152,7 +153,7 @@ async def test_secrets_are_not_written_and_survive_two_edits() -> None:
 
 async def test_what_is_hidden_of_an_agents_call_can_be_viewed_before_the_answer() -> None:
     login = Request("web", "login", {"user": "me", "password": "hunter\x1b[2J2"}, "agent")
-    typist = Typist("v", "n")
+    typist = Typist("v", "n", "")
 
     assert await typist.answer(login) == Decision.deny("")
     assert typist.written[0].endswith("  password = *** (11 characters)\n  hidden: password (the name of a secret)")

@@ -91,3 +91,22 @@ async def test_only_a_line_that_cannot_be_read_is_an_error(magic: Any, line: str
 async def test_sessions_and_targets_are_completed(magic: Any) -> None:
     assert "math" in candidates("doctor ", {}).texts
     assert "--call" in candidates("doctor math --c", {}).texts
+    assert "math" in candidates("lint ", {}).texts
+
+
+async def test_lint_gives_the_findings_of_the_doctor(magic: Any) -> None:
+    bad = [{**TOOL, "description": ""}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
+    told = json.dumps({"tools/list": {"tools": bad}, "tools/call": {"error": -32603}})
+    await magic(f"connect --name ill -- $python {SICK} $told", python=sys.executable, told=told)
+
+    findings = await magic("lint ill")
+
+    assert {"description-missing", "definition-invalid"} <= findings.codes
+    assert findings.findings == (await magic("doctor ill")).findings.findings
+    assert "checked 1 tool: " in str(findings.note)
+
+
+async def test_lint_of_a_sound_server_says_what_was_checked(magic: Any) -> None:
+    findings = await magic("lint math")
+    assert findings.of("error") == findings.of("warning") == []
+    assert "8 tools" in findings.note + findings.empty

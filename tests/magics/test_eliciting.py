@@ -170,6 +170,41 @@ async def test_a_value_that_does_not_fit_is_asked_for_again_with_the_reason() ->
     assert "days: expected integer, got 'many'" in said
 
 
+MEALS = [{"const": "v", "title": "Vegan"}, {"const": "f", "title": "Fish"}]
+
+SEATS = {
+    "type": "object",
+    "properties": {
+        "seat": {"oneOf": [{"const": "a", "title": "At the aisle"}, {"const": "w", "title": "At the window"}]},
+        "level": {"type": "integer", "enum": [1, 2], "enumNames": ["upper", "lower"]},
+        "meals": {
+            "type": "array",
+            "items": {"anyOf": [{"const": "v", "title": "Vegan"}, {"const": "f", "title": "Fish"}]},
+        },
+        "class": {"type": "string", "enum": ["first", "second"]},
+    },
+}
+
+
+async def test_choices_are_shown_with_their_titles() -> None:
+    typist = Typist("f", "w", "lower", "Fish, v", "second", "s")
+
+    answer = await typist.answer(Elicitation("trips", "Which seat?", "form", SEATS))
+
+    assert answer.content == {"seat": "w", "level": 2, "meals": ["f", "v"], "class": "second"}
+    assert [line.strip() for line in typist.written[1:]] == [
+        *("'a': At the aisle", "'w': At the window", "1: upper", "2: lower", "'v': Vegan", "'f': Fish"),
+    ]
+
+
+async def test_values_that_the_protocol_lacks_are_asked_again() -> None:
+    typist = Typist("f", '{"a": 1}', "s", "f", "3", "s")
+    anything = {"type": "object", "properties": {"note": {"type": ["object", "integer"]}}}
+
+    assert (await typist.answer(Elicitation("trips", "Note?", "form", anything))).content == {"note": 3}
+    assert any("note: the protocol takes text" in line for line in typist.written)
+
+
 async def test_what_is_required_cannot_be_left_out() -> None:
     with pytest.raises(IndexError):  # it asks on
         await Typist("f", "", "", "", "", "s").answer(FORM)

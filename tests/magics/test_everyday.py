@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic import errors
+from mcp_magic.ipython.completion import candidates
+from mcp_magic.ipython.execution import interruptible
 from mcp_magic.notebook import host
+from mcp_magic.results import reasons
+from tests.core.odd_server import TOOL, connected
 from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
 from tests.environments import ROOT
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 def write_config(folder: Path, **servers: Any) -> None:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
+
+REFUSING = str(ROOT / "tests" / "core" / "refusing_server.py")
 
 SERVER = {"command": SMALL[0], "args": SMALL[1:]}
 
@@ -79,6 +86,64 @@ async def test_the_working_directory_may_be_a_variable(magic: Any) -> None:
     line = "connect --cwd $where --name here -- {sys.executable} slow_server.py 0"
     connection = await magic(line, where=ROOT / "benchmarks", sys=sys)
     assert connection.state == "open"
+
+
+async def test_a_server_of_a_cell_is_connected_already(magic: Any) -> None:
+    known = host["math"]
+    assert await magic("connect math") is known
+    assert "open already since" in str(known._repr_mimebundle_()["text/plain"])
+    with pytest.raises(errors.TargetError, match="'maths' is not a file, URL, variable or configured name"):
+        await magic("connect maths")
+
+
+@pytest.fixture
+def gone(magic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's folder is deleted."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+
+
+NEEDS_A_FOLDER = ("connect x.py", "connect -- python x.py", "connect somewhere", "up", "config")
+
+
+@pytest.mark.parametrize("line", NEEDS_A_FOLDER)
+async def test_a_folder_that_was_deleted_is_named(magic: Any, gone: None, line: str) -> None:
+    with pytest.raises(errors.ConfigError, match="the folder of this kernel was deleted; `%cd FOLDER`"):
+        await magic(line)
+
+
+async def test_an_open_server_works_without_a_folder(magic: Any, gone: None) -> None:
+    assert (await magic("call math:add a=1 b=2")).data == 3
+    listing = str(await magic("servers"))
+    assert "math" in listing
+    assert "the folder of this kernel was deleted" in listing
+    assert candidates("connect ", {"shop": host["math"].spec}).texts
+    await magic("reconnect math")
+    await magic("disconnect math")
+    assert not len(host)
+
+
+async def test_trio_is_named_where_a_cell_runs_on_it(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowlevel = SimpleNamespace(current_task=lambda: "a task of trio")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "trio", SimpleNamespace(lowlevel=lowlevel))
+        with pytest.raises(errors.CommandError, match="`%autoawait asyncio` goes back"):
+            await interruptible(magic("servers"))
+
+
+async def test_last_shows_a_refused_request_whole(magic: Any) -> None:
+    data = {"message": "Invalid:\n[]", "code": -32602}
+    reasons.forget_failure()
+    with pytest.raises(errors.CommandError, match="nothing has failed yet"):
+        await magic("last")
+    await magic(f"connect --name shop -- {sys.executable} {REFUSING} $data", data=json.dumps(data))
+    with pytest.raises(errors.ProtocolError, match="`%mcp last` shows the whole text"):
+        await magic("call shop:add")
+    shown = await magic("last")
+    assert "Invalid:\n[]" in str(shown._repr_mimebundle_()["text/plain"])
+    assert shown.error.code == -32602
 
 
 async def test_disconnect_and_reconnect(magic: Any) -> None:
@@ -258,7 +323,7 @@ async def test_the_listing_of_servers_has_state_counts_and_latency(magic: Any) -
     [
         ("conect", "Did you mean 'connect'?"),
         ("list", "Did you mean 'tools', 'resources' or 'prompts', or `%mcp` alone for the servers?"),
-        ("lint", "Did you mean 'doctor', which looks over the definitions, too?"),
+        ("inspect", "Did you mean 'ui'?"),
         ("frobnicate", "'frobnicate'. `%mcp --help` lists them."),
     ],
 )
@@ -313,3 +378,11 @@ async def test_a_read_that_is_kept_says_so_and_refresh_asks_again(magic: Any) ->
     [row] = [row for row in await magic("servers") if row["server"] == "orchard"]
     assert row["kept"].startswith("tools for ")
     assert row["kept"].endswith(", 1 read resource")
+
+
+async def test_a_listing_names_what_cannot_be_used(magic: Any) -> None:
+    async with connected(host, {"tools/list": {"tools": [TOOL, {"name": 5}]}}):
+        listing = await magic("tools odd")
+        assert [row["tool"] for row in listing] == ["odd:good"]
+        assert "unusable: odd:5: its name is 5, not a text (fault: the server)" in str(listing)
+        assert "unusable" not in str(await magic("tools odd --search good"))

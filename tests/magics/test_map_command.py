@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from mcp.server import MCPServer
 
 from mcp_magic import (
     ArgumentsError,
@@ -55,7 +56,7 @@ async def test_an_expression_that_raises_names_its_row(magic: Any) -> None:
     with pytest.raises(ArgumentsError) as raised:
         await magic("map math:add --rows $rows a={1 // row.x} b=1", rows=rows)
     assert str(raised.value).splitlines() == [
-        "1 row of 19 do not fit math:add; nothing was sent. --skip-invalid leaves them out.",
+        "1 row of 19 does not fit math:add; nothing was sent. --skip-invalid leaves them out.",
         "  row 17: {1 // row.x} raised ZeroDivisionError: integer division or modulo by zero",
     ]
     run = await magic("map math:add --rows $rows a={1 // row.x} b=1 --skip-invalid --limit 18", rows=rows)
@@ -88,7 +89,7 @@ async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a
     plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run", rows=ROWS)
     assert [row.get("b") for row in plan.rows] == [-1, None, 1]
     assert "ZeroDivisionError" in plan.rows[1]["problem"]
-    assert plan.title == "math:add: 2 calls; 1 row do not fit"
+    assert plan.title == "math:add: 2 calls; 1 row does not fit"
     (tmp_path / "rows.jsonl").write_text('{"a": 1, "b": 2}\n' * 20)
     plan = await magic("map math:add --rows rows.jsonl --dry-run")
     assert len(plan.rows) == 10
@@ -100,10 +101,19 @@ async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a
 
 LINES = {
     "map math:add a=1": (CommandError, "--rows says which rows: --rows $df"),
+    "map math:add --rows $rows a={row.x b=1": (
+        ArgumentsError,
+        "a={row.x: the expression has no end; write `a={row.x}`",
+    ),
     "map --rows $rows": (CommandError, "%mcp map takes SERVER:TOOL on the line"),
     "map math:add --rows $rows --rate fast": (ArgumentsError, "'fast' is not a rate; write 10/s"),
     "map math:add --rows $rows --concurrency 0": (ArgumentsError, "concurrency=0: expected a whole number, at least 1"),
-    "map math:add --rows $rows a={row.y} b=1": (ArgumentsError, "the row has no column 'y'"),
+    "map math:add --rows $rows a={row.y} b=1": (ArgumentsError, "rows p, q, r: row has no y; it has x, word."),
+    "map math:add --rows $rows a={row.xx} b=1 --skip-invalid": (
+        ArgumentsError,
+        "3 rows of 3 do not fit math:add; nothing was sent.\n"
+        "  rows p, q, r: row has no xx; it has x, word. Did you mean 'x'?",
+    ),
     "map math:add --rows $rows --no-keep a={row.x} b=1": (ArgumentsError, "--no-keep needs --journal FILE"),
     "map math:add --rows none.csv": (ArgumentsError, "none.csv: No such file"),
     "map math:add --rows $rows -o 1x": (CommandError, "-o 1x: a Python variable's name is expected"),
@@ -133,6 +143,22 @@ async def test_a_cell_that_is_no_pipeline_says_so(magic: Any, cell: str) -> None
     with pytest.raises(CommandError) as raised:
         await magic("map --rows $rows", cell, rows=ROWS)
     assert CELLS[cell] in str(raised.value)
+
+
+async def test_resume_explodes_without_a_call(magic: Any) -> None:
+    server = MCPServer("days")
+
+    @server.tool()
+    async def days(n: int) -> list[int]:
+        return list(range(n))
+
+    await host.connect(server, name="days")
+    run = await magic("map days:days --rows $rows n={row.x}", rows=ROWS)
+    assert "`%mcp map --resume $_ --explode`" in run.parts()[-1].plain
+    calls = host["days"].calls
+    again = await magic("map --resume $out --explode", out=run)
+    assert again.df["result"].tolist() == [0, 0, 1, 0, 1, 2]
+    assert host["days"].calls == calls
 
 
 async def test_a_map_is_recorded_and_replayed(magic: Any, tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ class Typist:
     [
         (["a"], Review.approve()),
         (["r"], Review.approve(show_reply=True)),
-        (["?", "", "D"], Review.deny()),
+        (["?", "", "D", ""], Review.deny()),
+        (["d", "it is private"], Review.deny("it is private")),
         ([EOFError()], Review.deny("the input ended")),
         ([KeyboardInterrupt()], Review.deny("interrupted")),
         (["e", "", "", "", "a"], Review.approve()),
@@ -74,7 +75,7 @@ async def test_a_request_is_decided_about_line_by_line(lines: list[Any], review:
 
 
 async def test_a_request_without_messages_is_not_approved() -> None:
-    typist = Typist("e", "", "-", "-", "d")
+    typist = Typist("e", "", "-", "-", "d", "")
 
     assert await typist.request() == Review.deny()
     assert "no message is left: nothing would be asked" in typist.written
@@ -84,9 +85,10 @@ async def test_a_request_without_messages_is_not_approved() -> None:
     ("lines", "review"),
     [
         (["s"], Review.approve()),
-        (["r"], Review.deny()),
+        (["r", ""], Review.deny()),
+        (["r", "it says too much"], Review.deny("it says too much")),
         (["e", "Mine.", "s"], Review.approve(reply=Sampled.of("Mine.", "tiny"))),
-        (["e", "-", "r"], Review.deny()),
+        (["e", "-", "r", ""], Review.deny()),
         ([EOFError()], Review.deny("the input ended")),
     ],
 )

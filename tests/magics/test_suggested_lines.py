@@ -49,6 +49,8 @@ SUGGESTED = [
     ("connect pne", MEANT, "connect {}"),
     ("connect python sub/pen.py", DASHES, "{}"),
     ("connect python -u 'sub/a b.py'", DASHES, "{}"),
+    ("connect sub/pen.py report.pdf", DASHES, "{}"),
+    ("connect sub/pen.py --embeddings small", DASHES, "{}"),
     ("connect 'python sub/pen.py'", r"To run it as a command: `%mcp (.*?)`", "{}"),
     ("connect --name 'my pen' sub/pen.py", MEANT, "connect --name {} sub/pen.py"),
     ("connect -- pythn3 sub/pen.py", MEANT, "connect -- {} sub/pen.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
@@ -48,7 +49,7 @@ async def test_a_call_is_two_rows_and_each_opens_to_its_json(magic: Any) -> None
     request, answer = listing
     assert (request["way"], request["method"], request["status"]) == ("→", "tools/call", None)
     assert request["says"] == 'add {"a": 3, "b": 4}'
-    assert (answer["way"], answer["method"]) == ("←", f"answer to {request['number']} tools/call")
+    assert (answer["way"], answer["method"]) == ("←", f"answer to {request['number']}")
     assert answer["ms"] > 0
     assert answer["says"] == "7"
     html = listing._repr_mimebundle_()["text/html"]
@@ -79,7 +80,8 @@ async def test_server_method_errors_and_last_choose_what_is_listed(magic: Any) -
     assert (unknown["says"], unknown["fault"]) == ("-32601 (method not found): Method not found", "the caller")
     shown = (await magic("trace --errors"))._repr_mimebundle_()
     assert "✗ -32601 (method not found)" in shown["text/plain"]
-    assert '<span class="mcp-error">-32601 (method not found): Method not found</span>' in shown["text/html"]
+    sign = r'<span class="mcp-error"[^>]*>-32601 \(method not found\): Method not found</span>'
+    assert re.search(sign, shown["text/html"])
     assert (
         "mcp-error"
         not in (await magic("trace --method tools/list"))._repr_mimebundle_()["text/html"].rpartition("</style>")[2]
@@ -139,29 +141,113 @@ def test_a_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> Non
     assert ">1</td>" not in html
     assert "<details" in html[html.index(">300</td>") :]
     assert re.search(r"the newest \d+ open to their JSON: .df has all of it", html)
-    shown = html.count("<tr>") - 1
+    shown = html.count("<tr") - 1
     assert f">{301 - shown}</td>" in html
     for page in (html, text):
         assert f"the last {shown} of 300 messages: .df has all" in page
     assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
-def test_each_message_is_one_line_which_opens_to_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     says = " ".join(["word"] * 24)
     rows = [{"number": n, "method": "tools/call", "says": says, "message": {"n": n}} for n in range(1, 4)]
     bundle = TraceListing(rows, title="Trace", columns=COLUMNS)._repr_mimebundle_()
     lines = bundle["text/plain"].splitlines()
-    assert [line.split()[0] for line in lines] == ["Trace", "number", "1", "2", "3", "long"]
-    assert lines[2].endswith("word…")
+    assert [line.split()[0] for line in lines if not line.startswith(" " * 10)] == [
+        "Trace",
+        "number",
+        "1",
+        "2",
+        "3",
+        "long",
+    ]
+    assert "long lines are cut: .df has all, `%mcp trace N` shows a message whole" in lines
     assert max(map(len, lines)) <= 80
     assert '<div class="mcp-lines">' in bundle["text/html"]
     assert bundle["text/html"].count(f"<summary>{says}</summary>") == 3
 
     errors = [{**row, "says": Problem(says)} for row in rows]
     text = TraceListing(errors, title="Trace", columns=COLUMNS)._repr_mimebundle_()["text/plain"]
-    assert text.count("word") == 3 * 24, "errors alone have all of their text"
+    assert text.count("word") == 3 * 24, "errors have all of their text"
     assert "cut" not in text
+
+
+FAILING_SERVER = """
+import json, sys
+
+def write(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def fail():
+    try:
+        {}["city"]
+    except KeyError as error:
+        raise ValueError("no such city") from error
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number = message["method"], message.get("id")
+    if method == "initialize":
+        info = {"name": "failing", "version": "1"}
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+        write(id=number, result=answer)
+    elif method == "tools/list":
+        tool = {"description": "x" * 500, "inputSchema": {"type": "object"}}
+        write(id=number, result={"tools": [{"name": f"tool_{n}", **tool} for n in range(100)]})
+    elif method == "tools/call":
+        try:
+            fail()
+        except ValueError:
+            import traceback
+            traceback.print_exc()
+            sys.stderr.flush()
+        write(id=number, result={"content": [{"type": "text", "text": "failed"}], "isError": True})
+    elif number is not None:
+        write(id=number, error={"code": -32601, "message": "Method not found"})
+"""
+
+
+@pytest.fixture
+async def failing(magic: Any, tmp_path: Path) -> None:
+    """Connect to a server whose calls fail with a chained exception on its stderr."""
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING_SERVER)
+    await magic(f"connect --name failing -- {sys.executable} {program}")
+
+
+@pytest.mark.usefixtures("failing")
+async def test_trace_has_a_row_for_a_traceback(magic: Any) -> None:
+    for _ in range(3):
+        with pytest.raises(errors.ToolError):
+            await magic("call failing:tool_1")
+    rows = [row for row in await magic("trace failing") if row["way"] == "stderr"]
+    assert [row["says"] for row in rows] == ["failing.py, line 11, fail: ValueError: no such city"] * 3
+    assert rows[0]["message"].count("Traceback") == 2
+    shown = str(await magic(f"trace {rows[0]['number']}"))
+    assert shown.splitlines()[1] == rows[0]["says"]
+    assert "The above exception was the direct cause" in shown
+
+
+@pytest.mark.usefixtures("failing")
+async def test_trace_counts_at_least_what_a_cut_message_has(magic: Any) -> None:
+    _, answer = await magic("trace failing --method tools/list")
+    assert re.fullmatch(r"at least \d+ tools", answer["says"])
+
+
+async def test_trace_shows_a_request_beside_its_answer(magic: Any) -> None:
+    await magic("call math:add a=3 b=4")
+    request, answer = [row["number"] for row in await magic("trace math --method tools/call")]
+    for number in (request, answer):
+        message = await magic(f"trace {number}")
+        assert [title.split()[0] for title, _ in message.blocks] == [str(request), str(answer)]
+        assert message.blocks[0][1]["params"]["arguments"] == {"a": 3, "b": 4}
+        assert "structuredContent" in str(message)
+        assert message._repr_mimebundle_()["text/html"].count("<details") >= 2
+    html = (await magic("trace math --method tools/call"))._repr_mimebundle_()["text/html"]
+    assert html.count(f"{request} math → tools/call") == 1, "the answer opens with its request"
+    with pytest.raises(errors.NotFoundError, match="the trace has no message 99999999"):
+        await magic("trace 99999999")
 
 
 async def test_a_slice_of_the_trace_still_opens(magic: Any) -> None:
@@ -292,3 +378,46 @@ async def test_the_settings_bound_the_trace(magic: Any, tmp_path: Path) -> None:
     declaration.write_text("[settings]\ntrace_messages = 10000\ntrace_bytes = 64000000\n")
     trust(load_declaration(declaration))
     await magic("up")
+
+
+async def test_the_trace_counts_lists_in_words(magic: Any) -> None:
+    says = [row["says"] for row in await magic("trace math")]
+    assert [text for text in says if "resourceTemplate" in text or "supportedVersion" in text] == []
+    assert any(text.endswith((" resource template", " resource templates")) for text in says)
+
+
+async def test_trace_shows_a_line_after_plain_messages(magic: Any, tmp_path: Path) -> None:
+    file = tmp_path / "x_server.py"
+    file.write_text(
+        "import sys\nfrom mcp.server import MCPServer\ns = MCPServer('x')\n\n\n@s.tool()\ndef add(a: int) -> int:\n"
+        "    if a == 3:\n        print('a line', file=sys.stderr, flush=True)\n    return a\n\n\ns.run()\n"
+    )
+    await magic(f"connect --name x -- {sys.executable} {file}")
+    for number in (1, 2, 3):
+        await magic(f"call x:add a={number}")
+    async with asyncio.timeout(60):
+        while not (lines := [entry for entry in host.trace.entries() if entry.kind == "line"]):
+            await asyncio.sleep(0)
+
+    shown = await magic(f"trace {lines[0].number}")
+
+    assert "a line" in shown._repr_mimebundle_()["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "says"),
+    [
+        ("trace 1 --method x", errors.CommandError, "--method chooses among messages, and `%mcp trace 1` is one"),
+        ("trace 1 --export x.jsonl", errors.CommandError, "--export chooses among messages"),
+        (f"trace {'9' * 5000}", errors.NotFoundError, "has no message 999999999999999…"),
+        (f"replay {'9' * 5000}", errors.NotFoundError, "has no message 999999999999999…"),
+    ],
+    ids=["method", "export", "large", "replay large"],
+)
+async def test_a_number_stands_alone(magic: Any, line: str, kind: type[Exception], says: str) -> None:
+    await magic("call math:add a=3 b=4")
+
+    with pytest.raises(kind) as raised:
+        await magic(line)
+
+    assert says in str(raised.value)

@@ -166,6 +166,12 @@ async def test_a_file_that_is_no_journal_is_refused_before_anything_is_sent(
     assert not calls
 
 
+async def test_a_journal_with_a_nul_in_its_path_is_refused(host: Host, calls: Counter[str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="embedded null byte; nothing was called"):
+        await host.map("s:add", [{"a": 1}], journal=tmp_path / "j\0x")
+    assert not calls
+
+
 async def test_two_maps_do_not_share_a_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +106,14 @@ BAD = {
     "missing": ("gone.csv", "gone.csv: No such file or directory"),
     "twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), "the table has several columns 'a'; rename them first"),
     "nothing fits": ([{"x": 1}], "no column is named like a parameter. Columns: x; parameters: a, b"),
+    "other words": (
+        [{"A value": 1, "x": 2}],
+        'no column is named like a parameter. Columns: A value, x; parameters: a, b. Write a={row["A value"]}',
+    ),
+    "some in other words": (
+        [{"b": 1, "a_value": 2}],
+        "no column is named like a. Columns: b, a_value; parameters: a, b. Write a={row.a_value} b={row.b}",
+    ),
 }
 
 
@@ -128,7 +135,7 @@ async def test_all_rows_are_checked_first_and_those_that_do_not_fit_can_be_left_
     assert str(raised.value).splitlines() == [
         "2 rows of 3 do not fit s:add; nothing was sent. --skip-invalid leaves them out.",
         "  row 1: a: expected integer, got 'x'",
-        "  row 2: the row has no column 'a'. Columns: b",
+        "  row 2: row has no a; it has b.",
     ]
     assert not calls
     run = await host.map("s:add", rows, a=lambda row: row.a, skip_invalid=True)
@@ -142,7 +149,7 @@ async def test_an_error_of_a_tool_is_the_error_of_its_row_and_can_be_tried_again
     run = await host.map("s:weather", [{"city": "Oslo"}, {"city": "Atlantis"}])
     assert [run.stats["done"], run.stats["failed"]] == [1, 1]
     assert "no such city" in run.failed["error"].iloc[0]
-    assert math.isnan(run.df["degrees"].iloc[1])
+    assert run.df["degrees"].isna().tolist() == [False, True]
     before = dict(calls)
     assert await run.retry() is run
     assert calls["weather"] == before["weather"] + 1  # only the failed row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -285,3 +286,28 @@ async def test_answers_are_plotted_over_time(host: Host, calls: Counter[str]) ->
     assert axes.get_title() == "s:add"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["answers"]
     assert axes.patches[0].get_xy()[:, 1].max() == pytest.approx(30 / 0.25)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl"])
+@pytest.mark.usefixtures("calls")
+async def test_rows_in_a_pipe_are_not_waited_for(host: Host, tmp_path: Path, ending: str) -> None:
+    os.mkfifo(tmp_path / f"rows.{ending}")
+    async with asyncio.timeout(10):
+        with pytest.raises(ArgumentsError, match="it is not a regular file"):
+            await host.map("s:add", tmp_path / f"rows.{ending}")
+
+
+@pytest.mark.usefixtures("calls")
+async def test_rows_of_any_size_are_not_read(host: Host, tmp_path: Path) -> None:
+    with (tmp_path / "rows.json").open("wb") as file:
+        file.truncate(300_000_000)
+    with pytest.raises(ArgumentsError, match="it has 300,000,000 bytes, and at most 256,000,000 are read"):
+        await host.map("s:add", tmp_path / "rows.json")
+
+
+@pytest.mark.usefixtures("calls")
+async def test_a_line_of_any_length_is_not_read(host: Host, tmp_path: Path) -> None:
+    with (tmp_path / "rows.jsonl").open("wb") as file:
+        file.truncate(70_000_000)
+    with pytest.raises(ArgumentsError, match="line 1: not JSON: a line has more than 64,000,000 characters"):
+        await host.map("s:add", tmp_path / "rows.jsonl")

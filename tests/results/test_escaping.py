@@ -27,7 +27,7 @@ from mcp_types import (
 from nbconvert import HTMLExporter
 
 from mcp_magic._text import clean
-from mcp_magic.display.text import data_url, harmless, mime
+from mcp_magic.display.text import data_url, harmless, middle_cut, mime, one_line
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results import Badge, Listing, Media, PromptResult, ResourceResult, ToolCard, ToolResult
 
@@ -210,3 +210,19 @@ def test_markdown_is_harmless_in_what_nbconvert_makes(name: str) -> None:
 def test_ordinary_markdown_is_left_alone() -> None:
     text = "# T\n\n1 < 2, [a](https://a.b/c?d=1&e=2), [b](#x), [c](docs/a.md), `x`\n\n| a | b |\n|---|---|\n"
     assert harmless(text) == text
+
+
+@pytest.mark.parametrize("colours", [1, 15])
+def test_a_reason_is_cut_after_its_colours_are_removed(colours: int) -> None:
+    text = "".join(f"\x1b[38;5;{number}m" for number in range(100, 100 + colours)) + "ValueError: no such city"
+
+    assert one_line(text, 200) == "ValueError: no such city"
+    assert one_line(f"{text} {'a' * 400}", 200) == f"ValueError: no such city {'a' * 174}…"
+
+
+def test_a_text_of_colours_alone_says_that_it_was_cut() -> None:
+    assert one_line("\x1b[31m" * 1000 + "why", 20).endswith("…")
+
+
+def test_an_invisible_character_needs_no_cut() -> None:
+    assert middle_cut("\u202eabc", 34) == clean("\u202eabc")

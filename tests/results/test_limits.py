@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,7 @@ from mcp_types import CallToolResult, ImageContent, ReadResourceResult, TextCont
 
 from mcp_magic.display.document import size_text
 from mcp_magic.results import ResourceResult, ToolResult, display
+from tests.clocks import cpu_time
 
 from .conftest import bundle, text_result
 
@@ -61,11 +61,10 @@ CASES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_large_answer_is_shown_small_and_quickly(name: str) -> None:
     value = CASES[name]()
-    started = time.thread_time()  # nothing waits here, and what others do meanwhile does not count
-    shown = bundle(value)
-    seconds = time.thread_time() - started
+    with cpu_time() as cost:
+        shown = bundle(value)
     assert sum(len(part.encode()) for part in shown.values()) < PAGE
-    assert seconds < SECONDS
+    assert cost.seconds < SECONDS
     assert len(shown["text/plain"]) > 10
 
 
@@ -116,10 +115,10 @@ def test_values_are_never_cut() -> None:
 def test_making_a_result_costs_next_to_nothing() -> None:
     raw = CallToolResult(content=[])
     count = 20_000
-    started = time.thread_time()
-    for _ in range(count):
-        ToolResult(raw, server="s", tool="t", seconds=0.1)
-    assert (time.thread_time() - started) / count < 20e-6
+    with cpu_time() as cost:
+        for _ in range(count):
+            ToolResult(raw, server="s", tool="t", seconds=0.1)
+    assert cost.seconds / count < 20e-6
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import Tool, ToolAnnotations
 
-from mcp_magic.display.document import aligned, width
+from mcp_magic.display.document import Part, aligned, facts, width
 from mcp_magic.display.listing import LazyRows
 from mcp_magic.results import Badge, Listing, ToolCard, display, tool_badges
 
@@ -37,7 +38,8 @@ def test_a_listing_is_a_table_in_a_terminal(servers: Listing) -> None:
 
 def test_a_listing_is_a_table_in_a_page(servers: Listing) -> None:
     left = '<td style="text-align:left">'  # also where a notebook is not trusted, and has no style sheet of ours
-    row = f'<tr>{left}weather</td>{left}open</td><td class="mcp-number">3</td>{left}yes</td></tr>'
+    line = '<tr style="border-bottom:1px solid rgba(127,127,127,0.35)">'
+    row = f'{line}{left}weather</td>{left}open</td><td class="mcp-number">3</td>{left}yes</td></tr>'
     assert row in bundle(servers)["text/html"]
 
 
@@ -74,7 +76,7 @@ def test_the_columns_can_be_chosen() -> None:
 def test_a_long_listing_says_how_many_more_there_are() -> None:
     shown = bundle(Listing([{"n": i} for i in range(450)], kind="tools"))
     assert shown["text/plain"].endswith("199\n… 250 more tools: .df has all 450")
-    assert shown["text/html"].count("<tr>") == 201
+    assert shown["text/html"].count("<tr") == 201
 
 
 def test_a_listing_of_long_texts_stays_small() -> None:
@@ -120,10 +122,8 @@ def test_badges_in_a_row_become_text_and_markup() -> None:
         [{"name": "rm", "hints": [Badge("! destructive", "danger", "it deletes"), Badge("x", "neutral", "")]}]
     )
     assert bundle(listing)["text/plain"].endswith("rm    [! destructive] [x]")
-    assert (
-        '<span class="mcp-badge mcp-badge-danger" title="it deletes">! destructive</span> <span'
-        in bundle(listing)["text/html"]
-    )
+    look = r'class="mcp-badge mcp-badge-danger" title="it deletes" style="border:[^"]*;border-color:#d32f2f;[^"]*"'
+    assert re.search(f"<span {look}>! destructive</span> <span", bundle(listing)["text/html"])
     assert listing.df["hints"].tolist() == ["[! destructive] [x]"]
 
 
@@ -154,7 +154,7 @@ def test_only_hints_that_the_server_gives_are_shown(hints: dict[str, Any] | None
 def test_a_badge_says_who_says_so() -> None:
     tool = _hinted({"read_only_hint": True})
     [said] = tool_badges(tool)
-    assert said.explanation == "the server says of itself that it changes nothing"
+    assert said.explanation == "the server says, without proof, that it changes nothing"
     assert tool_badges(tool, trusted=True)[0].explanation.startswith("the server, which you trust, says")
     [nothing] = tool_badges(_hinted(None), trusted=True)
     assert nothing.explanation.startswith("the server gives no hints; consent treats the tool as one that")
@@ -228,7 +228,7 @@ def test_a_card_in_a_page() -> None:
     page = bundle(_card())["text/html"]
     assert "<b>weather:forecast</b> Forecast" in page
     assert "<summary>returns</summary>" in page
-    assert "<code>%mcp call weather:forecast city=Paris</code>" in page
+    assert ">%mcp call weather:forecast city=Paris</code>" in page
 
 
 def test_a_card_of_a_huge_tool_stays_small() -> None:
@@ -290,3 +290,23 @@ def test_rows_are_made_when_they_are_read_and_once() -> None:
     assert len(made) == 10_000
     with pytest.raises(IndexError):
         listing[10_000]
+
+
+def test_an_untrusted_page_keeps_lines_and_greys() -> None:
+    """JupyterLab drops the style sheet of an untrusted notebook, and keeps these inline styles."""
+    html = bundle(Listing(ROWS, note="more"))["text/html"]
+    _, _, body = html.partition("</style>")
+    assert body.count('<tr style="border-bottom:1px solid') == len(ROWS)
+    assert '<p class="mcp-note" style="opacity:.7;' in body
+    assert 'font-weight:normal;opacity:.7">key</th>' in facts([("key", "value")])
+    assert '<pre class="mcp-line" style="background:rgba(' in Part.command("%mcp").html
+    assert "opacity:1!important" in html  # where the style sheet is, the theme has the colours
+
+
+def test_a_listing_shows_backticks_of_descriptions_as_code() -> None:
+    row = {"tool": "`a`", "description": "Reads `x<b>` & <i>more</i>"}
+    shown = bundle(Listing([row]))
+    assert "Reads <code>x&lt;b&gt;</code> &amp; &lt;i&gt;more&lt;/i&gt;</td>" in shown["text/html"]
+    assert ">`a`</td>" in shown["text/html"], "a name is shown exactly"
+    assert "Reads `x<b>` & <i>more</i>" in shown["text/plain"]
+    assert "Reads <code>x&lt;b&gt;</code> &amp; &lt;i&gt;" in Part.prose(row["description"]).html

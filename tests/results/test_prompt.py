@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 from langchain_core.messages import AIMessage, HumanMessage
 from mcp_types import (
@@ -28,7 +29,9 @@ async def test_a_prompt_becomes_langchain_messages(prompt: PromptResult) -> None
 async def test_a_prompt_is_shown_as_a_transcript(prompt: PromptResult) -> None:
     shown = bundle(prompt)
     assert shown["text/plain"] == "Asks for a review\n\nuser:\n    Review this:\n    x = 1 < 2"
-    assert '<b>user</b></div><div class="mcp-turn"><pre>Review this:\nx = 1 &lt; 2</pre></div>' in shown["text/html"]
+    assert re.search(
+        '<b>user</b></div><div class="mcp-turn"[^>]*><pre>Review this:\nx = 1 &lt; 2</pre></div>', shown["text/html"]
+    )
 
 
 def _several() -> PromptResult:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -137,7 +138,7 @@ async def test_an_error_raises_with_the_names_and_the_text_and_carries_the_resul
 async def test_an_error_is_marked_by_a_word(call: Call) -> None:
     shown = bundle(await call("fails"))
     assert shown["text/plain"] == "error from showcase:fails\n\nno such city: <Atlantis>"
-    assert '<span class="mcp-error">error from showcase:fails</span>' in shown["text/html"]
+    assert re.search('<span class="mcp-error"[^>]*>error from showcase:fails</span>', shown["text/html"])
 
 
 REST = "… (`%mcp last` shows all of it; in Python it is `error.result`)"
@@ -149,7 +150,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "lines that are indented": ("SELECT 1 FORM x\n              ^", "SELECT 1 FORM x\n              ^"),
     "JSON with an error": ('{\n  "success": false,\n  "error": "no such table"\n}', "no such table"),
     "JSON with a message": ('{"status": "error", "message": "not found"}', "not found"),
-    "JSON with a detail": ('{"detail": [{"loc": ["a"], "msg": "Field required"}]}', "Field required"),
+    "JSON with a detail": ('{"detail": [{"loc": ["a"], "msg": "Field required"}]}', "a: Field required"),
     "JSON with an object": ('{"error": {"code": -1, "message": "no such table"}}', "no such table"),
     "JSON with a name and a message": ('{"error": "NotFound", "message": "no page 3"}', "NotFound: no page 3"),
     "JSON with more": ('{"error": "no such table", "trace": ["a", "b"]}', f"no such table\n{REST}"),

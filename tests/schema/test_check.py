@@ -111,6 +111,18 @@ def test_missing_arguments_are_listed_together() -> None:
     assert message({"c": 1}, schema) == "missing: a (integer), b (string or null)"
 
 
+def test_missing_arguments_of_draft_3_are_listed_together() -> None:
+    needed = {"type": "integer", "required": True}
+    inner = {"type": "object", "properties": {"d": needed}}
+    schema = {
+        "$schema": "http://json-schema.org/draft-03/schema#",
+        "type": "object",
+        "properties": {"a": needed, "b": needed, "c": inner, "e": {"type": "integer"}},
+    }
+    assert message({"c": {}}, schema) == "missing: a (integer), b (integer), c.d (integer)"
+    assert message({"a": 1, "b": 2, "c": {"d": "x"}}, schema) == "c.d: expected integer, got 'x'"
+
+
 def test_unknown_arguments_are_listed_together() -> None:
     schema = {"type": "object", "properties": {"a": {}, "b": {}}}
     assert message({"x": 1, "y": 2}, schema) == "unknown arguments 'x', 'y'. It takes a, b"

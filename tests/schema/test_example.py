@@ -82,3 +82,13 @@ def test_an_example_runs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert example_arguments(schema) == {"a": "text"}
     assert run == []
+
+
+@pytest.mark.parametrize("name", ["text", "Text"])
+def test_an_example_is_not_the_name_of_its_argument(name: str) -> None:
+    of = {
+        "type": "object",
+        "properties": {name: {"type": "string"}, "city": {"type": "string"}},
+        "required": [name, "city"],
+    }
+    assert example_arguments(of) == {name: "hello", "city": "text"}

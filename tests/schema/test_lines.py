@@ -3,6 +3,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -91,3 +92,28 @@ def test_what_is_no_json_has_no_line() -> None:
 
 def test_a_prompts_line() -> None:
     assert prompt_line("srv:review", {"code": "x = 1", "n": "5"}) == "%mcp prompt srv:review 'code=x = 1' n=5"
+
+
+LOCATIONS = {"properties": {"locations": {"type": "array", "items": {"type": "string"}}}}
+COLUMNS = {
+    "likely": (["n", "location"], "locations=$df", "locations={df.location}"),
+    "text": (["n", "city"], "locations={df}", "locations={df.city}"),
+    "blank": (["n", "the city"], "locations=$df", 'locations={df["the city"]}'),
+    "method": (["n", "mode"], "locations=$df", 'locations={df["mode"]}'),
+    "part": (["n", "city"], "locations={df[:1]}", "locations={(df[:1]).city}"),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_table_for_a_list_of_texts_names_a_column(name: str) -> None:
+    columns, written, line = COLUMNS[name]
+    frame = pd.DataFrame([[1, "Oslo"]], columns=columns)
+
+    def evaluate(source: str) -> Any:
+        return eval(source, {"df": frame})
+
+    with pytest.raises(ArgumentsError) as raised:
+        parse_arguments([written], LOCATIONS, evaluate=evaluate)
+    expected = "locations: expected list of string, got a DataFrame; give one of its columns: "
+    assert str(raised.value) == expected + line
+    assert parse_arguments([line], LOCATIONS, evaluate=evaluate) == {"locations": ["Oslo"]}

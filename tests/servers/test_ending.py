@@ -1,8 +1,9 @@
-"""How the bundled servers' processes end, and that they run from any folder."""
+"""How the bundled servers' processes start, from any folder, and how they end."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from mcp import Client
 
+from mcp_magic import Host
+from mcp_magic.config.specs import StdioSpec
 from tests.kernel.driving import until
 from tests.processes import start_http
 from tests.servers import bundled
@@ -45,6 +48,27 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[subproce
             yield server
         finally:
             server.kill()
+
+
+@pytest.mark.parametrize("file", sorted(bundled.FOLDER.glob("*_server.py")), ids=lambda file: file.stem)
+async def test_a_host_starts_a_bundled_server_by_its_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Host() as host:
+        connection = await host.connect(os.path.relpath(file))
+        assert isinstance(connection.spec, StdioSpec)
+        assert await connection.listing("tools")
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [(("--port", "0"), "/mcp"), (("--port", "0", "--transport", "sse"), "/sse")],
+    ids=["port", "sse"],
+)
+def test_a_bundled_server_serves_http_where_it_is_told(options: tuple[str, ...], path: str) -> None:
+    with start_http(bundled.command("weather_server", *options)) as running:
+        assert urlsplit(running.url).path == path
 
 
 def test_a_stdio_server_ends_silently_when_its_input_ends(process: subprocess.Popen[str]) -> None:

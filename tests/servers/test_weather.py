@@ -59,7 +59,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     @asynccontextmanager
     async def open_session() -> AsyncIterator[Client]:
         if request.param == "stdio":
-            command = bundled.command("weather_server", "--transport", "stdio")
+            command = bundled.command("weather_server")
             async with stdio_session(command, tmp_path / "stderr") as client:
                 yield client
         else:

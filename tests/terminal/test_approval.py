@@ -12,7 +12,7 @@ from tests.kernel.timing import soon, tried_again
 if TYPE_CHECKING:
     from tests.terminal.driving import Terminal
 
-QUESTION = r"Approve math:add\? \[y\]es, \[n\]o \(and why\), \[e\]dit, \[a\]lways, \[d\]eny always: "
+QUESTION = r"Approve math:add\? \[y\]es, \[n\]o, \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (f"%mcp connect {MATH} --name math", "from mcp_magic import host")
 CALL = "(await host['math'].call_tool('add', {'a': 1, 'b': 2}, asker='agent')).data"
 
@@ -34,6 +34,13 @@ def test_no_gives_the_reason(terminal: Terminal) -> None:
     asked(terminal)
 
     assert "DeniedError: math:add was not called; denied by the user: not now." in terminal.run("n not now")
+
+
+def test_no_without_a_reason_asks_for_it(terminal: Terminal) -> None:
+    asked(terminal)
+    terminal.send("n")
+
+    assert "DeniedError: math:add was not called; denied by the user: not now." in terminal.run("not now")
 
 
 def test_arguments_are_edited(terminal: Terminal) -> None:

@@ -16,6 +16,8 @@ SERVER = Path(__file__).parents[1] / "core" / "sampling_server.py"
 SETUP = (f"%mcp connect {SERVER} --name writer --timeout 60",)
 CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
 
+WHY = r"Why not\? Enter gives no reason: "
+
 
 def asked(terminal: Terminal) -> str:
     """Call the tool that asks; return what was said before the question."""
@@ -38,7 +40,8 @@ def test_a_request_is_shown_and_its_reply_before_it_is_sent(terminal: Terminal) 
 def test_no_is_an_error(terminal: Terminal) -> None:
     asked(terminal)
 
-    assert "User rejected sampling request: denied by you" in terminal.run("d")
+    terminal.asked("d", WHY)
+    assert "User rejected sampling request: denied by you: it is private" in terminal.run("it is private")
 
 
 @pytest.mark.timed
@@ -51,4 +54,5 @@ def test_ctrl_c_ends_the_call(terminal: Terminal) -> None:
     assert "rejected" not in said
     soon(seconds, 1.0)
     asked(terminal)
-    assert "User rejected" in terminal.run("d")
+    terminal.asked("d", WHY)
+    assert "User rejected" in terminal.run("")

@@ -126,7 +126,7 @@ async def test_deny_gives_the_reason_that_was_typed(panel: ApprovalPanel, page: 
     button(panel, "Deny").click()
 
     assert await asked == Decision.deny("too far")
-    assert page.lines == ["✗ denied weather:forecast(location=London) by you, because: too far, TIME (agent asked)"]
+    assert page.lines == ["⊘ denied weather:forecast(location=London) by you, because: too far, TIME (agent asked)"]
 
 
 async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
@@ -138,7 +138,7 @@ async def test_enter_in_the_reason_denies(panel: ApprovalPanel) -> None:
     assert await asked == Decision.deny("no")
 
 
-async def test_tab_reaches_each_choice_and_then_what_belongs_to_it(panel: ApprovalPanel) -> None:
+async def test_tab_reaches_the_reason_before_deny(panel: ApprovalPanel) -> None:
     [asked] = await ask(panel, request())
 
     kinds = (ipywidgets.Button, ipywidgets.Text, ipywidgets.Dropdown)
@@ -147,8 +147,8 @@ async def test_tab_reaches_each_choice_and_then_what_belongs_to_it(panel: Approv
         "Approve",
         "what Approve approves",
         "Edit",
-        "Deny",
         "why weather:forecast must not be called",
+        "Deny",
     ]
     assert all(one.tooltip for one in reached if isinstance(one, ipywidgets.Button))
     button(panel, "Deny").click()
@@ -183,7 +183,7 @@ async def test_a_denial_for_always_is_a_rule_with_its_reason(panel: ApprovalPane
     with pytest.raises(DeniedError):
         await checking
 
-    assert page.lines[0].startswith("✗ denied weather:forecast(location=London) by you, because: too dear, always")
+    assert page.lines[0].startswith("⊘ denied weather:forecast(location=London) by you, because: too dear, always")
     assert [(str(rule), rule.reason) for rule in consent.rules] == [("deny weather:forecast", "too dear")]
     with pytest.raises(DeniedError, match="denied by rule `deny weather:forecast`: too dear"):
         await consent.check(request("Oslo"))
@@ -405,12 +405,12 @@ async def test_several_wait_in_one_panel_and_are_decided_one_by_one(panel: Appro
     button(panel, "Deny", 1).click()
     assert not (await second).approved
 
-    assert "✗ denied" in text(panel)
+    assert "⊘ denied" in text(panel)
     assert "Waiting for your approval." in text(panel)
     assert len(page.outputs) == 1
     button(panel, "Approve").click()
     assert (await first).approved
-    assert [line[:10] for line in page.lines] == ["✗ denied w", "✓ approved"]
+    assert [line[:10] for line in page.lines] == ["⊘ denied w", "✓ approved"]
 
 
 @pytest.mark.parametrize("verdict", ["Approve", "Deny"])

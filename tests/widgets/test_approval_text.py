@@ -5,11 +5,21 @@ from typing import Any
 import pytest
 from mcp_types import Tool
 
-from mcp_magic.ask.approval import approval_part, call_text, outcome_of
+from mcp_magic.agent.transcript.render import STYLE
+from mcp_magic.ask.approval import (
+    approval_part,
+    approval_question,
+    call_text,
+    decision_of,
+    outcome_of,
+    plan_decisions,
+    plan_question,
+)
 from mcp_magic.ask.question import Reply
-from mcp_magic.consent.consent import Request
+from mcp_magic.consent.consent import PlannedRequest, Request
 from mcp_magic.display.arguments import hidden_arguments, read_arguments, restored, written_arguments
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.ipython.ask import InputAsker
 
 
 def request(**arguments: Any) -> Request:
@@ -109,3 +119,39 @@ def test_arguments_are_read_as_they_were_written() -> None:
 def test_what_is_no_object_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ArgumentsError, match=problem):
         read_arguments(text, {}, None)
+
+
+REASONS = {
+    "after it": (["n", "too far"], "too far"),
+    "none": (["n", ""], ""),
+    "on the same line": (["n too far"], "too far"),
+    "after always": (["d", "too far"], "too far"),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+async def test_the_reason_of_a_typed_denial_is_asked_for(case: str) -> None:
+    lines, reason = REASONS[case]
+    prompts: list[str] = []
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        return lines[len(prompts) - 1]
+
+    asked = request(path="a")
+    decision = decision_of(asked, await InputAsker(read, lambda text: None).ask(approval_question(asked)))
+
+    assert (decision.approved, decision.reason) == (False, reason)
+    assert prompts[1:] == ["Why not? Enter gives no reason: "] * (len(lines) - 1)
+
+
+async def test_the_reason_of_a_denied_plan_is_asked_for() -> None:
+    calls = [PlannedRequest(request(path=path)) for path in "ab"]
+    lines = iter(["d", "too far"])
+    reply = await InputAsker(lambda prompt: next(lines), lambda text: None).ask(plan_question(calls))
+    assert [decision.reason for decision in plan_decisions(calls, reply).values()] == ["too far"] * 2
+
+
+def test_a_denied_card_is_not_red() -> None:
+    assert ".mcp-call-error{border-left-color:var(--jp-error" in STYLE
+    assert "denied" not in STYLE

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from ipywidgets.widgets.widget import _instances as alive
+from mcp.server.mcpserver import MCPServer
+from mcp_types import Tool
 
 from benchmarks.explorer import many_servers
 from mcp_magic._host import Host
@@ -21,8 +23,9 @@ from mcp_magic.activity import REST_SECONDS
 from mcp_magic.config.specs import InProcessSpec, StdioSpec
 from mcp_magic.errors import UnknownServerError
 from mcp_magic.ipython.cells import CellRun, close_previous, keep
-from mcp_magic.ui.explorer import Explorer, Index, make_item, search
+from mcp_magic.ui.explorer import Explorer, Index, about, make_item, search
 from mcp_magic.ui.widgets import WIDGET_VIEW
+from tests.core.odd_server import TOOL, connected
 from tests.servers import bundled
 from tests.widgets.driving import until
 
@@ -67,8 +70,9 @@ def server_rows(explorer: Explorer) -> dict[str, tuple[str, list[Any]]]:
 
 
 def choose(explorer: Explorer, label: str) -> None:
-    """Click the row that has this name."""
-    next(row for row in explorer.items.box.children if row.children[0].description == label).children[0].click()
+    """Click the row of an item; of one server alone the rows have no prefix."""
+    names = (label, label.partition(":")[2])
+    next(row for row in explorer.items.box.children if row.children[0].description in names).children[0].click()
 
 
 def enter(field: Any) -> None:
@@ -122,6 +126,15 @@ async def test_clicking_a_server_shows_only_what_it_has_and_again_shows_all(expl
     assert len(explorer.found) == total
 
 
+async def test_what_cannot_be_used_is_in_the_row_of_its_server() -> None:
+    async with Host() as host, connected(host, {"tools/list": {"tools": [TOOL, {"name": 5}]}}) as connection:
+        await connection.listing("tools")
+        explorer = Explorer(host)
+        assert "1 unusable (5: its name is 5, not a text)" in server_rows(explorer)["odd"][0]
+        assert rows(explorer) == ["good"]
+        explorer.close()
+
+
 async def test_without_servers_one_is_connected_by_what_is_typed() -> None:
     host = Host()
     explorer = Explorer(host)
@@ -137,7 +150,7 @@ async def test_without_servers_one_is_connected_by_what_is_typed() -> None:
     await explorer.settled()
     assert "● open" in next(iter(server_rows(explorer).values()))[0]
     assert explorer.servers.target.value == text(explorer.status) == ""
-    assert any(label.endswith(":add") for label in rows(explorer))
+    assert "add" in rows(explorer), "the only server is not named in each row"
     explorer.close()
     await host.close()
 
@@ -172,9 +185,32 @@ async def test_each_keystroke_narrows_the_list(explorer: Explorer) -> None:
         assert rows(explorer) == [item.label for item in explorer.items.shown]
     assert seen == sorted(seen, reverse=True)
     assert rows(explorer)[0] == "math:factorial"
-    explorer.search.value = "no tool has this"
+    explorer.search.value = "constants"
     assert rows(explorer) == []
-    assert text(explorer.items.label).startswith("0 of ")
+    total = text(explorer.items.label).split()[2]
+    assert text(explorer.items.label) == (
+        f"0 of {total} tools: no name, title or description has all words of 'constants'. "
+        "It matches 1 resource. Delete the text in Search to see all."
+    )
+
+
+async def test_similar_names_are_cut_in_the_middle() -> None:
+    server = MCPServer("reports", log_level="ERROR")
+    names = [f"export_the_quarterly_report_of_region_{number:03d}" for number in range(3)]
+    for name in names:
+        server.add_tool(lambda: "done", name=name, description="Export.")
+    host = Host()
+    await host.connect(server, name="reports")
+    explorer = Explorer(host)
+    await explorer.settled()
+    try:
+        buttons = [row.children[0] for row in explorer.items.box.children]
+        assert len({button.description for button in buttons}) == 3
+        assert all("…" in button.description and len(button.description) <= 34 for button in buttons)
+        assert all(name in button.tooltip for name, button in zip(names, buttons, strict=True))
+    finally:
+        explorer.close()
+        await host.close()
 
 
 async def test_full_garbage_collections_wait_until_the_person_pauses(explorer: Explorer) -> None:
@@ -401,6 +437,13 @@ async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
 # Following
 
 
+def test_a_row_shows_what_stands_in_backticks_as_code() -> None:
+    definition = Tool(name="a", description="Reads `x<b>` & <i>more</i>", input_schema={"type": "object"})
+    shown = about(make_item("tools", "s", definition), None)
+    assert "Reads <code>x&lt;b&gt;</code> &amp; &lt;i&gt;more&lt;/i&gt;" in shown
+    assert "`" not in shown
+
+
 async def test_a_tool_that_a_server_announces_shows_up(explorer: Explorer, host: Host) -> None:
     explorer.search.value = "extra_seen"
     assert rows(explorer) == []
@@ -482,11 +525,11 @@ async def test_refresh_asks_the_servers_again(host: Host) -> None:
 
     await host.connect_spec(InProcessSpec(server=Server("silent", on_list_tools=list_tools)), "silent")
     explorer = Explorer(host, "silent")
-    assert rows(explorer) == ["silent:one"]
+    assert rows(explorer) == ["one"]
     tools.append(Tool(name="two", input_schema={"type": "object"}))  # and it tells nobody
     explorer.refresh_button.click()
     await explorer.settled()
-    await until(lambda: rows(explorer) == ["silent:one", "silent:two"])
+    await until(lambda: rows(explorer) == ["one", "two"])
     explorer.close()
 
 
@@ -559,7 +602,7 @@ async def test_it_is_a_live_widget_and_reads_without_one(explorer: Explorer) -> 
     bundle = explorer._repr_mimebundle_()
     assert bundle[WIDGET_VIEW]["model_id"] == explorer.widget.model_id
     assert re.search(r"showcase +open +in-process", bundle["text/plain"])
-    assert "<table>" in bundle["text/html"]
+    assert "<table" in bundle["text/html"]
     assert "%mcp ui" in bundle["text/html"]
     assert list(explorer._repr_mimebundle_(include={"text/plain"})) == ["text/plain"]
 
@@ -576,7 +619,7 @@ async def test_closed_it_has_no_comm_follows_nothing_and_still_reads(host: Host)
     assert WIDGET_VIEW not in explorer._repr_mimebundle_()
     await host.disconnect("math")
     assert "math" not in explorer._repr_mimebundle_()["text/plain"]
-    assert repr(explorer) == "<Explorer of 1 servers (closed)>"
+    assert repr(explorer) == "<Explorer of 1 server (closed)>"
     assert not explorer.found  # IPython keeps it in `Out`, but its items are not kept with it
     assert host._watchers._callbacks == {}
 

@@ -212,7 +212,13 @@ async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: 
     assert len(bundle["text/html"]) < display.bytes + 20_000
 
 
-@pytest.mark.parametrize("tool", ["nested", "union", "enums", "nothing"])
+async def test_without_a_valid_example_it_names_the_arguments(opened: Any) -> None:
+    form = await opened("nested")  # has patterns, for which nothing is made up
+    line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]
+    assert line == "this form needs widgets; `%mcp tool showcase:nested` has its arguments"
+
+
+@pytest.mark.parametrize("tool", ["union", "enums", "nothing"])
 async def test_where_it_cannot_be_filled_in_it_says_a_line_with_all_that_is_required(opened: Any, tool: str) -> None:
     form = await opened(tool)
     line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]

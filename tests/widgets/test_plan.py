@@ -165,7 +165,7 @@ async def test_rules_hold_for_each_call(asking: PlanPanel) -> None:
     await asking.shown()
 
     assert len(asking.of(ipywidgets.Checkbox)) == 2, "what a rule decides cannot be ticked"
-    assert "denied by rule `deny fs:read" in html.unescape(asking.text)
+    assert "denied by rule <code>deny fs:read" in html.unescape(asking.text), "what stands in backticks is code"
     assert ": not there" in asking.text
     assert "allowed by rule" in asking.text
     asking.of(ipywidgets.Text)[0].value = "/etc/shadow"

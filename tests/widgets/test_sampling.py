@@ -106,8 +106,11 @@ async def test_all_that_is_asked_for_is_shown_as_text(page: Page) -> None:
     assert "no context of servers is added" in shown
     assert "<script" not in shown
     assert page.outputs[0][WIDGET_VIEW]["model_id"] == panel.widget.model_id
+    widgets(panel.widget, ipywidgets.Text)[0].value = "it is private"
     button(panel, "Deny").click()
-    assert await task == Review.deny()
+    assert await task == Review.deny("it is private")
+    assert page.lines[0].startswith("⊘ denied: ")
+    assert ", because: it is private, " in page.lines[0]
 
 
 def test_the_same_is_said_in_a_terminal() -> None:
@@ -214,12 +217,14 @@ async def test_a_reply_may_be_changed_as_far_as_it_fits(page: Page) -> None:
     assert ", edited, " in page.lines[0]
 
 
-async def test_a_reply_may_be_refused(page: Page) -> None:
+async def test_a_reply_may_be_refused_with_a_reason(page: Page) -> None:
     panel, task = await replied(page)
+    widgets(panel.widget, ipywidgets.Text)[0].value = " it says too much "
     button(panel, "Refuse").click()
 
-    assert await task == Review.deny()
+    assert await task == Review.deny("it says too much")
     assert page.lines[0].startswith("✗ not sent: reply of gpt-5")
+    assert ", because: it says too much, " in page.lines[0]
 
 
 async def test_a_question_that_nobody_waits_for_leaves_a_line(page: Page) -> None:
@@ -228,7 +233,7 @@ async def test_a_question_that_nobody_waits_for_leaves_a_line(page: Page) -> Non
     await asyncio.wait({task})
 
     assert task.cancelled()
-    assert page.lines[0].startswith("… not answered: 3 messages")
+    assert page.lines[0].startswith("… interrupted: 3 messages")
 
 
 async def test_a_click_on_another_thread_answers_on_the_loop(page: Page) -> None:

@@ -214,7 +214,8 @@ class Transcript:
         if artifact.get("interrupted"):
             called.status = CallStatus.INTERRUPTED
         elif called.status != CallStatus.DENIED:
-            called.status = CallStatus.ERROR if failed(message) else CallStatus.OK
+            answered = CallStatus.PARTLY if called.failures else CallStatus.OK
+            called.status = CallStatus.ERROR if failed(message) else answered
         return called
 
     def _on_note(self, event: Event) -> Note:

@@ -30,7 +30,7 @@ TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 
 _THOUGHTS = ("thinking", "reasoning", "reasoning_content", "redacted_thinking")
 _MODELS = ("ai", "AIMessageChunk")
-_BOUNDS = ("max_turns", "max_tokens", "max_cost")
+_BOUNDS = ("max_turns", "max_tokens", "max_cost", "refused")
 _TEXTS = ("text", "output_text", "input_text", "refusal")
 _PICTURES = ("image", "image_url", "input_image", "image_file")
 
@@ -169,10 +169,12 @@ def result_value(message: ToolMessage, called: Called) -> ToolResult:
 def _from_content(message: ToolMessage, called: Called) -> ToolResult:
     from mcp_types import CallToolResult, TextContent
 
-    from mcp_magic.langchain.content import mcp_block
+    from mcp_magic.langchain.content import SHOWN, mcp_block
 
     content: list[Any] = []
-    for block in filter(None, _blocks(message)):
+    shown = artifact_of(message).get(SHOWN)
+    blocks: Iterable[Any] = [shown] if isinstance(shown, str) else filter(None, _blocks(message))
+    for block in blocks:
         kind = str(block.get("type", "")) if isinstance(block, dict) else "text"
         if kind in _TEXTS:
             content.append(TextContent(text=block if isinstance(block, str) else _block_text(block)))
@@ -197,6 +199,7 @@ def masked_result(result: ToolResult, hide: Callable[[str], str]) -> ToolResult:
         tool=result.tool,
         seconds=result.seconds,
         output_schema=result.output_schema,
+        unfit=hide(result.unfit),
         unchecked=result.unchecked,
         app=result.app,
     )
@@ -255,6 +258,7 @@ class CallStatus(StrEnum):
     WAITING = "waiting"
     RUNNING = "running"
     OK = "ok"
+    PARTLY = "partly failed"
     ERROR = "error"
     DENIED = "denied"
     INTERRUPTED = "interrupted"
@@ -423,10 +427,18 @@ class Called(Entry):
         return masker.hide
 
     @property
+    def failures(self) -> str:
+        """The rows of a map by state with the most common error, on one line; "" if every row has an answer."""
+        text = artifact_of(self.message).get("failures") if self.message is not None else None
+        return one_line(self.hide(text), 500) if isinstance(text, str) else ""
+
+    @property
     def error(self) -> str:
         """Why the call failed, on one line, or ""."""
         if self.status == CallStatus.DENIED:
             return one_line(self.reason or "denied", 500)
+        if self.failures:
+            return self.failures
         if self.status == CallStatus.ERROR:
             texts = self.shown_result.texts if self.shown_result is not None else []
             return one_line(" ".join(texts), 500) or "error"

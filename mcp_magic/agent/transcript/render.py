@@ -29,6 +29,7 @@ from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import MAX_LINE, argument_cell, argument_rows, call_line
 from mcp_magic.display.code import code_part
 from mcp_magic.display.document import (
+    INLINE,
     Budget,
     Markup,
     Part,
@@ -37,6 +38,7 @@ from mcp_magic.display.document import (
     error_label,
     escape,
     facts,
+    inline,
     joined,
     note,
     preformatted,
@@ -62,6 +64,7 @@ SIGNS = {
     CallStatus.WAITING: "…",
     CallStatus.RUNNING: "»",
     CallStatus.OK: "✓",
+    CallStatus.PARTLY: "!",
     CallStatus.ERROR: "✗",
     CallStatus.DENIED: "⊘",
     CallStatus.INTERRUPTED: "■",
@@ -98,8 +101,9 @@ def _decision_text(called: Called) -> str:
 def about_call(called: Called, separator: str) -> str:
     """Return who approved a call, how long it took, what was not checked, and its progress."""
     took = "" if called.seconds is None else duration(called.seconds)
-    unchecked = one_line(called.result.unchecked, 400) if called.result is not None else ""
-    facts = ", ".join(text for text in (_decision_text(called), took, unchecked) if text)
+    result = called.result
+    remarks = [one_line(text, 400) for text in (result.unfit, result.unchecked)] if result is not None else []
+    facts = ", ".join(text for text in (_decision_text(called), took, *remarks) if text)
     return separator.join(text for text in (facts, progress_text(called)) if text)
 
 
@@ -117,7 +121,7 @@ def progress_text(called: Called) -> str:
 
 def outcome_line(called: Called, text: str) -> str:
     """Return the outcome of a call on one short line: the size of a table, else the beginning of the text."""
-    if called.status == CallStatus.ERROR:
+    if called.status in (CallStatus.ERROR, CallStatus.PARTLY):
         return one_line(called.error, OUTCOME)
     if called.status != CallStatus.OK:
         return ""
@@ -231,7 +235,7 @@ def _note(entry: Note) -> Part:
     plain = f"{word}: {one_line(text, TEXT[Level.FULL])}" if word else one_line(text, TEXT[Level.FULL])
     return Part(
         wrapped(f"({plain})", indent=" "),
-        tag("p", joined([part for part in (label, text, rest) if part], " "), class_="mcp-note"),
+        tag("p", joined([part for part in (label, inline(text), rest) if part], " "), class_="mcp-note"),
     )
 
 
@@ -244,7 +248,7 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
     if outcome := outcome_line(called, text):
         summary.append(tag("span", f"→ {outcome}"))
     if about := about_call(called, " · "):
-        summary.append(tag("span", f"· {about}", class_="mcp-note"))
+        summary.append(tag("span", inline(f"· {about}"), class_="mcp-note"))
     if called.definition is not None and called.status in OPEN and not called.code:
         badges = tool_badges(called.definition, trusted=called.trusted)
         summary.append(tag("span", joined(badges, " "), class_="mcp-badges"))
@@ -257,8 +261,8 @@ def _call_html(called: Called, level: Level, result: Markup, text: str, *, opene
     if result:
         where = f".results[{called.number}] is the value"
         body.append(note("what the model reads; the run's .value is the value" if called.code else where))
-    inside = tag("summary", joined(summary, " ")) + tag("div", joined(body), class_="mcp-inside")
-    return Markup(f'<details class="{class_}"{" open" if opened else ""}>{inside}</details>')
+    inside = Markup(tag("summary", joined(summary, " ")) + tag("div", joined(body), class_="mcp-inside"))
+    return tag("details", inside, class_=class_, **({"open": ""} if opened else {}))
 
 
 def _call_plain(called: Called, level: Level, text: str) -> str:
@@ -270,7 +274,7 @@ def _call_plain(called: Called, level: Level, text: str) -> str:
     call = f"{one_line(called.name, 100)}({_call_line(called, MAX_LINE)})"
     about = about_call(called, "; ")
     parts = [status_text(called), call, *map(str, badges), *([f"({about})"] if about else [])]
-    if level == Level.LINE and called.status == CallStatus.OK:
+    if level == Level.LINE and called.status in (CallStatus.OK, CallStatus.PARTLY):
         parts.insert(2, f"→ {outcome_line(called, text)}")
         return margin + one_line(" ".join(parts), min(WIDEST, terminal_width()) - len(margin))
     lines = [wrapped(" ".join(parts), indent=_INDENT)]
@@ -280,6 +284,8 @@ def _call_plain(called: Called, level: Level, text: str) -> str:
         for name, value, mark in argument_rows(called.arguments, called.sent, called.definition, 60):
             if mark:
                 lines.append(f"{_INDENT}✎ {name} = {value} ({mark})".replace("\n", "\\n"))
+    if called.failures and level == Level.FULL:
+        lines.append(wrapped(f"{_INDENT}{called.failures}", indent=_INDENT))
     if text and level == Level.FULL:
         lines += _indented(text, MOST_LINES)
     return "\n".join(f"{margin}{line}" for line in lines)
@@ -528,30 +534,25 @@ _QUIET = "var(--jp-content-font-color2,#767676)"
 _RULES = (
     (
         ".mcp-asked",
-        "margin:.2em 0 .8em;padding:.35em .8em;border:0;border-left:3px solid var(--jp-brand-color1,#1976d2);"
-        "background:var(--jp-layout-color2,rgba(127,127,127,.1));font-size:inherit;color:inherit;"
-        "border-radius:0 4px 4px 0",
+        "border-left-color:var(--jp-brand-color1,#1976d2)!important;border-radius:0 4px 4px 0;"
+        "background:var(--jp-layout-color2,rgba(127,127,127,.1))!important;font-size:inherit;color:inherit",
     ),
+    (".mcp-call", f"border-color:{_LINE}!important"),
+    (".mcp-call-ok", "border-left-color:var(--jp-success-color1,#388e3c)!important"),
+    (".mcp-call-error", "border-left-color:var(--jp-error-color1,#d32f2f)!important"),
     (
-        ".mcp-call",
-        f"border:1px solid {_LINE};border-left:3px solid {_LINE};border-radius:4px;padding:.1em .7em;margin:.2em 0",
+        ":is(.mcp-call-writing,.mcp-call-waiting,.mcp-call-running)",
+        "border-left-color:var(--jp-brand-color1,#1976d2)!important",
     ),
-    (".mcp-call-ok", "border-left-color:var(--jp-success-color1,#388e3c)"),
-    (":is(.mcp-call-error,.mcp-call-denied)", "border-left-color:var(--jp-error-color1,#d32f2f)"),
-    (":is(.mcp-call-writing,.mcp-call-waiting,.mcp-call-running)", "border-left-color:var(--jp-brand-color1,#1976d2)"),
     (".mcp-call>summary", "line-height:1.6"),
     (".mcp-call:not([open])>summary", "white-space:nowrap;overflow:hidden;text-overflow:ellipsis"),
     (".mcp-call:not([open])>summary code", "white-space:nowrap"),
-    (".mcp-call.mcp-inner", "margin-left:1.6em"),
-    (".mcp-before", "margin:.35em 0"),
     (".mcp-before>details>summary", f"color:{_QUIET}"),
     (".mcp-call code", "background:none;padding:0;overflow-wrap:anywhere"),
-    (".mcp-sign", "font-weight:600;white-space:nowrap"),
-    (":is(.mcp-call-error,.mcp-call-denied) .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),
-    (".mcp-inside", "margin:.5em 0 .3em"),
+    (".mcp-sign", "white-space:nowrap"),
+    (".mcp-call-error .mcp-sign", "color:var(--jp-error-color1,#d32f2f)"),
     (".mcp-inside>:last-child", "margin-bottom:0"),
-    (".mcp-said", f"color:{_QUIET};margin:.6em 0 .35em"),
-    (".mcp-answer", "margin:.7em 0 .5em;line-height:1.5"),
+    (":is(.mcp-said,.mcp-thinking,.mcp-totals)", f"color:{_QUIET};opacity:1!important"),
     (":is(.mcp-said,.mcp-answer)>:first-child", "margin-top:0"),
     (":is(.mcp-said,.mcp-answer) :is(ul,ol)", "margin:.2em 0 .5em;padding-left:1.7em"),
     (":is(.mcp-said,.mcp-answer) ul>li", "list-style:disc"),
@@ -566,12 +567,30 @@ _RULES = (
     ),
     (
         ":is(.mcp-said,.mcp-answer) pre",
-        "background:var(--jp-layout-color2,rgba(127,127,127,.12));padding:.5em .7em;border-radius:4px;white-space:pre;"
-        "overflow-wrap:normal",
+        "border-radius:4px;white-space:pre;overflow-wrap:normal",
     ),
-    (".mcp-thinking", f"color:{_QUIET};margin:.3em 0"),
-    (".mcp-totals", f"color:{_QUIET};font-size:85%;border-top:1px solid {_LINE};padding-top:.4em;margin-top:.8em"),
+    (".mcp-totals", f"border-color:{_LINE}!important"),
 )
 
 STYLE = f"<style>{''.join(f'{_SCOPE} {selector}{{{declarations}}}' for selector, declarations in _RULES)}</style>"
 """The style element."""
+
+INLINE.update(
+    {
+        "mcp-asked": "margin:.2em 0 .8em;padding:.35em .8em;border-left:3px solid #1976d2;"
+        "background:rgba(127,127,127,.1)",
+        "mcp-call": "border:1px solid rgba(127,127,127,.35);border-left-width:3px;border-radius:4px;padding:.1em .7em;"
+        "margin:.2em 0",
+        "mcp-call-ok": "border-left-color:#388e3c",
+        "mcp-call-error": "border-left-color:#d32f2f",
+        "mcp-inner": "margin-left:1.6em",
+        "mcp-inside": "margin:.5em 0 .3em",
+        "mcp-sign": "font-weight:600",
+        "mcp-before": "margin:.35em 0",
+        "mcp-said": "margin:.6em 0 .35em;opacity:.7",
+        "mcp-answer": "margin:.7em 0 .5em;line-height:1.5",
+        "mcp-thinking": "margin:.3em 0;opacity:.7",
+        "mcp-totals": "margin-top:.8em;border-top:1px solid rgba(127,127,127,.35);padding-top:.4em;font-size:85%;"
+        "opacity:.7",
+    }
+)

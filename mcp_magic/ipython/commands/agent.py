@@ -95,6 +95,10 @@ async def _plan_of(invocation: Invocation, arguments: argparse.Namespace) -> dic
 def _model(invocation: Invocation, given: str | None, declared: str | None) -> Any:
     """Return the model. In a declaration, `$name` is a variable; a file's `{expression}` is not evaluated."""
     if given is not None:
+        if given in invocation.variables and given.isidentifier():
+            raise CommandError(
+                f"%%mcp_agent: there is no model {given!r}. Did you mean the variable: --model ${given}?"
+            )
         return invocation.value(given)
     if declared is None:
         return invocation.settings.model

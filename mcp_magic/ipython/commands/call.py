@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic import schema
@@ -13,7 +14,7 @@ from mcp_magic.display.listing import Listing
 from mcp_magic.errors import ArgumentsError, CommandError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import ONE_TOOL, TIMEOUTS, Argument, Implementation, Invocation, Tab, timeouts
-from mcp_magic.results.results import last_failed
+from mcp_magic.results.reasons import last_failure
 from mcp_magic.schema.commandline import CELL
 
 if TYPE_CHECKING:
@@ -34,14 +35,15 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
     if arguments.background and arguments.df:
         raise CommandError("%mcp call: --df is for a result, and --background returns a job: (await job).df")
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
+    notes: list[str] = []
     if invocation.body is None:
-        values = invocation.arguments(arguments.arguments, tool.input_schema)
+        values = invocation.arguments(arguments.arguments, tool.input_schema, notes=notes)
     else:
         schema.check_text(invocation.body, "the cell")
         in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
         values = {} if in_cell else _read_body(invocation.body, tool)
         cell = invocation.body.removesuffix("\n")  # IPython adds a line end
-        values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell)
+        values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell, notes=notes)
     options, answers = timeouts(invocation, arguments), None
     if arguments.answers:
         from mcp_magic.ipython.ask import Answers
@@ -55,6 +57,7 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
         value: ToolResult | pd.DataFrame | Job = await start(invocation, connection, tool, values, options)
     else:
         result = await connection.call_tool(tool.name, values, **options)
+        result = replace(result, readings="; ".join(notes)) if notes else result
         if answers is not None:
             answers.raise_for_problem()
         result.raise_for_error()
@@ -69,11 +72,12 @@ def _read_body(body: str, tool: Tool) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(body)
-    except ValueError as error:
-        fields = sorted(schema.root_field(tool.input_schema).children, key=lambda field: not field.needed)
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        fields = sorted(schema.input_root(tool.input_schema).children, key=lambda field: not field.needed)
         names = [field.name for field in fields if field.kind == "string" and field.name.isidentifier()]
         named = names[0] if names else "NAME"
-        reason = f"the cell below %%mcp call is not JSON: {error}; for its text as an argument write {named}=@cell"
+        reason = f"the cell below %%mcp call is not JSON: {problem}; for its text as an argument write {named}=@cell"
     else:
         if isinstance(value, dict):
             return value
@@ -149,9 +153,7 @@ READ = Implementation(
 
 async def _prompt(invocation: Invocation, arguments: argparse.Namespace) -> PromptResult:
     connection, prompt = await invocation.host.resolve(arguments.prompt, "prompts")
-    values = schema.parse_prompt_arguments(
-        arguments.arguments, prompt.arguments or (), evaluate=invocation.evaluate, directory=invocation.directory
-    )
+    values = schema.parse_prompt_arguments(arguments.arguments, prompt.arguments or (), evaluate=invocation.evaluate)
     return await connection.prompt(prompt.name, values, **timeouts(invocation, arguments))
 
 
@@ -204,6 +206,8 @@ def _params(invocation: Invocation, word: str | None) -> dict[str, Any]:
     problem = ""
     try:
         value = json.loads(text)
+    except RecursionError:
+        raise ArgumentsError("%mcp raw: the params are nested too deeply") from None
     except ValueError as error:
         problem = f"%mcp raw: the params are not JSON: {error}"
         value = invocation.value(text) if word is not None else None
@@ -239,6 +243,8 @@ RAW = Implementation(
 CHECKS = ("equals", "contains", "schema", "under", "error")
 """The options. A word of this name is not an argument, unless the tool lists it."""
 
+OUTPUT = "output"  # what stands for the tool's own output schema
+
 
 async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     from mcp_magic.results import results
@@ -257,21 +263,23 @@ async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listi
     outcomes += [
         (f"contains {text!r}", results.contains(result, text)) for text in map(invocation.text, arguments.contains)
     ]
-    if wanted is not None:
+    if arguments.schema == OUTPUT:
+        outcomes.append(("schema", result.unfit))
+    elif wanted is not None:
         outcomes.append(("schema", results.fits(result, wanted)))
     if arguments.under is not None:
         outcomes.append((f"under {arguments.under:g} ms", results.within(result, arguments.under)))
     failed = [f"{name}: {problem}" for name, problem in outcomes if problem]
     if failed:
-        raise results.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed))
+        raise results.CheckFailedError(f"{connection.name}:{tool.name}: " + "; ".join(failed), result)
     rows = [{"check": f"✓ {name}"} for name, _ in outcomes]
     return Listing(rows, title=f"{connection.name}:{tool.name}", columns=("check",), kind="checks")
 
 
 def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
     """Refuse options typed as arguments, which would be sent and check nothing."""
-    takes = {child.name for child in schema.root_field(tool.input_schema).children}
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    takes = {child.name for child in schema.input_root(tool.input_schema).children}
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         said, _, value = ("==", "", word[2:]) if word.startswith("==") else word.partition("=")
         check = "equals" if said == "==" else said
         if check in CHECKS and check not in takes:
@@ -282,7 +290,7 @@ def _refuse_checks(words: list[str], tool: Tool, name: str) -> None:
 
 def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
     if result.data is not None:
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(given)  # a JSON object has the braces of an expression
     return invocation.value(given)
 
@@ -290,10 +298,10 @@ def _value(invocation: Invocation, given: str, result: ToolResult) -> Any:
 def _schema(invocation: Invocation, given: str | None, own: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if given is None:
         return None
-    if given == "output":
+    if given == OUTPUT:
         if own is None:
             raise CommandError("%mcp assert: --schema output: the tool has no output schema.")
-        return own["properties"]["result"] if list(own.get("properties", {})) == ["result"] else own
+        return own
     value = invocation.value(given)
     if isinstance(value, dict):
         return value
@@ -329,16 +337,17 @@ ASSERT = Implementation(
 )
 
 
-async def _last(invocation: Invocation, arguments: argparse.Namespace) -> ToolResult:
-    result = last_failed()
-    if result is None:
-        raise CommandError("%mcp last: no tool has failed yet; a result without an error is the value of its call.")
-    return result
+async def _last(invocation: Invocation, arguments: argparse.Namespace) -> Any:
+    failure = last_failure()
+    if failure is None:
+        raise CommandError("%mcp last: nothing has failed yet; a result without an error is the value of its call.")
+    return failure
 
 
 LAST = Implementation(
     _last,
     examples=("%mcp last", "result = %mcp last"),
-    details="The error below a cell shows six lines at most. This line returns the whole answer as a result: `.text` "
-    "is its text, `.data` its JSON. In Python the same is `error.result`.",
+    details="The error below a cell shows a few lines at most. This line returns the whole: the result of a tool that "
+    "reported an error (`.text` is its text, `.data` its JSON; in Python it is `error.result`), or a request that the "
+    "server refused (`.text` is the server's whole text; in Python it is `error.whole`).",
 )

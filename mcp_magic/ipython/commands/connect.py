@@ -12,17 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import ago, did_you_mean, duration, listed
 from mcp_magic.config.masking import mask_arguments
-from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, slug
+from mcp_magic.config.parsing import PROTOCOLS, SAMPLING_MODES, SERVER_FILES, command_words, slug, working_directory
 from mcp_magic.config.servers import discover_servers, find_server, load_config
 from mcp_magic.config.specs import StdioSpec, UrlSpec
 from mcp_magic.config.targets import is_server, means_server, parse_env, parse_header, resolve_target
 from mcp_magic.display.document import Problem
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import CommandError, ConfigError, MCPMagicError
+from mcp_magic.errors import CommandError, ConfigError, MCPMagicError, TargetError
 from mcp_magic.inflight import together
 from mcp_magic.ipython import completion
-from mcp_magic.ipython.commandline import ANY_SERVER, Argument, Implementation, Invocation, Tab, seconds_typed
+from mcp_magic.ipython.commandline import (
+    ANY_SERVER,
+    ONE_SERVER,
+    Argument,
+    Implementation,
+    Invocation,
+    Tab,
+    seconds_typed,
+)
 from mcp_magic.ipython.preload import import_for_connect
 from mcp_magic.schema.commandline import REFERENCE, as_command, as_word
 from mcp_magic.stderr import started_early
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.servers import ServerEntry
     from mcp_magic.doctor.report import DoctorReport
+    from mcp_magic.lint import Findings
     from mcp_magic.session.connection import Connection
 
 
@@ -48,8 +57,13 @@ _server_listing = partial(
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     connections = invocation.host.connections.values()
-    note = "\n".join(one_line(connection.problem, 400) for connection in connections if connection.problem)
-    return _server_listing([connection.info().row() for connection in connections], note=note)
+    notes = [one_line(connection.problem, 400) for connection in connections if connection.problem]
+    notes += [connection.outdated for connection in connections if connection.outdated]
+    try:
+        working_directory()
+    except ConfigError as error:
+        notes.append(str(error))
+    return _server_listing([connection.info().row() for connection in connections], note="\n".join(notes))
 
 
 SERVERS = Implementation(_servers)
@@ -57,13 +71,13 @@ SERVERS = Implementation(_servers)
 
 # Sessions, opened and closed.
 
-SERVER_FILES = (".py", ".js", ".mjs", ".cjs")  # the suffixes of files that `%mcp connect` runs
-
 
 def _complete_target(tab: Tab) -> list[str]:
     variables = [name for name, value in tab.namespace.items() if not name.startswith("_") and means_server(value)]
-    configured = filter(None, (as_word(entry.name) for entry in discover_servers() if not entry.problem))
-    return completion.starting(tab, [*variables, *configured, *completion.paths(tab, SERVER_FILES)])
+    configured: list[str] = []
+    with suppress(ConfigError):  # the folder was deleted
+        configured += filter(None, (as_word(entry.name) for entry in discover_servers() if not entry.problem))
+    return completion.starting(tab, [*variables, *configured, *completion.paths(tab, tuple(SERVER_FILES))])
 
 
 _target = partial(Argument, "target", nargs="*", metavar="TARGET", help="URL, server file, configured name or variable")
@@ -116,8 +130,22 @@ async def _connect(invocation: Invocation, arguments: argparse.Namespace) -> Con
         return await _from_file(invocation, arguments)
     target = _one_target(invocation, arguments.target)
     given = await _asked_for(invocation, target, _session_options(invocation, arguments))
-    async with _prepared(target, given):
+    is_name = isinstance(target, str) and arguments.name is None and not _means_anything(target, given)
+    if is_name and target in invocation.host:
+        return await invocation.host.open_again(target)  # the server of a cell, which has no variable
+    async with _prepared(target, given):  # before the host is imported
         return await invocation.host.connect(target, name=arguments.name, **given)
+
+
+def _means_anything(target: Any, options: dict[str, Any]) -> bool:
+    """Whether a target is a server by itself, apart from the names of connections."""
+    try:
+        resolve_target(target, **options)
+    except TargetError:
+        return False
+    except MCPMagicError:  # `Host.connect` raises it
+        return True
+    return True
 
 
 @asynccontextmanager
@@ -216,7 +244,7 @@ def _one_target(invocation: Invocation, words: list[str], typed: str = "%mcp con
     if len(words) > 1:
         raise CommandError(
             f"{typed}: one target at a time, not {listed(words)}; a command goes after `--`:"
-            f" {typed} -- {as_command(mask_arguments(tuple(words)))}"
+            f" {typed} -- {as_command(mask_arguments(command_words(words)))}"
         )
     return invocation.value(words[0])
 
@@ -369,6 +397,8 @@ def _config_row(entry: ServerEntry) -> dict[str, Any]:
     row = {"server": entry.name, "state": "wrong" if entry.problem else state}
     if entry.spec is not None:
         row |= {"transport": entry.spec.transport, "where": entry.spec.where}
+    if entry.spec is not None and entry.spec.unused:
+        row["without effect"] = ", ".join(entry.spec.unused)
     return row | {"file": entry.source, "problem": _problem(entry)}
 
 
@@ -454,4 +484,21 @@ DOCTOR = Implementation(
     "do. It has the options of `%mcp connect`. It uses a kept token, asks you to log in only with --login, and calls "
     "a tool only with --call. The value has .steps, .ok, .problems, .findings and .df.",
     takes_command=True,
+)
+
+
+async def _lint(invocation: Invocation, arguments: argparse.Namespace) -> Findings:
+    connection = invocation.connection(arguments.server)
+    findings = await connection.lint()
+    findings.note = "\n".join(filter(None, (findings.note, connection.outdated)))
+    return findings
+
+
+LINT = Implementation(
+    _lint,
+    (ONE_SERVER,),
+    examples=("%mcp lint weather", "findings = %mcp lint weather"),
+    details="Checks names, descriptions, schemas, hints, URIs, hidden characters, and texts that give orders to the "
+    "model. Calls no tool. The value has .findings, .of('error'), .codes and .df. `%mcp doctor` also checks everything "
+    "else.",
 )

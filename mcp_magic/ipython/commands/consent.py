@@ -69,7 +69,7 @@ def _complete_rule(tab: Tab) -> list[str]:
 async def _add_rule(action: str, invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     if ":" not in arguments.tool and arguments.tool != "*":
         raise CommandError(f"%mcp {action}: {arguments.tool!r} is not a tool; write SERVER:TOOL, or 'SERVER:*' for all")
-    patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": True})
+    patterns = invocation.arguments(arguments.arguments, {"type": "object", "additionalProperties": {"type": "string"}})
     consent = invocation.host.consent
     consent.add(Rule(action, arguments.tool, patterns, arguments.reason), first=arguments.first)
     return _rule_listing(invocation.host)

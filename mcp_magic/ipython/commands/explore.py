@@ -60,7 +60,7 @@ async def _run_tools(invocation: Invocation, arguments: argparse.Namespace) -> L
 
 
 def _tool_row(connection: Connection, tool: Any) -> dict[str, Any]:
-    root = schema.root_field(tool.input_schema)
+    root = schema.input_root(tool.input_schema)
     arguments = [field.name if field.needed else f"[{field.name}]" for field in root.children]
     if root.unlisted:
         arguments.append(f"… {root.unlisted:,} more")
@@ -121,6 +121,8 @@ async def _list(
         return [(partial(row, connection), [*filter(matches, items)] if words else items)]
 
     groups, problems = await _of_all(map(of_one, connections), raising=arguments.server is not None)
+    problems += [line for connection in connections for line in _unusable_lines(connection, kind, words)]
+    problems += [connection.outdated for connection in connections if connection.outdated]
     rows = LazyRows(groups)
     empty = f"{arguments.server} lists no {kind}" if arguments.server else f"the connected servers list no {kind}"
     if not connections:
@@ -135,6 +137,23 @@ async def _list(
         note="\n".join(problems),
         kind=kind,
     )
+
+
+MAX_UNUSABLE = 10  # most definitions of a server that cannot be used to show below a listing
+
+
+def _unusable_lines(connection: Connection, kind: str, words: str) -> list[str]:
+    """Return a line for each definition that cannot be used, with the reason."""
+    unusable = connection.catalog.unusable.get(kind, {})
+    lines = [
+        f"unusable: {connection.name}:{name}: {reason} (fault: the server)"
+        for name, reason in unusable.items()
+        if words in name.casefold()
+    ]
+    more = (
+        [f"{len(lines) - MAX_UNUSABLE:,} more of {connection.name} cannot be used"] if len(lines) > MAX_UNUSABLE else []
+    )
+    return [*lines[:MAX_UNUSABLE], *more]
 
 
 async def _of_all(work: Iterable[Coroutine[Any, Any, list[_T]]], *, raising: bool) -> tuple[list[_T], list[str]]:
@@ -182,7 +201,13 @@ PROMPTS = _lister("prompts", _prompt_row)
 
 async def _tool(invocation: Invocation, arguments: argparse.Namespace) -> ToolCard:
     connection, tool = await invocation.host.resolve(arguments.tool)
-    return ToolCard(tool, server=connection.name, trusted=connection.spec.trust, change=connection.change_of(tool))
+    return ToolCard(
+        tool,
+        server=connection.name,
+        trusted=connection.spec.trust,
+        change=connection.change_of(tool),
+        outdated=connection.outdated,
+    )
 
 
 TOOL = Implementation(

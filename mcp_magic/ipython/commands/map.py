@@ -6,6 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -35,7 +36,7 @@ _INLINE = re.compile(r"\{([^{}]+)\}")
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
     if arguments.resume:
-        return await _resumed(invocation.value(arguments.resume), repeat_unknown=arguments.repeat_unknown)
+        return await _resumed(invocation.value(arguments.resume), arguments)
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%mcp map: -o {arguments.out}: a Python variable's name is expected.")
     if arguments.rows is None:
@@ -71,6 +72,7 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     )
     if arguments.dry_run:
         return run.plan()
+    run.name = partial(_name, invocation.variables, run)
     if arguments.out:
         invocation.shell.user_ns[arguments.out] = run
     with until_interrupted():
@@ -78,11 +80,16 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     return run
 
 
-async def _resumed(run: Any, *, repeat_unknown: bool) -> MapRun:
+def _name(variables: Mapping[str, Any], run: MapRun) -> str:
+    """Return the name of the variable that holds a map; `_`, the latest output, if none does."""
+    return next((name for name, value in variables.items() if value is run and not name.startswith("_")), "_")
+
+
+async def _resumed(run: Any, arguments: argparse.Namespace) -> MapRun:
     if not isinstance(run, MapRun):
         raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(run).__name__}")
     with until_interrupted():
-        await run.retry(repeat_unknown=repeat_unknown)
+        await run.retry(repeat_unknown=arguments.repeat_unknown, explode=arguments.explode)
     return run
 
 
@@ -136,16 +143,19 @@ def _arguments(
     def convert(value: Any, field: Any, path: str) -> Any:
         return value if isinstance(value, PerRow) else to_json_value(value, field, path)
 
+    opened = re.compile(rf"\{{\s*(?:{'|'.join(map(re.escape, names))})\b[^{{}}]*$")
     read = []
     for word in words:
         text = _text_of(word)
+        if opened.search(text):
+            raise ArgumentsError(f"{word}: the expression has no end; write `{word}}}`")
         parts = [part for part in _INLINE.finditer(text) if _mentions(part[1], names)]
         if parts:  # "weather in {row.city}": a text with expressions in it
             token = f"__text_{len(inline)}"
             inline[token] = _joined(text, parts, per_row)
             word = f"{word[: len(word) - len(text)]}{{{token}}}"
         read.append(word)
-    return parse_arguments(read, schema, evaluate=evaluate, directory=invocation.directory, convert=convert)
+    return parse_arguments(read, schema, evaluate=evaluate, convert=convert)
 
 
 def _text_of(word: str) -> str:

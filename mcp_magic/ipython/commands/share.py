@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mcp_magic.server.cell import CellServer, Marks
     from mcp_magic.server.docs import Change
+    from mcp_magic.session.connection import Connection
 
 
 # Servers from cells: `%%mcp_server`.
@@ -313,7 +314,7 @@ EXPORT = Implementation(
 
 async def _record(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     notes: list[str] = []
-    meant = dict.fromkeys(("stop", "off", "end"), "`%mcp record --stop` takes the cassette out")
+    meant = dict.fromkeys(("stop", "off", "end"), "`%mcp record --stop` stops using the cassette")
     meant |= {mode: f"`%mcp record FILE --mode {mode}`" for mode in MODES}
     if arguments.file in meant:
         raise CommandError(f"%mcp record: {meant[arguments.file]}; a file of that name is ./{arguments.file}")
@@ -361,9 +362,8 @@ async def _stop_cassette(invocation: Invocation) -> list[str]:
     if taken is None:
         return []
     left = await leave_replayed(invocation.host)
-    notes = [
-        f"{_near(taken.path, invocation.directory)}: {taken.recorded:,} lines written, {taken.played:,} answers played"
-    ]
+    counts = f"{counted(taken.recorded, 'lines')} written, {counted(taken.played, 'answers')} played"
+    notes = [f"{_near(taken.path, invocation.directory)}: {counts}"]
     return notes + ([f"disconnected, because they were replayed: {listed(left)}"] if left else [])
 
 
@@ -421,8 +421,9 @@ class _Markdown(Text):
 async def _docs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
     from mcp_magic.server.docs import page
 
-    text = await page(invocation.connection(arguments.server))
-    return _written(invocation, arguments.out, text) if arguments.out else _Markdown(text)
+    connection = invocation.connection(arguments.server)
+    text = await page(connection)
+    return _written(invocation, arguments.out, text, connection) if arguments.out else _Markdown(text)
 
 
 async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
@@ -430,13 +431,18 @@ async def _stubs(invocation: Invocation, arguments: argparse.Namespace) -> Text:
 
     connection = invocation.connection(arguments.server)
     text = module(connection.name, await connection.listing("tools"))
-    return _written(invocation, arguments.out, text) if arguments.out else Text(text)
+    return _written(invocation, arguments.out, text, connection) if arguments.out else Text(text)
 
 
-def _written(invocation: Invocation, name: str, text: str) -> Text:
+def _written(invocation: Invocation, name: str, text: str, connection: Connection) -> Text:
     file = invocation.path(invocation.text(name))
     write_text(file, text)
-    return Text(f"{file}: {len(text.splitlines()):,} lines")
+    return _noted(f"{file}: {counted(len(text.splitlines()), 'lines')}", connection)
+
+
+def _noted(text: str, connection: Connection) -> Text:
+    """Return what was written of a server, and whether its program has changed since it was started."""
+    return Text("\n".join(filter(None, (text, connection.outdated))))
 
 
 DOCS = Implementation(
@@ -468,7 +474,7 @@ async def _snapshot(invocation: Invocation, arguments: argparse.Namespace) -> Te
     write_text(file, written(found))
     counts = ", ".join(counted(len(found[kind]), kind) for kind in ("tools", "prompts", "resources", "templates"))
     line = " ".join(["%mcp diff", connection.name, *([shlex.quote(arguments.out)] if arguments.out else [])])
-    return Text(f"{file}: {counts}; `{line}` says what has changed since.")
+    return _noted(f"{file}: {counts}; `{line}` says what has changed since.", connection)
 
 
 async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
@@ -483,7 +489,8 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         first = "; ".join(str(change).removeprefix("breaking: ") for change in breaking[:3])
         more = f" and {len(breaking) - 3} more" if len(breaking) > 3 else ""
         counts = counted(len(breaking), "breaking changes")
-        raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}")
+        outdated = f"\n  {connection.outdated}" if connection.outdated else ""
+        raise CommandError(f"%mcp diff: {counts} since {file.name}: {first}{more}{outdated}")
     rows = [
         {
             "breaking": "breaking" if change.breaking else "",
@@ -495,7 +502,8 @@ async def _diff(invocation: Invocation, arguments: argparse.Namespace) -> Listin
         for change in changes
     ]
     columns, title = ("breaking", "kind", "name", "where", "change"), f"{connection.name} since {file.name}"
-    return Listing(rows, title=title, columns=columns, empty="nothing has changed", kind="changes")
+    note, empty = connection.outdated, "nothing has changed"
+    return Listing(rows, title=title, columns=columns, empty=empty, note=note, kind="changes")
 
 
 SNAPSHOT = Implementation(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mcp_magic._text import duration, listed
+from mcp_magic._text import counted, duration, json_text, listed
 from mcp_magic.config.masking import KEPT_BYTES
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
@@ -24,13 +24,15 @@ from mcp_magic.display.document import (
     details,
     joined,
     note,
+    parts_text,
     preformatted,
+    show_parts,
     table,
     tag,
 )
 from mcp_magic.display.json import brief, tree
 from mcp_magic.display.listing import Listing, Text
-from mcp_magic.display.text import one_line
+from mcp_magic.display.text import one_line, shorten
 from mcp_magic.errors import ArgumentsError, CommandError, MissingDependencyError, NotFoundError
 from mcp_magic.ipython import completion
 from mcp_magic.ipython.commandline import (
@@ -46,21 +48,24 @@ from mcp_magic.ipython.commandline import (
 from mcp_magic.ipython.live import LISTED, follow
 from mcp_magic.notebook import host
 from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
-from mcp_magic.trace.trace import OUT, STDERR, fault, is_masked
+from mcp_magic.records import GrowingRecord, Record, level
+from mcp_magic.trace.trace import IN, OUT, STDERR, fault, is_masked
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mcp_magic.session.connection import Connection
-    from mcp_magic.trace.trace import Entry
+    from mcp_magic.trace.trace import Entry, Trace
 
 
 # The trace as a listing: one row per message, which opens to its JSON.
 
 COLUMNS = ("number", "time", "server", "way", "method", "ms", "bytes", "status", "fault", "says", "message")
 
-SAYS = 120  # most characters of a message's summary
+SAYS = 300  # most characters of a message's summary
+
+METHOD = 24  # most characters of a method in a terminal, where the summary has what is left
 
 TREE_BYTES = 6000  # most bytes of one message's JSON in the page; `.df` and an export have all of it
 
@@ -85,6 +90,35 @@ def trace_row(entry: Entry) -> dict[str, Any]:
     }
 
 
+def trace_rows(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Return the messages of each row: one, or the lines of stderr that are one record."""
+    rows: list[list[Entry]] = []
+    growing: GrowingRecord | None = None
+    for entry in entries:
+        if entry.kind != "line":
+            growing = None
+        elif growing is not None and rows[-1][0].server == entry.server and growing.add(entry.message):
+            rows[-1].append(entry)
+            continue
+        else:
+            growing = GrowingRecord()
+            growing.add(entry.message)
+        rows.append([entry])
+    return rows
+
+
+def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
+    """Return a row of the listing; `others` are the entries that the trace has, by number."""
+    entry = entries[0]
+    row = trace_row(entry)
+    if len(entries) > 1:
+        record = Record("\n".join(entry.message for entry in entries))
+        method, size = counted(len(entries), "lines"), sum(entry.size for entry in entries)
+        return {**row, "method": method, "bytes": size, "says": one_line(record.headline, SAYS), "message": record}
+    other = others.get(entry.pair or 0)
+    return row if other is None else {**row, "other": (_title(other), other.message)}
+
+
 def summary(entry: Entry) -> str:
     """Return a message's content on one line."""
     message = entry.message
@@ -94,7 +128,7 @@ def summary(entry: Entry) -> str:
         code = error.get("code")
         return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
-        return _answer(message["result"])
+        return _answer(message["result"], whole=entry.size <= KEPT_BYTES)
     params = _params(message.get("params"))
     return f"answered {duration(message['age'])} ago: {params}" if entry.kind == "kept" else params
 
@@ -109,29 +143,40 @@ def _params(params: Any) -> str:
     return one_line(" ".join(part for part in parts if part), SAYS)
 
 
-def _answer(result: Any) -> str:
+def _words(name: str) -> str:
+    """Return a member's name as words.
+
+    >>> _words("resourceTemplates")
+    'resource templates'
+    """
+    return re.sub("(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
+
+
+def _answer(result: Any, *, whole: bool = True) -> str:
     if not isinstance(result, dict):
         return one_line(brief(result, SAYS), SAYS)
     if isinstance(result.get("taskId"), str) and isinstance(result.get("status"), str):
-        ended = _answer(result["result"]) if isinstance(result.get("result"), dict) else ""
+        ended = _answer(result["result"], whole=whole) if isinstance(result.get("result"), dict) else ""
         says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), ended]
         return one_line(": ".join(filter(None, says)), SAYS)
     error = "tool error: " if result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         first = content[0]
-        more = f" (+{len(content) - 1} blocks)" if len(content) > 1 else ""
+        more = f" (+{counted(len(content) - 1, 'blocks')})" if len(content) > 1 else ""
         said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
         return one_line(f"{error}{said}{more}", SAYS)
-    counted = [f"{len(items)} {name}" for name, items in result.items() if isinstance(items, list)]
+    least = "" if whole else "at least "  # a message that was cut has not all of its items
+    lists = {_words(name): items for name, items in result.items() if isinstance(items, list)}
+    counts = [f"{least}{counted(len(items), name)}" for name, items in lists.items()]
     plain = {
         name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")
     }
-    return error + (", ".join(counted) or one_line(brief(plain, SAYS), SAYS))
+    return error + (", ".join(counts) or one_line(brief(plain, SAYS), SAYS))
 
 
 class TraceListing(Listing):
-    """A listing with one line for each message, which opens to all of it; texts from servers are escaped."""
+    """A listing with one row for each message, which opens to all of it; texts from servers are escaped."""
 
     def parts(self) -> list[Part]:
         """Return the parts to display, one: the newest messages, which open to their JSON."""
@@ -140,19 +185,25 @@ class TraceListing(Listing):
         if not rows:
             return [self._text(rows, columns)]
         columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+        if len({row.get("server") for row in rows}) == 1:  # the title names it
+            columns = [name for name in columns if name != "server"]
         html, rows, opened = self._table(rows, columns)
         rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
         open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
         heading = Part("", tag("p", tag("b", self.title)))
         text = self._text(rows, columns).plain
-        cut = "long lines are cut: .df has all, --errors shows errors whole" if "…\n" in f"{text}\n" else ""
+        cut = (
+            "long lines are cut: .df has all, `%mcp trace N` shows a message whole"
+            if any(mark in text for mark in ("...", "…"))
+            else ""
+        )
         table = Part(text, tag("div", html, class_="mcp-lines"))
         notes = Part(cut, joined([note(open_), note(self.note)]))
         return [Part.stack(heading, table, Part.note(rest), notes)]
 
     def _text(self, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Part:
-        texts = {"title": self.title, "empty": self.empty, "note": self.note}
-        return Listing(rows, columns=columns, wrap=False, **texts).parts()[0]
+        short = [{**row, "method": shorten(str(row.get("method") or ""), METHOD)} for row in rows]
+        return Listing(short, columns=columns, title=self.title, empty=self.empty, note=self.note).parts()[0]
 
     @staticmethod
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
@@ -174,9 +225,10 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
     place = columns.index("says")
     for number, row in enumerate(reversed(rows)):
         share = 2 * room // (len(rows) - number)
-        message, size = row.get("message"), min(TREE_BYTES, max(LEAST_TREE_BYTES, share))
-        body = tree(message, size) if isinstance(message, dict | list) else preformatted(one_line(str(message), 1000))
-        opened = details(row.get("says") or "…", body)
+        blocks = [(f"{row.get('number')} {row.get('way') or ''}", row.get("message"))]
+        if other := row.get("other"):
+            blocks.insert(0 if row.get("way") == IN else 1, other)
+        opened = details(row.get("says") or "…", beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share))))
         room -= len(opened.encode())
         if room < 0:
             return number
@@ -189,38 +241,134 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
 SHOWN = 100  # messages listed by default
 
 
-async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline:
+async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline | Message:
     trace = invocation.host.trace
     if arguments.clear:
         trace.clear()
-    entries = trace.entries(arguments.server)
-    if arguments.server is not None and not entries:
-        invocation.host[arguments.server]  # an unknown name is an error; a server without messages is not
-    found = [
+    name = arguments.server
+    if name is not None and name.isdecimal() and name not in invocation.host.connections:
+        _only_number(arguments)
+        return _message(trace, number_of(name))
+    entries = trace.entries(name)
+    if name is not None and not entries:
+        invocation.host[name]  # an unknown name is an error; a server without messages is not
+    matches = [
         e for e in entries if (e.failed or not arguments.errors) and fnmatchcase(e.method, arguments.method or "*")
     ]
-    chosen = found if arguments.last is None else found[-arguments.last :] if arguments.last > 0 else []
+    rows = trace_rows(matches)
+    chosen = rows if arguments.last is None else rows[-arguments.last :] if arguments.last > 0 else []
+    messages = [entry for row in chosen for entry in row]
     if arguments.plot:
-        return timeline(chosen)
+        return timeline(messages)
     notes = []
     if arguments.export:
-        write_text(invocation.path(arguments.export), "".join(f"{entry.as_json()}\n" for entry in chosen))
-        notes.append(f"{len(chosen):,} messages written to {arguments.export}, secrets masked")
+        write_text(invocation.path(arguments.export), "".join(f"{entry.as_json()}\n" for entry in messages))
+        notes.append(f"{counted(len(messages), 'messages')} written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
-    if len(shown) < len(found):
-        notes.append(f"the last {len(shown):,} of {len(found):,} messages: --last N lists more")
+    if len(shown) < len(rows):
+        notes.append(f"the last {len(shown):,} of {len(rows):,} messages: --last N lists more")
     if trace.dropped:
         notes.append(f"{trace.dropped:,} older messages were dropped (settings trace_messages, trace_bytes)")
-    of = f" of {arguments.server}" if arguments.server else ""
-    rows = [trace_row(entry) for entry in shown]
+    servers = {row[0].server for row in shown}
+    of = f" of {name or servers.pop()}" if name or len(servers) == 1 else ""
     empty = "nothing is kept: trace_messages is 0" if not trace.messages else "no such messages yet"
-    return TraceListing(rows, title=f"Trace{of}", columns=COLUMNS, empty=empty, note="; ".join(notes), kind="messages")
+    others = {entry.number: entry for entry in trace.entries()}
+    listing = [_row(row, others) for row in shown]
+    title, note_ = f"Trace{of}", "; ".join(notes)
+    return TraceListing(listing, title=title, columns=COLUMNS, empty=empty, note=note_, kind="messages")
+
+
+def _only_number(arguments: argparse.Namespace) -> None:
+    """Raise CommandError if a line that names one message has options for several."""
+    options = {
+        "--method": arguments.method,
+        "--errors": arguments.errors,
+        "--last": arguments.last,
+        "--plot": arguments.plot,
+        "--export": arguments.export,
+    }
+    if used := [option for option, value in options.items() if value not in (None, False)]:
+        line = f"`%mcp trace {arguments.server[:40]}`"
+        raise CommandError(f"%mcp trace: {used[0]} chooses among messages, and {line} is one; leave either out")
+
+
+def number_of(text: str) -> int:
+    """Return the number of a message. Raises NotFoundError if it has more digits than any message has."""
+    if len(text) > 15:
+        raise NotFoundError(f"the trace has no message {text[:15]}…; `%mcp trace` lists them")
+    return int(text)
+
+
+# One message, with the message that it belongs to.
+
+
+class Message:
+    """A message of the trace, a request and its answer beside each other; `blocks` are titles and JSON data."""
+
+    def __init__(self, blocks: Sequence[tuple[str, Any]]) -> None:
+        self.blocks = tuple(blocks)
+
+    def __repr__(self) -> str:
+        return f"<Message {' | '.join(title for title, _ in self.blocks)}>"
+
+    _repr_mimebundle_ = show_parts
+    __str__ = parts_text
+
+    def parts(self) -> list[Part]:
+        """Return the parts to display, one."""
+        limit = document.display
+        text = "\n\n".join(f"{title}\n{_plain(message, limit.characters)}" for title, message in self.blocks)
+        return [Part(text, beside(self.blocks, limit.bytes))]
+
+
+def _message(trace: Trace, number: int) -> Message:
+    """Return a message by its number. Raises NotFoundError if the trace has no such message."""
+    entry = trace.find(number)
+    if entry.kind == "line":
+        rows = trace_rows(trace.entries(entry.server))  # which reads the process, and so may drop this one
+        row = next((row for row in rows if entry in row), [entry])
+        return Message([(_title(row[0]), _row(row, {})["message"])])
+    blocks = [entry]
+    if entry.pair is not None:
+        with suppress(NotFoundError):  # the other message may have been dropped
+            blocks.append(trace.find(entry.pair))
+    return Message([(_title(block), block.message) for block in sorted(blocks, key=lambda block: block.number)])
+
+
+def _title(entry: Entry) -> str:
+    parts = [f"{entry.number} {entry.server} {entry.direction} {entry.label}"]
+    if entry.kind != "line":
+        parts.append(f"{entry.size:,} bytes")
+    if entry.seconds is not None and entry.kind in ("answer", "error"):
+        parts.append(duration(entry.seconds))
+    if entry.status is not None:
+        parts.append(f"HTTP {entry.status}")
+    return ", ".join(parts)
+
+
+def _plain(message: Any, limit: int) -> str:
+    if isinstance(message, str):
+        return shorten(Record(message).shown, limit)
+    return shorten(json_text(message, indent=2), limit)
+
+
+def beside(blocks: Sequence[tuple[str, Any]], size: int) -> Markup:
+    """Return titles and messages as columns of at most about `size` bytes in all."""
+    share = size // len(blocks)
+    columns = []
+    for title, message in blocks:
+        is_tree = isinstance(message, dict | list)
+        body = tree(message, share) if is_tree else preformatted(_plain(message, share // 2))
+        columns.append(tag("div", joined([tag("p", tag("b", title)), body])))
+    return tag("div", joined(columns), class_="mcp-pair")
 
 
 TRACE = Implementation(
     _trace,
     (
-        ANY_SERVER,
+        Argument(
+            "server", nargs="?", metavar="SERVER|N", help="one server instead of all, or one message by its number"
+        ),
         Argument("--method", metavar="M", help="only this method and its answers; also with * and ?"),
         Argument("--errors", action="store_true", help="only what failed"),
         Argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})"),
@@ -230,6 +378,7 @@ TRACE = Implementation(
     ),
     examples=(
         "%mcp trace weather",
+        "%mcp trace 33",
         "%mcp trace --method tools/call --last 20",
         "%mcp trace --errors",
         "%mcp trace --export trace.jsonl",
@@ -288,7 +437,10 @@ def timeline(entries: Sequence[Entry]) -> Timeline:
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
     axes.grid(axis="x", alpha=0.3)
-    return Timeline(figure, f"<Timeline of {len(entries)} messages in {end - start:.3g} s, {len(lanes)} lanes>")
+    return Timeline(
+        figure,
+        f"<Timeline of {counted(len(entries), 'messages')} in {end - start:.3g} s, {counted(len(lanes), 'lanes')}>",
+    )
 
 
 def _lanes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
@@ -353,7 +505,7 @@ async def _replay(invocation: Invocation, arguments: argparse.Namespace) -> Any:
     number = invocation.text(arguments.number)
     if not number.isdecimal():
         raise CommandError(f"%mcp replay: {number[:40]!r} is not the number of a message; `%mcp trace` lists them")
-    entry = _request(invocation, int(number))
+    entry = _request(invocation, number_of(number))
     connection = invocation.host[entry.server]
     params = _replayed_params(invocation, connection, entry, arguments.arguments)
     limits = timeouts(invocation, arguments)
@@ -446,41 +598,20 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
 
 
-_TRACEBACK = "Traceback (most recent call last):"
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_LEVEL = re.compile(r"\b(DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
-_LEVELS = {"WARN": "warning", "FATAL": "critical"}
-
-
-def _records(lines: Iterable[LogMessage]) -> list[LogMessage]:
-    """Join the lines of stderr that are one record: indented lines, and a traceback with the line before it."""
-    records: list[LogMessage] = []
-    for line in lines:
-        last = records[-1] if records else None
-        if last is not None and line.logger == last.logger in (STDERR, FAILED) and _continues(last.data, line.data):
-            records[-1] = LogMessage(last.time, "", last.logger, f"{last.data}\n{line.data}")
-        else:
-            records.append(line)
-    return [LogMessage(r.time, r.level or _level(r.data), r.logger, r.data) for r in records]
-
-
-def _continues(record: str, line: str) -> bool:
-    _, begun, shown = record.rpartition(_TRACEBACK)
-    if not begun:
-        return line[:1].isspace() or (line.startswith(_TRACEBACK) and _level(record) == "error")
-    below = shown.split("\n")[1:]
-    is_over = any(text and not text[0].isspace() for text in below)
-    is_chained = any(text.startswith(_CHAINED) for text in below)
-    return not is_over or not line.strip() or line.startswith(_CHAINED) or (is_chained and line.startswith(_TRACEBACK))
-
-
-def _level(record: Any) -> str:
-    """Return the level that a line of stderr names, or ""; that of a traceback is "error"."""
-    first = str(record).partition("\n")[0]
-    found = _LEVEL.search(first[:100])
-    if found is None:
-        return "error" if first.startswith(_TRACEBACK) else ""
-    return _LEVELS.get(found[0], found[0].lower())
+def _records(messages: Iterable[LogMessage]) -> list[LogMessage]:
+    """Join the lines of stderr that are one record."""
+    records: list[tuple[LogMessage, GrowingRecord | None]] = []
+    for message in messages:
+        if message.logger not in (STDERR, FAILED):
+            records.append((message, None))
+            continue
+        last, growing = records[-1] if records else (None, None)
+        if last is None or growing is None or last.logger != message.logger or not growing.add(message.data):
+            growing = GrowingRecord()
+            growing.add(message.data)
+            records.append((message, growing))
+    joined = (message if lines is None else message._replace(data="\n".join(lines.lines)) for message, lines in records)
+    return [message._replace(level=message.level or level(message.data)) for message in joined]
 
 
 def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
@@ -490,7 +621,7 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
                 "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
                 "source": message.logger or "log",
                 "level": message.level or None,
-                "text": Verbatim(message.data),
+                "text": Record(message.data) if message.logger in (STDERR, FAILED) else Verbatim(message.data),
             }
             for message in _records(messages)
         ],

@@ -75,6 +75,6 @@ VIEW = Implementation(
     examples=("%mcp view", "%mcp view $result"),
     details="For terminals, and for notebooks whose frontend shows no widgets. The page is served on 127.0.0.1 with a "
     "token, so it opens in a browser on the kernel's machine. Its address opens once; type the line again for another. "
-    "What the view asks for is asked in the page, above the view. In a terminal the line waits until you close the "
-    "tab; in a kernel it ends at once, and the page lasts until the kernel ends.",
+    "The page asks you about the requests of the view, above the view. In a terminal the line waits until you close "
+    "the tab; in a kernel it ends at once, and the page lasts until the kernel ends.",
 )

@@ -1,0 +1,236 @@
+"""The figures of a map: its rows by state, their errors, and its calls with their rate."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mcp_magic._text import counted, duration
+from mcp_magic.display.text import one_line
+from mcp_magic.inflight import ProgressMeter, amount_text, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp_magic.inflight import State
+
+INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown", "failed", "done", "waiting"
+
+STATES = (DONE, FAILED, DENIED, INVALID, UNKNOWN, WAITING)
+
+ERROR = 200  # characters of an error by which rows are counted
+
+LINE = 120  # characters of an error in a line of figures
+
+
+class _CallTimes:
+    """When calls went out to a server: their number over the time between them is not above the rate of the pace."""
+
+    def __init__(self) -> None:
+        self._gaps = 0
+        self._seconds = 0.0
+        self._last: float | None = None
+
+    def add(self, when: float) -> None:
+        """Note a call."""
+        if self._last is not None:
+            self._gaps += 1
+            self._seconds += when - self._last
+        self._last = when
+
+    def end(self, until: float | None) -> None:
+        """End a run. The time until the next call does not count, except `until` a time if calls waited until then."""
+        self._seconds += self._idle(until)
+        self._last = None
+
+    def rate(self, now: float | None) -> float:
+        """Return calls a second, 0.0 while unknown; `now` if further calls wait."""
+        seconds = self._seconds + self._idle(now)
+        return self._gaps / seconds if seconds > 0 else 0.0
+
+    def _idle(self, now: float | None) -> float:
+        """Return the time since the last call, beyond the usual time between two calls."""
+        if now is None or self._last is None or not self._gaps:
+            return 0.0
+        return max(now - self._last - self._seconds / self._gaps, 0.0)
+
+
+class Tally:
+    """Counts the rows of a map by state, and its calls.
+
+    Attributes:
+        size: The number of rows; None until all are read.
+        read: The number of rows that were read.
+        calls: The number of calls that went out.
+        resumed: The number of answers that came from the journal.
+        in_flight: The number of calls that have no answer yet.
+        most_in_flight: The largest number of calls in flight so far.
+        errors: Rows by error.
+    """
+
+    def __init__(self, size: int | None, most: float = math.inf) -> None:
+        self.size = size
+        self.read = self.calls = self.resumed = self.in_flight = self.most_in_flight = 0
+        self.errors: Counter[str] = Counter()
+        self._most = most
+        self._ended: Counter[str] = Counter()
+        self._times: dict[str, _CallTimes] = {}
+        self._clock: Callable[[], float] | None = None  # while it runs
+        self._earlier = 0  # calls of earlier runs
+
+    def add(self, state: str, error: str) -> None:
+        """Count a row that has ended."""
+        self._ended[state] += 1
+        if error:
+            self.errors[one_line(error, ERROR)] += 1
+
+    def remove(self, state: str, error: str) -> None:
+        """Take back a row that is called again."""
+        self._ended[state] -= 1
+        key = one_line(error, ERROR)
+        self.errors[key] -= 1
+        if self.errors[key] <= 0:
+            del self.errors[key]
+
+    def begin(self, clock: Callable[[], float]) -> None:
+        """Begin a run, the first or a further one; `clock` returns seconds of a monotonic clock."""
+        self._clock, self._earlier = clock, self.calls
+
+    def end(self) -> None:
+        """End a run."""
+        for times in self._times.values():
+            times.end(self._now_if_waiting())
+        self._clock = None
+
+    def _now_if_waiting(self) -> float | None:
+        """Return the time while calls wait that could go out."""
+        waits = self.size is None or self.size > self.ended + self.in_flight
+        return self._clock() if self._clock is not None and waits else None
+
+    def send(self, server: str, when: float) -> None:
+        """Count a call that goes out to a server now; `when` is its turn by the clock."""
+        self.calls += 1
+        self._times.setdefault(server, _CallTimes()).add(when)
+        self.enter(1)
+
+    def enter(self, calls: int) -> None:
+        """Count calls in flight."""
+        self.in_flight += calls
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+
+    def rate(self, seconds: float) -> float:
+        """Return the calls a second to one server, of a pipeline to the one that got most; `seconds` is the whole time.
+
+        When the calls of a cluster went out is unknown here: its workers keep the rate that was asked for.
+        """
+        now = self._now_if_waiting()
+        measured = max((times.rate(now) for times in self._times.values()), default=0.0)
+        return measured or (min(self.calls / seconds, self._most) if seconds else 0.0)
+
+    @property
+    def has_called(self) -> bool:
+        """Whether the latest run has sent a call."""
+        return self.calls > self._earlier
+
+    @property
+    def ended(self) -> int:
+        """The number of rows that have ended."""
+        return self._ended.total()
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether no row that was read fits the schema, so that nothing was sent."""
+        return 0 < self.read == self._ended[INVALID]
+
+    def states(self) -> dict[str, int]:
+        """Return the number of rows in each state; together they are all rows that are known."""
+        rows = self.read if self.size is None else self.size
+        return {state: self._ended[state] if state != WAITING else rows - self.ended for state in STATES}
+
+    @property
+    def outcome(self) -> State:
+        """How the map ended: done if every row has an answer, failed if none has one."""
+        states = self.states()
+        if states[DONE] == sum(states.values()):
+            return "done"
+        return "partly failed" if states[DONE] else "failed"
+
+    def rows(self) -> list[str]:
+        """Return the rows by state: `["26 of 60 rows done", "6 failed", "28 waiting"]`."""
+        states = self.states()
+        texts = [f"{states[DONE]:,} of {sum(states.values()):,} rows done", *self.failures()]
+        if states[WAITING]:
+            texts.append(f"{states[WAITING]:,} {WAITING}")
+        return [*texts, "others not read"] if self.size is None else texts
+
+    def failures(self) -> list[str]:
+        """Return the rows that ended without an answer, by state."""
+        states = self.states()
+        return [f"{states[state]:,} {state}" for state in (FAILED, DENIED, INVALID, UNKNOWN) if states[state]]
+
+    @property
+    def failure_summary(self) -> str:
+        """The rows by state and the most common error; "" if every row has an answer."""
+        return "" if self.outcome == "done" else ": ".join([", ".join(self.rows()), *self.commonest()])
+
+    def commonest(self, most: int = 1) -> list[str]:
+        """Return the most common errors, each with its number of rows."""
+        return [f"{one_line(text, LINE)} ({counted(count, 'rows')})" for text, count in self.errors.most_common(most)]
+
+
+class RowMeter:
+    """The progress of a map on the screen: rows and the rate of calls, and at the end the rows by state.
+
+    Args:
+        tally: What it shows.
+        rest: Returns the seconds in which no call goes out because a server refused one.
+        seconds: Returns how long the map has been running.
+    """
+
+    def __init__(self, tally: Tally, rest: Callable[[], float], seconds: Callable[[], float]) -> None:
+        self._tally = tally
+        self._rest = rest
+        self._seconds = seconds
+        self._meter = ProgressMeter()
+
+    def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
+        """Take the number of rows that have ended."""
+        self._meter.note(progress, total, None, now)
+
+    @property
+    def count(self) -> int:
+        """How often progress was noted."""
+        return self._meter.count
+
+    @property
+    def share(self) -> float | None:
+        """The share of the rows that have ended, 0 to 1; None if their number is unknown."""
+        return self._meter.share
+
+    def figures(self, *, running: bool = True) -> list[str]:
+        """Return the rows, the rate of calls, and while running the remaining time."""
+        meter, tally = self._meter, self._tally
+        rate = rate_text(tally.rate(self._seconds())) if tally.has_called else []
+        if not running:
+            return [*tally.rows(), *rate]
+        left = meter.left or 0.0
+        return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(left))} left"] if left >= 1 else [])]
+
+    def remark(self, state: State) -> str:
+        """Return the most common error; while running also the failures and the calls in flight."""
+        if state != "running":
+            return "".join(self._tally.commonest())
+        parts = [*self._tally.failures(), f"{self._tally.in_flight} in flight"]
+        if (rest := self._rest()) > 1:
+            parts.append(f"refused, goes on in {duration(rest)}")
+        return " · ".join([*parts, *self._tally.commonest(2)])
+
+
+def rate_text(rate: float) -> list[str]:
+    """Return calls a second as text; an unknown rate has none.
+
+    >>> rate_text(9.97), rate_text(0.0123), rate_text(0.0)
+    (['10 calls/s'], ['0.012 calls/s'], [])
+    """
+    return [f"{figure(float(f'{rate:.2g}'))} calls/s"] if rate else []

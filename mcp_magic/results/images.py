@@ -1,0 +1,85 @@
+"""Images for models: which of them every provider takes, decided from their bytes without an imaging library.
+
+A provider that cannot read one image refuses the whole conversation.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_magic.display.document import size_text
+from mcp_magic.errors import InvalidResponseError
+from mcp_magic.results.content import image_size, image_type
+
+if TYPE_CHECKING:
+    from mcp_magic.results.content import Media
+
+IMAGE_BYTES = 3_700_000  # most bytes of one image: Anthropic takes 5 MB of base64, others more
+
+IMAGE_PIXELS = 8_000  # most pixels of one side: Anthropic's limit, and the lowest
+
+
+class ModelImage(NamedTuple):
+    """An image as a model gets it."""
+
+    mime_type: str
+    base64: str
+
+
+def model_image(media: Media) -> ModelImage | str:
+    """Return an image with the type that its bytes have, or why a provider would refuse it."""
+    if media.size > IMAGE_BYTES:
+        return f"larger than {size_text(IMAGE_BYTES)}"
+    try:
+        data = media.bytes
+    except InvalidResponseError:
+        return "it is not base64"
+    kind = image_type(data)
+    if kind not in _ENDS:
+        return f"models take no {kind}" if kind else "its bytes are no image"
+    wide, high = image_size(data)
+    if not (wide and high and _ENDS[kind](data)):
+        return "it is damaged"
+    if max(wide, high) > IMAGE_PIXELS:
+        return f"{wide:,} x {high:,} pixels, more than {IMAGE_PIXELS:,} on a side"
+    return ModelImage(kind, base64.b64encode(data).decode("ascii"))
+
+
+# Whether an image is all there.
+
+
+def _is_whole_png(data: bytes) -> bool:
+    at = 8
+    while at + 12 <= len(data):
+        length, kind = int.from_bytes(data[at : at + 4]), data[at + 4 : at + 8]
+        end = at + 8 + length
+        needed = kind[:1].isupper()  # a wrong checksum of another part, such as a colour profile, hurts nobody
+        if needed and zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4]):
+            return False
+        if kind == b"IEND":
+            return True
+        at = end + 4
+    return False
+
+
+def _is_whole_jpeg(data: bytes) -> bool:
+    return 0 < data.rfind(b"\xff\xda") < data.rfind(b"\xff\xd9")  # a thumbnail before the data has an end of its own
+
+
+def _is_whole_gif(data: bytes) -> bool:
+    return data.rstrip(b"\0").endswith(b";")
+
+
+def _is_whole_webp(data: bytes) -> bool:
+    return int.from_bytes(data[4:8], "little") + 8 <= len(data)
+
+
+_ENDS = {
+    "image/png": _is_whole_png,
+    "image/jpeg": _is_whole_jpeg,
+    "image/gif": _is_whole_gif,
+    "image/webp": _is_whole_webp,
+}
+"""Types of images that providers take -> whether one is all there."""

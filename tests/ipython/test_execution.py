@@ -1,0 +1,78 @@
+"""An Interrupt at any line of what runs a magic ends the magic, or reaches the handler that was there before."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.ipython import execution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    """The signals that reached the handler of before."""
+    signals: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
+    yield signals
+    signal.signal(signal.SIGINT, before)
+
+
+class AtLine:
+    """Sends SIGINT at the line with a number, counted over all lines of the module that run."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.sent = False
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != execution.__file__ or frame.f_code.co_name.startswith("_"):
+            return None
+        if event == "line" and not self.sent:
+            self._left -= 1
+            if self._left < 0:
+                self.sent = True
+                signal.raise_signal(signal.SIGINT)
+        return self
+
+
+async def work() -> str:
+    await asyncio.sleep(0)
+    return "done"
+
+
+async def run(number: int) -> tuple[bool, bool]:
+    """Return whether the signal was sent, and whether the magic was interrupted."""
+    at_line = AtLine(number)
+    usual = sys.gettrace()
+    magic = execution.interruptible(work())
+    sys.settrace(at_line)
+    try:
+        await magic
+    except KeyboardInterrupt:
+        return at_line.sent, True
+    finally:
+        sys.settrace(usual)
+    return at_line.sent, False
+
+
+async def test_an_interrupt_at_any_line_is_not_lost(heard: list[int]) -> None:
+    number, lost = 0, []
+    while True:
+        heard.clear()
+        sent, interrupted = await run(number)
+        if not sent:
+            break
+        if not interrupted and not heard:
+            lost.append(number)
+        number += 1
+
+    assert number > 20
+    assert lost == []

@@ -1,0 +1,70 @@
+"""Lines about a server whose file has changed since it was started say so, and name the line that starts it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_magic.errors import CommandError
+from mcp_magic.notebook import host
+from tests.core.test_doctor import TOOL
+
+if TYPE_CHECKING:
+    from mcp_magic.session.connection import Connection
+
+SICK = Path(__file__).parents[1] / "core" / "sick_server.py"
+CHANGED = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
+
+
+def plain(value: Any) -> str:
+    text: str = value._repr_mimebundle_()["text/plain"]
+    return " ".join(text.split())
+
+
+@pytest.fixture
+async def edited(magic: Any, tmp_path: Path) -> Connection:
+    """Return a session to a server whose file is newer."""
+    program = tmp_path / "ed.py"
+    program.write_text(SICK.read_text())
+    told = json.dumps({"tools/list": {"tools": [TOOL]}})
+    connection = await host.connect([sys.executable, str(program), told], name="ed")
+    await magic("snapshot ed -o before.json")
+    os.utime(program, (time.time() + 5,) * 2)
+    return connection
+
+
+LINES = (
+    *("", "tools", "tools ed", "resources ed", "templates ed", "prompts ed", "tool ed:look", "lint ed"),
+    *("diff ed before.json", "snapshot ed", "stubs ed -o ed_stubs.py", "docs ed -o ed.md"),
+)
+
+
+@pytest.mark.usefixtures("edited")
+@pytest.mark.parametrize("line", LINES, ids=[line.replace(" ", "_") or "servers" for line in LINES])
+async def test_a_line_about_an_edited_server_says_so(magic: Any, line: str) -> None:
+    assert CHANGED in plain(await magic(line))
+    await magic("reconnect ed")
+    os.utime("ed.py", (0, 0))
+    assert "starts it again" not in plain(await magic(line))
+
+
+@pytest.mark.usefixtures("edited")
+async def test_the_doctor_says_that_a_server_was_edited(magic: Any) -> None:
+    report = await magic("doctor ed")
+    changed, _, todo = CHANGED.partition("; ")
+    assert ("warning", changed, todo) in [tuple(remark) for remark in report["connect"].remarks]
+
+
+@pytest.mark.usefixtures("edited")
+async def test_a_failed_diff_says_that_a_server_was_edited(magic: Any, tmp_path: Path) -> None:
+    file = tmp_path / "before.json"
+    file.write_text(file.read_text().replace('"look"', '"gone"'))
+    with pytest.raises(CommandError) as caught:
+        await magic("diff ed before.json --check")
+    assert str(caught.value).endswith(f"\n  {CHANGED}")
