@@ -1129,16 +1129,29 @@ async def answered(call: InFlightRequest, question: Coroutine[Any, Any, T]) -> T
         return Unanswered("ended")
 
 
+_limit: ContextVar[asyncio.Timeout | None] = ContextVar("limit", default=None)
+
+
 async def in_time(waiting: Awaitable[T], seconds: float) -> T | Unanswered:
     """Wait for the user or the model, at most `seconds`. Raises TimeoutError if something else timed out, earlier."""
     started = time.perf_counter()
     try:
-        async with asyncio.timeout(seconds):
-            return await waiting
+        async with asyncio.timeout(seconds) as limit:
+            before = _limit.set(limit)
+            try:
+                return await waiting
+            finally:
+                _limit.reset(before)
     except TimeoutError:
         if time.perf_counter() - started < seconds - EARLY_SECONDS:
             raise
     return Unanswered("late")
+
+
+def is_out_of_time() -> bool:
+    """Whether the time of the `in_time` around this wait is up, and not an Interrupt ended the wait."""
+    limit = _limit.get()
+    return limit is not None and limit.expired()
 
 
 async def together(works: Iterable[Awaitable[T]]) -> list[T]:

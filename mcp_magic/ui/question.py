@@ -21,6 +21,7 @@ from mcp_magic.display.document import page, tag
 from mcp_magic.display.text import one_line
 from mcp_magic.display.visible import in_line
 from mcp_magic.errors import ArgumentsError
+from mcp_magic.inflight import is_out_of_time
 from mcp_magic.ui import form as forms
 from mcp_magic.ui.widgets import (
     FOCUS_SECONDS,
@@ -594,8 +595,8 @@ class Panel:
                     await question.settled()
                     reply = Reply("settled")
         finally:
-            if reply is None:  # by the clock: on a busy event loop the caller's own deadline may cancel this wait first
-                is_late = until is not None and self._loop.time() >= until
+            if reply is None:  # on a busy event loop the caller's own deadline may cancel this wait first
+                is_late = is_out_of_time() or (until is not None and self._loop.time() >= until)
                 reply = Reply(reason=NOT_ANSWERED if is_late else INTERRUPTED)
             self._settle(pending, question.outcome(reply, time.monotonic() - started))
         return reply

@@ -275,7 +275,7 @@ class Lab:
             dialog.dismiss()
 
     def _failure(self, error: Any) -> None:
-        self.failures.append(str(error))
+        self.failures.append(str(error.stack or error))
 
     def close(self) -> None:
         """Shut the kernel down and close the notebook without saving it; the page stays."""

@@ -576,6 +576,14 @@ async def test_a_busy_event_loop_does_not_turn_a_time_out_into_an_interruption(p
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
 
 
+async def test_a_panel_that_was_slow_to_come_does_not_turn_a_time_out_into_an_interruption(page: Page) -> None:
+    panel = ApprovalPanel(page, 60)  # its deadline begins later than that of the consent
+
+    with pytest.raises(DeniedError, match="denied by time-out"):
+        await Consent(approver=panel, timeout=0.1).check(request())
+    assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
+
+
 async def test_the_panel_counts_down_to_the_denial(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.ui.question.TICK_SECONDS", 0.01)
     panel = ApprovalPanel(page, 75.2)
