@@ -16,7 +16,7 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
+.PHONY: help setup system demo lab test tested lowest fuzz mutants notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -24,6 +24,7 @@ help:
 	@echo "make test   all tests; make system installs what they use besides Python packages"
 	@echo "make lowest   a few tests with the lowest versions that pyproject.toml allows"
 	@echo "make fuzz MINUTES=10   the property tests from new seeds"
+	@echo "make mutants   which of 150 seeded changes of the package do the tests notice; first their coverage"
 	@echo "make notebooks   run the tutorials and save them with their outputs and cassettes"
 	@echo "make docs   the site of the documentation, in .cache/site"
 	@echo "make images   the pictures of the documentation, from a real JupyterLab"
@@ -85,6 +86,11 @@ lowest: setup
 MINUTES ?= 5
 fuzz: setup
 	$(BIN)/python -m tests.fuzz $(MINUTES) --numprocesses $(WORKERS)
+
+# Without MEASURE= the coverage of the last time is used, if there is one.
+MEASURE ?= --measure
+mutants: setup
+	$(BIN)/python -m tests.mutants $(MEASURE)
 
 notebooks: setup
 	$(BIN)/python -m tests.environments
