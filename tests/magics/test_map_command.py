@@ -99,12 +99,6 @@ async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a
     assert len(list(rows)) == 1
 
 
-@pytest.mark.parametrize("word", ["a={row.x}", "a=$row.x", "a={row['x']}", "a={row.x + 0}"])
-async def test_a_column_is_written_in_these_ways(magic: Any, word: str) -> None:
-    run = await magic(f"map math:add --rows $rows {word} b=1", rows=ROWS)
-    assert run.df["result"].tolist() == [2, 3, 4]
-
-
 BARE = {
     "text": ("map words:repeat text=row.word", "text=row.word", "text={row.word}", "text={'row.word'}"),
     "number": ("map math:add a=row.x b=1", "a=row.x", "a={row.x}", "a={'row.x'}"),
@@ -125,6 +119,24 @@ async def words() -> list[str]:
 
     await host.connect(server, name="words")
     return called
+
+
+@pytest.mark.parametrize(
+    ("word", "texts"),
+    [
+        ("text={row.word}", ["a", "b", "c"]),
+        ("text=$row.word", ["a", "b", "c"]),
+        ('text={row["A word"]}', ["z", "z", "z"]),
+        ('text={row.get("none", "d")}', ["d", "d", "d"]),
+        ("text={row.word + more}", ["a!", "b!", "c!"]),
+        ('"text=the word {row.word}"', ["the word a", "the word b", "the word c"]),
+        ("text=$more", ["!", "!", "!"]),
+    ],
+)
+async def test_an_argument_is_written_in_these_ways(magic: Any, words: list[str], word: str, texts: list[str]) -> None:
+    rows = ROWS.assign(**{"A word": "z"})
+    run = await magic(f"map words:repeat --rows $rows {word}", rows=rows, more="!")
+    assert run.df["result"].tolist() == sorted(words) == texts
 
 
 @pytest.mark.parametrize("case", BARE)

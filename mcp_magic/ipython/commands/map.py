@@ -272,8 +272,9 @@ MAP = Implementation(
     ),
     details="An argument with {...} that uses `row` is computed for each row; without any argument the columns "
     "named like parameters are passed. All rows are checked before the first call. The rate grows until the"
-    " server refuses calls (HTTP 429 or 503), then stays below that rate. Interrupt or Cancel ends the map "
-    "and keeps the answers. The MapRun has .df, .failed, .results, .stats, and `await out.retry()`.\n\n"
+    " server refuses calls (HTTP 429 or 503), then stays below that rate. Interrupt or Cancel ends the map, "
+    "keeps the answers, and lets the cell go on. The MapRun has .df, .failed, .results, .stats, and "
+    "`await out.retry()`.\n\n"
     "%%mcp map takes a pipeline: one step a line below it, such as `place = geo:locate "
     "query={row.address}`. A later step uses the result of an earlier one by its name: {place.data['lat']}.",
     takes_body=True,
