@@ -1143,7 +1143,10 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 def _short(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
-    return short_value(value) if isinstance(value, list | dict) else value
+    try:
+        return short_value(value) if isinstance(value, list | dict) else value
+    except (TypeError, ValueError, RecursionError):  # a column may hold what is no JSON
+        return value
 
 
 def _written(value: Any) -> Any:

@@ -245,6 +245,11 @@ async def test_answers_and_arguments_with_lists_are_json(host: Host, calls: Coun
         assert escape(value) in html
 
 
+async def test_a_column_may_hold_what_is_no_json(host: Host, calls: Counter[str]) -> None:
+    run = await host.map("s:add", [{"a": 1, "odd": {(1, 2): "three"}}])
+    assert "{(1, 2): 'three'}" in card_of(run)[-1]
+
+
 async def interrupted(host: Host, rows: Any, **options: Any) -> MapRun:
     """Map over rows of which n = 4 fails and those from 5 on wait, and interrupt the map when three of them wait."""
     server, waiting, all_wait = MCPServer("w"), [], asyncio.Event()
