@@ -319,6 +319,7 @@ class Report:
         self.button = button
         self._started = time.perf_counter() if started is None else started
         self._stopped: float | None = None
+        self._last_words: str | None = None  # what a meter counts may go on: a map is retried
         self._questions = 0
         self._masked = masked
         self._detail = detail
@@ -327,6 +328,10 @@ class Report:
     def seconds(self) -> float:
         """How long it has taken so far, or in all, without the time in which the user was asked."""
         return (time.perf_counter() if self._stopped is None else self._stopped) - self._started
+
+    def go_on(self, seconds: float) -> None:
+        """Count the seconds of earlier work that this goes on with."""
+        self._started -= seconds
 
     @property
     def asks(self) -> bool:
@@ -368,6 +373,8 @@ class Report:
         self.state = state
         if self._stopped is None:
             self._stopped = time.perf_counter()
+        self._last_words = None
+        self._last_words = self.words()
 
     def words(self) -> str:
         """Return the progress on one line, without the title; if it is done, without the last message.
@@ -378,6 +385,8 @@ class Report:
         >>> report.words()  # doctest: +ELLIPSIS
         'cancelled · 3 of 10 (30 %) · ... · loading'
         """
+        if self._last_words is not None:
+            return self._last_words
         parts: list[str] = [] if self.state in ("running", "done", "partly failed") else [self.state]
         parts += self.meter.figures(running=self.state == "running")
         parts.append(duration(self.seconds))

@@ -52,7 +52,7 @@ CODES = {
     -32021: Fault("missing client capability", HOST, "it needs a capability that this host did not announce"),
     -32022: Fault("unsupported protocol version", HOST, "`%mcp doctor` says which versions it takes"),
     -32042: Fault("URL elicitation required", YOU, "you must open a page first"),
-    -1: Fault("refused by the user", YOU),
+    -1: Fault("refused by you or your rules", YOU),
 }
 """JSON-RPC and MCP error codes."""
 

@@ -327,12 +327,21 @@ def _masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 @dataclass(frozen=True)
 class Problem:
-    """The error sent instead of a reply."""
+    """The error sent instead of a reply.
+
+    Attributes:
+        text: What the server is told.
+        why: The reason, for the user and the log. It may begin with the text.
+    """
 
     code: int
     text: str
     why: str
     is_logged: bool = True
+
+
+class NotByYouError(DeniedError):
+    """Not the user denied a request, but a rule, the policy, a file of answers, or a time-out."""
 
 
 def request_summary(request: SamplingRequest) -> str:
@@ -413,8 +422,8 @@ class SamplingQuestions:
                 self._log("warning", f"{request_summary(request)}: {found.why} ({duration(seconds)})")
             # in an `input_required` round the error ends the call here, and the server never sees it
             is_local = getattr(getattr(context, "session", None), "discover_result", None) is not None
-            message = f"{found.text}: {found.why}" if is_local and found.why != found.text else found.text
-            return ErrorData(code=found.code, message=message)
+            whole = found.why if found.why.startswith(found.text) else f"{found.text}: {found.why}"
+            return ErrorData(code=found.code, message=whole if is_local else found.text)
         self._log("info", f"{request_summary(request)}: {reply_summary(request, found)} ({duration(seconds)})")
         return wire_result(request, found)
 
@@ -431,8 +440,8 @@ class SamplingQuestions:
         if isinstance(found.error, NotAskedError):
             return Problem(REJECTED, str(found.error), str(found.error), is_logged=found.error.is_first)
         if isinstance(found.error, DeniedError):
-            because = f": {found.error.reason}" if found.error.reason else ""
-            return Problem(REJECTED, REJECTED_TEXT, f"{found.error}{because}")
+            why = f"{found.error}: {found.error.reason}" if found.error.reason else str(found.error)
+            return Problem(REJECTED, str(found.error) if isinstance(found.error, NotByYouError) else REJECTED_TEXT, why)
         why = str(found.error)
         if not isinstance(found.error, MCPMagicError):
             why = f"the sampler failed: {type(found.error).__name__}: {one_line(why, 300)}"
@@ -447,7 +456,9 @@ class SamplingQuestions:
         """
         review = await self._reviewed(request, call)
         if not review.approved:
-            raise DeniedError(f"denied by {'you' if review.by == PERSON else review.by}", review.reason)
+            if review.by == PERSON:
+                raise DeniedError("denied by you", review.reason)
+            raise NotByYouError(f"sampling request denied by {review.by}", review.reason)
         reply: Any = review.reply
         if reply is None:
             request = review.request or request

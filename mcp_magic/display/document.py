@@ -191,8 +191,14 @@ class Code(str):
     element = "code"
 
 
-class Problem(str):
-    """The text of an error: red on a page. A last column of problems is not cut in a terminal."""
+class Whole(str):
+    """A text that is not cut, such as a reason. In a terminal a last column of them is below the rows."""
+
+    __slots__ = ()
+
+
+class Problem(Whole):
+    """The text of an error: red on a page."""
 
     __slots__ = ()
 
@@ -549,8 +555,8 @@ def _html_cell(value: Any, header: str) -> Any:
         return value.html()
     if isinstance(value, Verbatim):
         return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.shown)))
-    if isinstance(value, Problem):
-        return Problem(one_line(value, _LOG_LINE))
+    if isinstance(value, Whole):
+        return type(value)(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
 
 
@@ -569,7 +575,7 @@ def aligned(
     """
     problems = [row[-1] for row in rows if row and row[-1] is not None]
     below: list[object] = [None] * len(rows)
-    if problems and len(headers) > 1 and all(isinstance(problem, Problem) for problem in problems):
+    if problems and len(headers) > 1 and all(isinstance(problem, Whole) for problem in problems):
         below = [row[-1] for row in rows]
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     most = [_LONGEST_NAME if names else cell, *(cell for _ in headers[1:])]

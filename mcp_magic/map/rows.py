@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_magic._text import did_you_mean, in_other_words, listed
 from mcp_magic.config.parsing import LARGEST_DATA, read_bytes
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, MissingDependencyError
+from mcp_magic.errors import ArgumentsError, MCPMagicError, MissingDependencyError
 from mcp_magic.schema.commandline import escape_name
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _of_frame(frame: pd.DataFrame) -> Table:
         for start in range(0, len(frame), CHUNK):
             yield from map(Row, records(frame.iloc[start : start + CHUNK]))
 
-    return Table(rows(), tuple(names), len(frame), frame)
+    return Table(_readable(rows()), tuple(names), len(frame), frame)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -154,15 +154,28 @@ def _of_polars(frame: Any) -> Table:
         frame = frame.collect()
     if not hasattr(frame, "iter_rows") or not hasattr(frame, "columns"):
         raise ArgumentsError(f"a Polars {type(frame).__name__} has no rows; `.to_frame()` makes a table of it")
-    return Table(map(Row, frame.iter_rows(named=True)), tuple(frame.columns), len(frame))
+    return Table(_readable(map(Row, frame.iter_rows(named=True))), tuple(frame.columns), len(frame))
 
 
 def _of_items(source: Iterable[Any]) -> Table:
     size = len(source) if isinstance(source, Sized) else None
-    items = iter(source)
-    head = [_row(0, item) for item in islice(items, 1)]
-    rows = (_row(number, item) for number, item in enumerate(items, 1))
+    rows = _readable(_row(number, item) for number, item in enumerate(source))
+    head = [*islice(rows, 1)]
     return Table(chain(head, rows), tuple(head[0]) if head else (), size)
+
+
+def _readable(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield rows; ArgumentsError names the first that cannot be read, as a generator may raise anything."""
+    number = 0
+    try:
+        for number, row in enumerate(rows, 1):  # noqa: B007 - the number of the next row
+            yield row
+        return
+    except MCPMagicError:
+        raise
+    except Exception as error:
+        problem = f"{type(error).__name__}: {one_line(str(error), 200)}"
+    raise ArgumentsError(f"the rows cannot be read: row {number} raised {problem}")
 
 
 def _row(number: int, item: Any) -> Row:
@@ -307,7 +320,7 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     is_any = any(name in properties for name in columns)
     if not is_any or any(name in required for name in likely):
         pairs = {name: likely.get(name, name) for name in properties if name in columns or name in likely}
-        line = " ".join(f"{escape_name(name)}={{{_of_row(column)}}}" for name, column in pairs.items())
+        line = " ".join(f"{escape_name(name)}={{{column_source(column)}}}" for name, column in pairs.items())
         which = "a parameter" if not is_any else listed(name for name in likely if name in required)
         raise ArgumentsError(
             f"no column is named like {which}. Columns: {listed(columns)}; parameters: "
@@ -316,7 +329,8 @@ def matching(columns: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any
     return {name: _if_present(name, required=name in required) for name in properties}
 
 
-def _of_row(column: str) -> str:
+def column_source(column: str) -> str:
+    """Return the expression for a column: `row.city`, or `row["A city"]`."""
     return f"row.{column}" if column.isidentifier() and not iskeyword(column) else f"row[{json.dumps(column)}]"
 
 

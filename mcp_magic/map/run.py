@@ -7,7 +7,6 @@ import contextlib
 import json
 import math
 import sys
-import time
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
-from mcp_magic._text import counted, duration, listed
+from mcp_magic._text import clause, counted, duration, listed
 from mcp_magic.consent.consent import PERSON, Consent, Decision, Request
 from mcp_magic.consent.definitions import digest
-from mcp_magic.display.arguments import hidden_arguments
+from mcp_magic.display.arguments import hidden_arguments, short_value
 from mcp_magic.display.document import Part, show_parts
 from mcp_magic.display.listing import Listing
 from mcp_magic.display.text import one_line
@@ -39,7 +38,19 @@ from mcp_magic.inflight import SIGNS, InFlightRequest, State, check_seconds, is_
 from mcp_magic.map.journal import Journal, call_key
 from mcp_magic.map.pace import Pace, read_rate
 from mcp_magic.map.rows import PerRow, Row, Table, fill, matching, read_table, records
-from mcp_magic.map.tally import DENIED, DONE, FAILED, INVALID, UNKNOWN, WAITING, RowMeter, Tally, rate_text
+from mcp_magic.map.tally import (
+    DENIED,
+    DONE,
+    FAILED,
+    INVALID,
+    UNKNOWN,
+    WAITING,
+    RowMeter,
+    Tally,
+    commonest,
+    kind_of,
+    rate_text,
+)
 from mcp_magic.protocol import BUSY
 from mcp_magic.results.reasons import reason
 from mcp_magic.results.results import ToolResult
@@ -68,6 +79,8 @@ LARGE_ANSWER = 1_000_000  # characters of an answer in the journal that is read 
 SHOWN = 10  # rows of the tables that are displayed, and problems in an error
 
 PLOTTED = 100  # bars of a plot
+
+CUT_OFF = "it was cancelled while it was under way, and may have run"  # the error of a call when the user stops the map
 
 HOPELESS = 1_000  # rows of an unknown number after which the map stops if none of them fits the schema
 
@@ -268,12 +281,12 @@ class MapRun:
         self._outcome: State = "running"
         self._is_running = False
         self._latencies = array("d")
-        self._seconds = self._started = 0.0
         self._progress: InFlightRequest | None = None
-        self._meter = RowMeter(self._tally, self._rest, self._running)
+        self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds)
         self._paces: list[Pace] = []
         self._workers: list[asyncio.Task[None]] = []
         self._stopped: MCPMagicError | None = None
+        self._cut_off = CUT_OFF
         self._journal: Journal | None = None
         self._seen: list[Counter[int]] = [Counter() for _ in steps]  # of each step; `retry` goes on with it
         self._handed: asyncio.Queue[MapItem | None] | None = None
@@ -297,23 +310,12 @@ class MapRun:
         Raises:
             ArgumentsError: The next row cannot be read.
         """
-        problem = ""
-        while not problem:
-            try:
-                row = next(self._table.rows)
-            except StopIteration:
-                self._tally.size = self._tally.read
-                return
-            except MCPMagicError:
-                raise
-            except Exception as error:  # of a generator
-                problem = f"row {self._tally.read} raised {type(error).__name__}: {one_line(str(error), 200)}"
-            else:
-                item = MapItem(self._tally.read, row)
-                self._tally.read += 1
-                self._prepare(item)
-                yield item
-        raise ArgumentsError(problem)
+        for row in self._table.rows:
+            item = MapItem(self._tally.read, row)
+            self._tally.read += 1
+            self._prepare(item)
+            yield item
+        self._tally.size = self._tally.read
 
     def _prepare(self, item: MapItem) -> bool:
         """Compute and check the arguments of a row's present step."""
@@ -347,7 +349,8 @@ class MapRun:
         rows = []
         for item in first.values():
             arguments = hidden_arguments(item.arguments or {}, self.steps[0].tool)
-            rows.append({"row": self._label(item), **arguments, **({"problem": item.error} if item.error else {})})
+            problem = {"problem": item.error} if item.error else {}
+            rows.append({"row": self._label(item), **_shown(arguments), **problem})
         total = "as many calls as there are rows"
         if self._table.size is not None:
             total = counted(len(items) - len(invalid), "calls")
@@ -443,6 +446,7 @@ class MapRun:
     async def _run(self, items: Sequence[MapItem]) -> None:
         """Make the calls of some rows and of those that are not read yet."""
         self._stopped, self.problem, self._outcome, self._is_running = None, "", "running", True
+        self._cut_off = CUT_OFF
         try:
             await self._make_calls(items)
             self._outcome = self._tally.outcome
@@ -465,9 +469,9 @@ class MapRun:
                 stack.callback(self._journal.close)
             stages = await self._stages(stack)
             await self._consent(stages[0], items)
-            first, self._started = self.steps[0].connection, time.perf_counter()
+            first, earlier = self.steps[0].connection, self._seconds
             self._tally.begin(asyncio.get_running_loop().time)
-            self._meter = RowMeter(self._tally, self._rest, self._running)
+            self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds)
             self._progress = InFlightRequest(
                 f"map {self.title}",
                 first.name,
@@ -476,13 +480,16 @@ class MapRun:
                 masked=first.place.masked,
                 meter=self._meter,
             )
+            self._progress.report.go_on(earlier)
             try:
                 with self._progress:
-                    await self._work_off([item for item in items if item.state == WAITING], stages)
-                    self._progress.conclude(self._tally.outcome)
+                    try:
+                        await self._work_off([item for item in items if item.state == WAITING], stages)
+                        self._progress.conclude(self._tally.outcome)
+                    finally:
+                        self._tally.end()  # before the last line is shown, so that the rate is the same later
             finally:
-                self._seconds, self._journal = self._running(), None
-                self._tally.end()
+                self._journal = None
                 if not self.options.keep:
                     self.items = [item for item in self.items if item.state != DONE]
 
@@ -548,7 +555,7 @@ class MapRun:
             if not worker.cancelled() and (error := worker.exception()) is not None:
                 raise error
         if not is_known and self._tally.is_invalid:
-            problems = [f"  {text}" for text in self._tally.commonest(SHOWN)]
+            problems = [f"  {text}" for text in self._tally.lines(SHOWN)]
             raise ArgumentsError("\n".join([f"No row fits {self.title}; nothing was sent.", *problems]))
 
     @property
@@ -558,7 +565,7 @@ class MapRun:
 
     def _stop(self, error: MCPMagicError) -> None:
         if self._stopped is None:
-            self._stopped = error
+            self._stopped, self._cut_off = error, error.whole
             for worker in self._workers:
                 worker.cancel()
 
@@ -736,7 +743,7 @@ class MapRun:
     def _cancelled(self, item: MapItem, stage: _Stage) -> None:
         """Note that a row was cancelled under way."""
         if not stage.repeatable:
-            item.end(UNKNOWN, "it was cancelled while it was under way, and may have run")
+            item.end(UNKNOWN, self._cut_off)
             self._settle(item)
 
     def _answered(self, item: MapItem, stage: _Stage, key: bytes, result: ToolResult) -> None:
@@ -755,10 +762,12 @@ class MapRun:
 
     def _note_answer(self, seconds: float) -> None:
         self._latencies.append(seconds)
-        self.answers.append(self._running())
+        self.answers.append(self._seconds)
 
-    def _running(self) -> float:
-        return self._seconds + time.perf_counter() - self._started
+    @property
+    def _seconds(self) -> float:
+        """How long it has taken, in all runs together: what the line below the cell shows."""
+        return 0.0 if self._progress is None else self._progress.report.seconds
 
     async def _found(self, journal: Journal, item: MapItem, stage: _Stage, key: bytes) -> bool:
         """Take a row's answer from the journal. Returns False if its call has to be made."""
@@ -797,7 +806,7 @@ class MapRun:
         """Return whether a failed call is made again, and whether it may have run."""
         is_left = item.attempts < ATTEMPTS
         if isinstance(error, ProtocolError) and error.status in BUSY:
-            self.refusals.append(self._running())
+            self.refusals.append(self._seconds)
             stage.pace.refused(sent, error.retry_after)
             if stage.pace.is_stuck:
                 self._stop(error)
@@ -1055,7 +1064,7 @@ class MapRun:
     @property
     def summary(self) -> str:
         """The figures and the most common error in a line: `"20 of 20 rows done, 1.1 s, 17 calls/s"`."""
-        return "; ".join([self._figures, *self._tally.commonest()])
+        return "; ".join([self._figures, *self._tally.lines()])
 
     @property
     def _figures(self) -> str:
@@ -1072,23 +1081,35 @@ class MapRun:
             rest = f"; `await {self.name()}.retry()` goes on with the rest" if self.options.keep else ""
             if any(item.state == UNKNOWN for item in self.items):
                 rest += f"; `await {self.name()}.retry(repeat_unknown=True)` repeats the calls that may have run"
-            parts.append(Part.note(f"It stopped: {self.problem}{rest}"))
+            why, line_end, stderr = self.problem.partition("\n")
+            parts.append(Part.note(f"It stopped: {clause(why)}{rest}{line_end}{stderr}"))
         if self.note:
             parts.append(Part.note(self.note))
-        if self._tally.errors:
-            rows = [{"rows": count, "error": text} for text, count in self._tally.errors.most_common(SHOWN)]
-            parts += Listing(rows, kind="errors").parts()
+        parts += self._errors()
         if any(item.state == DONE for item in self.items):
             head = self._frame(self.items[:SHOWN], answers=True).iloc[:, :-2]  # without attempts and seconds
-            answers = records(head.astype(object).where(head.notna(), "").map(_shown))
+            answers = records(head.astype(object).where(head.notna(), ""))
             more = len(self.items) - len(head)
-            shown = (hidden_arguments(answer, None) for answer in answers)
+            shown = (_shown(hidden_arguments(answer, None)) for answer in answers)
             rows = [{"row": label, **answer} for label, answer in zip(head.index, shown, strict=True)]
             parts += Listing(rows, note=f"… {counted(more, 'more rows')}: .df has all" if more > 0 else "").parts()
         if not self.options.explode and self._has_lists:
             line = f"`%mcp map --resume ${self.name()} --explode`"
             parts.append(Part.note(f"Answers are lists: {line} makes each item a row of .df."))
         return parts
+
+    def _errors(self) -> list[Part]:
+        """Return the errors by kind, without the reason of the stop, which has a line of its own."""
+        kinds = dict(self._tally.kinds)
+        if self._stopped is not None:
+            kinds.pop(kind_of(self._stopped.whole), None)
+        rows = [
+            {"rows": kind.rows, "values": "differ" if kind.is_varied else "", "error": kind.text}
+            for kind in commonest(kinds.values(), SHOWN)
+        ]
+        more = len(kinds) - SHOWN
+        note = f"… {counted(more, 'more kinds')}: .failed has all" if more > 0 else ""
+        return Listing(rows, kind="errors", note=note).parts() if rows else []
 
     @property
     def _has_lists(self) -> bool:
@@ -1114,8 +1135,18 @@ def _do_not_fit(invalid: int, rows: int | None = None) -> str:
     return f"{counted(invalid, 'rows')}{of} {'does' if invalid == 1 else 'do'} not fit"
 
 
-def _shown(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a row as they are displayed: floats rounded, lists and objects as JSON on a line."""
+    return {name: _short(value) for name, value in row.items()}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    try:
+        return short_value(value) if isinstance(value, list | dict) else value
+    except (TypeError, ValueError, RecursionError):  # a column may hold what is no JSON
+        return value
 
 
 def _written(value: Any) -> Any:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import math
+import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcp_magic._text import counted, duration
+from mcp_magic._text import clause, counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.inflight import ProgressMeter, amount_text, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mcp_magic.inflight import State
 
@@ -19,9 +22,51 @@ INVALID, DENIED, UNKNOWN, FAILED, DONE, WAITING = "invalid", "denied", "unknown"
 
 STATES = (DONE, FAILED, DENIED, INVALID, UNKNOWN, WAITING)
 
-ERROR = 200  # characters of an error by which rows are counted
+READ = 2_000  # characters of an error that tell its kind
+
+ERROR = 200  # characters of an error that are kept of its kind
 
 LINE = 120  # characters of an error in a line of figures
+
+MOST_KINDS = 1_000  # kinds of errors that are counted: a map may have any number of rows
+
+_VALUE = re.compile(r"""(?<!\w)(['"])(?:(?!\1).)*\1|(?<![\w-])[\w-]*\d[\w-]*(?:[.,:]\d[\w-]*)*""")
+"""A quoted value, a number or an id: it has a digit."""
+
+
+def kind_of(error: str) -> str:
+    """Return an error without the values that tell it from others of its kind.
+
+    >>> kind_of("no city 17"), kind_of("no city -1.5"), kind_of("no user 'ann' (id ab-12)"), kind_of("it can't be read")
+    ('no city …', 'no city …', 'no user … (id …)', "it can't be read")
+    """
+    return _VALUE.sub("…", one_line(error, READ))
+
+
+@dataclass(slots=True)
+class Kind:
+    """Errors that differ at most in numbers, ids and quoted values.
+
+    Attributes:
+        text: The first of them, cut.
+        rows: The number of rows that have one.
+        is_varied: Whether they differ.
+    """
+
+    text: str
+    rows: int = 0
+    is_varied: bool = False
+
+    @property
+    def line(self) -> str:
+        """The first of them with the number of rows."""
+        varied = ", values differ" if self.is_varied else ""
+        return f"{clause(one_line(self.text, LINE))} ({counted(self.rows, 'rows')}{varied})"
+
+
+def commonest(kinds: Iterable[Kind], most: int) -> list[Kind]:
+    """Return the errors that most rows have."""
+    return heapq.nlargest(most, kinds, key=lambda kind: kind.rows)
 
 
 class _CallTimes:
@@ -66,13 +111,13 @@ class Tally:
         resumed: The number of answers that came from the journal.
         in_flight: The number of calls that have no answer yet.
         most_in_flight: The largest number of calls in flight so far.
-        errors: Rows by error.
+        kinds: The errors, by what `kind_of` returns.
     """
 
     def __init__(self, size: int | None, most: float = math.inf) -> None:
         self.size = size
         self.read = self.calls = self.resumed = self.in_flight = self.most_in_flight = 0
-        self.errors: Counter[str] = Counter()
+        self.kinds: dict[str, Kind] = {}
         self._most = most
         self._ended: Counter[str] = Counter()
         self._times: dict[str, _CallTimes] = {}
@@ -82,16 +127,21 @@ class Tally:
     def add(self, state: str, error: str) -> None:
         """Count a row that has ended."""
         self._ended[state] += 1
-        if error:
-            self.errors[one_line(error, ERROR)] += 1
+        if not error:
+            return
+        key, text = kind_of(error), one_line(error, ERROR)
+        if key in self.kinds or len(self.kinds) < MOST_KINDS:
+            kind = self.kinds.setdefault(key, Kind(text))
+            kind.rows += 1
+            kind.is_varied |= kind.text != text
 
     def remove(self, state: str, error: str) -> None:
         """Take back a row that is called again."""
         self._ended[state] -= 1
-        key = one_line(error, ERROR)
-        self.errors[key] -= 1
-        if self.errors[key] <= 0:
-            del self.errors[key]
+        if (kind := self.kinds.get(key := kind_of(error))) is not None:
+            kind.rows -= 1
+            if not kind.rows:
+                del self.kinds[key]
 
     def begin(self, clock: Callable[[], float]) -> None:
         """Begin a run, the first or a further one; `clock` returns seconds of a monotonic clock."""
@@ -172,11 +222,11 @@ class Tally:
     @property
     def failure_summary(self) -> str:
         """The rows by state and the most common error; "" if every row has an answer."""
-        return "" if self.outcome == "done" else ": ".join([", ".join(self.rows()), *self.commonest()])
+        return "" if self.outcome == "done" else ": ".join([", ".join(self.rows()), *self.lines()])
 
-    def commonest(self, most: int = 1) -> list[str]:
-        """Return the most common errors, each with its number of rows."""
-        return [f"{one_line(text, LINE)} ({counted(count, 'rows')})" for text, count in self.errors.most_common(most)]
+    def lines(self, most: int = 1) -> list[str]:
+        """Return the most common errors as text, each with its number of rows."""
+        return [kind.line for kind in commonest(self.kinds.values(), most)]
 
 
 class RowMeter:
@@ -220,11 +270,11 @@ class RowMeter:
     def remark(self, state: State) -> str:
         """Return the most common error; while running also the failures and the calls in flight."""
         if state != "running":
-            return "".join(self._tally.commonest())
+            return "".join(self._tally.lines())
         parts = [*self._tally.failures(), f"{self._tally.in_flight} in flight"]
         if (rest := self._rest()) > 1:
             parts.append(f"refused, goes on in {duration(rest)}")
-        return " · ".join([*parts, *self._tally.commonest(2)])
+        return " · ".join([*parts, *self._tally.lines(2)])
 
 
 def rate_text(rate: float) -> list[str]:

@@ -85,7 +85,7 @@ def test_protocol_errors_name_the_code_and_what_it_means() -> None:
         (-32021, {"requiredCapabilities": {"sampling": {}}}, "fault: mcp_magic)\n  it wants sampling; it needs"),
         (-32022, {"supported": ["2031-01-01"]}, "fault: mcp_magic)\n  it takes 2031-01-01; `%mcp doctor` says"),
         (-32042, None, "(-32042, URL elicitation required; fault: you)\n  you must open a page first"),
-        (-1, None, "web:x: no (-1, refused by the user; fault: you)"),
+        (-1, None, "web:x: no (-1, refused by you or your rules; fault: you)"),
         (-32001, None, "web:x: no (-32001, no answer in time; fault: the server)"),
         (-31999, None, "web:x: no (-31999, the server's own code; fault: the server)"),
         (-32099, None, "(-32099, reserved by the specification; fault: the server)"),

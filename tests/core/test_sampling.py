@@ -293,10 +293,23 @@ async def test_rules_ask_and_deny_but_never_allow(
     connection = await host.connect(sampling_server(), name="writer", sampling=mode)
     host.consent.rules[:] = [*rules, Rule("allow", "writer:summarise")]
 
-    with pytest.raises(ProtocolError, match="User rejected sampling request"):
+    with pytest.raises(ProtocolError) as raised:
         await connection.call("summarise")
     assert len(person.requests) == asked
     assert words in logged(connection)
+    assert words in str(raised.value)
+    assert ("User rejected" in str(raised.value)) == bool(asked)
+    assert "(-1, refused by you or your rules; fault: you)" in str(raised.value)
+
+
+@pytest.mark.usefixtures("handshake")
+async def test_a_server_is_told_of_a_rule_and_not_of_its_reason(host: Host) -> None:
+    samples(host, Model(), Person())
+    connection = await host.connect(sampling_server(), name="writer")
+    host.consent.add(Rule("deny", "writer:sampling", reason="a private reason"))
+
+    assert (await connection.call("refused")).text == "-1 sampling request denied by rule `deny writer:sampling`"
+    assert "denied by rule `deny writer:sampling`: a private reason" in logged(connection)
 
 
 async def test_where_nobody_can_be_asked_the_answer_is_no(host: Host) -> None:

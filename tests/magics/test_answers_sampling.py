@@ -106,7 +106,7 @@ async def test_the_limits_of_the_request_hold(magic: Any, tmp_path: Path) -> Non
 async def test_what_has_no_reply_or_is_denied_is_refused(magic: Any, tmp_path: Path, replies: Any, why: str) -> None:
     await host.connect(sampling_server(), name="writer")
 
-    with pytest.raises(ProtocolError, match=f"User rejected sampling request: .*{why}"):
+    with pytest.raises(ProtocolError, match=f"writer:summarise: sampling request .*{why}"):
         await called(magic, tmp_path, {"sampling": replies})
     assert host.consent.audit.records[-1].decision == "deny"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic import errors
+from mcp_magic import Decision, Request, errors
 from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.notebook import host
 
@@ -123,6 +123,21 @@ async def test_the_audit_lists_decisions(magic: Any) -> None:
     (row,) = await magic("audit")
     assert (row["tool"], row["decision"], row["by"]) == ("math:add", "approve", "rule `allow math:add`")
     assert list((await magic("audit")).df["asker"]) == ["you"]
+
+
+async def test_the_audit_has_a_whole_reason(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    why = f"not {'now ' * 90}and not later"
+    await magic("ask math:add")
+
+    async def deny(request: Request) -> Decision:
+        return Decision.deny(why)
+
+    monkeypatch.setattr(host, "approver", deny)
+    with pytest.raises(errors.DeniedError):
+        await magic("call math:add a=1 b=2")
+    audit = await magic("audit")
+    assert why in " ".join(str(audit).split())
+    assert why in audit._repr_mimebundle_()["text/html"]
 
 
 async def test_declared_rules_replace_those_of_the_same_declaration(magic: Any, tmp_path: Path) -> None:

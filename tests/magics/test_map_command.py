@@ -99,6 +99,84 @@ async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a
     assert len(list(rows)) == 1
 
 
+BARE = {
+    "text": ("map words:repeat text=row.word", "text=row.word", "text={row.word}", "text={'row.word'}"),
+    "number": ("map math:add a=row.x b=1", "a=row.x", "a={row.x}", "a={'row.x'}"),
+    "item": ("map words:repeat text=row['A word']", "text=row[A word]", 'text={row["A word"]}', "text={'row[A word]'}"),
+    "dry run": ("map words:repeat text=row.word --dry-run", "text=row.word", "text={row.word}", "text={'row.word'}"),
+}
+
+
+@pytest.fixture
+async def words() -> list[str]:
+    """Connect a server that repeats texts, and return those that it got."""
+    server, called = MCPServer("words"), list[str]()
+
+    @server.tool()
+    async def repeat(text: str) -> str:
+        called.append(text)
+        return text
+
+    await host.connect(server, name="words")
+    return called
+
+
+@pytest.mark.parametrize(
+    ("word", "texts"),
+    [
+        ("text={row.word}", ["a", "b", "c"]),
+        ("text=$row.word", ["a", "b", "c"]),
+        ('text={row["A word"]}', ["z", "z", "z"]),
+        ('text={row.get("none", "d")}', ["d", "d", "d"]),
+        ("text={row.word + more}", ["a!", "b!", "c!"]),
+        ('"text=the word {row.word}"', ["the word a", "the word b", "the word c"]),
+        ("text=$more", ["!", "!", "!"]),
+    ],
+)
+async def test_an_argument_is_written_in_these_ways(magic: Any, words: list[str], word: str, texts: list[str]) -> None:
+    rows = ROWS.assign(**{"A word": "z"})
+    run = await magic(f"map words:repeat --rows $rows {word}", rows=rows, more="!")
+    assert run.df["result"].tolist() == sorted(words) == texts
+
+
+@pytest.mark.parametrize("case", BARE)
+@pytest.mark.parametrize("kind", ["frame", "generator"])
+async def test_a_column_without_braces_is_an_error(magic: Any, words: list[str], case: str, kind: str) -> None:
+    line, word, column, text = BARE[case]
+    rows: Any = ROWS.assign(**{"A word": "z"})
+    if kind == "generator" and case != "dry run":
+        rows = iter(rows.to_dict("records"))
+    with pytest.raises(ArgumentsError) as raised:
+        await magic(f"{line} --rows $rows", rows=rows)
+    sent = word.partition("=")[2]
+    assert str(raised.value) == (
+        f"{word} sends the text '{sent}' in each row. For the column write {column}, for the text {text}"
+    )
+    assert not words
+
+
+async def test_a_step_without_braces_is_an_error(magic: Any, words: list[str]) -> None:
+    with pytest.raises(ArgumentsError, match=r"write text={row\.word}"):
+        await magic("map --rows $rows", "one = math:add a=1 b=1\ntwo = words:repeat text=row.word", rows=ROWS)
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("text=row.city", "row.city"),
+        ("text=a.word", "a.word"),
+        ("text=row.word.x", "row.word.x"),
+        ("'text=in row.word'", "in row.word"),
+        ("text={'row.word'}", "row.word"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["frame", "generator"])
+async def test_a_text_like_a_column_is_sent(magic: Any, words: list[str], word: str, text: str, kind: str) -> None:
+    rows = ROWS if kind == "frame" else iter(ROWS.to_dict("records"))
+    await magic(f"map words:repeat --rows $rows {word}", rows=rows)
+    assert words == [text] * 3
+
+
 LINES = {
     "map math:add a=1": (CommandError, "--rows says which rows: --rows $df"),
     "map math:add --rows $rows a={row.x b=1": (

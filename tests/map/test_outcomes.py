@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+import sys
+from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -22,7 +25,6 @@ from mcp_magic.ui.progress import Board, outcome_text
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
-    from pathlib import Path
 
     from mcp_magic import Host, MapRun
     from mcp_magic.inflight import Report
@@ -117,6 +119,135 @@ async def test_a_retry_that_succeeds_has_a_tick(host: Host, board: Board) -> Non
     await run.retry()
     assert line_of(board) == "✓ map s:work: 3 of 3 rows done"
     assert "closed" not in repr(run)
+
+
+async def test_the_line_and_the_card_have_one_time(host: Host, board: Board) -> None:
+    server, open_ = MCPServer("s"), asyncio.Event()
+
+    @server.tool()
+    async def work(n: int) -> int:
+        if not open_.is_set():
+            raise ValueError("closed")
+        return n
+
+    await host.connect(server, name="s")
+    run = await host.map("s:work", [{"n": n} for n in range(30)])
+    first = times(board.text())
+    assert first == times(run.parts()[0].plain)
+    open_.set()
+    await run.retry()
+    both = [times(line) for line in board.text().splitlines()]
+    assert both == [first, times(run.parts()[0].plain)]
+    assert board.text().startswith("✗ map s:work: failed · 0 of 30 rows done · 30 failed")
+
+
+def times(line: str) -> list[str]:
+    """Return the times and the rate in a line."""
+    return sorted(re.findall(r"[\d.,]+ (?:ms|s|calls/s)(?!\w)", line))
+
+
+KINDS: dict[str, tuple[list[str], list[str]]] = {
+    "numbers": (["no city 17", "no city 18", "no city -1.5"], ["no city 17 (3 rows, values differ)"]),
+    "quoted": (["no 'Oslo' here", 'no "Rome" here'], ["no 'Oslo' here (2 rows, values differ)"]),
+    "ids": (["no ab-12 here", "no 6f1ed002-ab55 here"], ["no ab-12 here (2 rows, values differ)"]),
+    "same": (["no city 17.", "no city 17."], ["no city 17 (2 rows)"]),
+    "words": (["it can't be", "it won't be"], ["it can't be (1 row)", "it won't be (1 row)"]),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_errors_that_differ_in_values_are_one_kind(case: str) -> None:
+    errors, lines = KINDS[case]
+    tally = Tally(len(errors))
+    for error in errors:
+        tally.add("failed", error)
+    assert tally.lines(5) == lines
+    for error in errors:
+        tally.remove("failed", error)
+    assert tally.lines(5) == []
+
+
+def test_the_kinds_of_errors_are_bounded() -> None:
+    tally = Tally(None)
+    for letters in itertools.product("abcdefghijkl", repeat=4):
+        tally.add("failed", "".join(letters))
+        tally.add("failed", "usual 3")
+    assert len(tally.kinds) <= 1_000
+    assert tally.lines() == ["usual 3 (20,736 rows)"]
+
+
+async def test_a_card_counts_errors_by_kind(host: Host, board: Board) -> None:
+    server = MCPServer("s")
+
+    @server.tool()
+    async def weather(city: int) -> int:
+        raise ValueError(f"no city {city}")
+
+    await host.connect(server, name="s")
+    run = await host.map("s:weather", [{"city": n} for n in range(7)])
+    error = "weather failed: ValueError: no city 0"
+    assert line_of(board).endswith(f" · {error} (7 rows, values differ)")
+    assert next(line.split(maxsplit=2) for line in card_of(run) if error in line) == ["7", "differ", error]
+
+
+DIES = """
+import os, sys, threading
+sys.path.insert(0, {root!r})
+from tests.core.plain import Plain
+
+server, arrived = Plain("d"), threading.Semaphore(0)
+
+@server.tool
+def work(n: int) -> int:
+    if n == 9:
+        for _ in range(3):
+            arrived.acquire()
+        os._exit(3)
+    if n > 5:
+        arrived.release()
+        threading.Event().wait()
+    return n
+
+server.run()
+"""
+
+
+async def test_a_lost_session_is_named_once(host: Host, board: Board, tmp_path: Path) -> None:
+    program = tmp_path / "dies.py"
+    program.write_text(DIES.format(root=str(Path(__file__).parents[2])))
+    await host.connect([sys.executable, str(program)], name="d", reconnect=False)
+    run = await host.map("d:work", [{"n": n} for n in range(13)], concurrency=4)
+    why = "d:work: the session has ended (exit code 3) before the answer came, so it may have run"
+    line, (figures, stopped, *rest) = line_of(board), card_of(run)
+    assert line.startswith(f"✗ map d:work: failed · 6 of 13 rows done · 4 unknown · 3 waiting · {why}; ")
+    assert line.endswith(" (4 rows)")
+    assert figures == "✗ d:work: 6 of 13 rows done, 4 unknown, 3 waiting"
+    assert stopped.startswith(f"It stopped: {why}; `%mcp reconnect d` opens it again; `await out.retry()` goes on")
+    assert not any(text.startswith("rows ") for text in rest)  # no table of errors
+    assert "was cancelled" not in f"{line}{run.failed.to_string()}"
+
+
+async def test_answers_and_arguments_with_lists_are_json(host: Host, calls: Counter[str]) -> None:
+    server = MCPServer("t")
+
+    @server.tool()
+    async def days(n: list[dict[str, int]]) -> dict[str, Any]:
+        return {"days": [{"high": 20, "token": "secret"}], "place": {"name": "Oslo"}, "name": "x"}
+
+    await host.connect(server, name="t")
+    steps = [Step("", host["t"], await host["t"].find_tool("days"), {"n": col("n")})]
+    run = map_steps(steps, [{"n": [{"a": 1}]}], host.services)
+    assert '[{"a": 1}]' in run.plan().parts()[0].plain
+    await run.run()
+    html, plain = (run._repr_mimebundle_()[kind] for kind in ("text/html", "text/plain"))
+    for value in ('[{"a": 1}]', '[{"high": 20, "token": "***"}]', '{"name": "Oslo"}'):
+        assert value in plain
+        assert escape(value) in html
+
+
+async def test_a_column_may_hold_what_is_no_json(host: Host, calls: Counter[str]) -> None:
+    run = await host.map("s:add", [{"a": 1, "odd": {(1, 2): "three"}}])
+    assert "{(1, 2): 'three'}" in card_of(run)[-1]
 
 
 async def interrupted(host: Host, rows: Any, **options: Any) -> MapRun:

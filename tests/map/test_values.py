@@ -157,12 +157,21 @@ async def test_a_row_that_cannot_be_read_stops_the_map_and_keeps_what_came_back(
         raise OSError("the disk is gone")
 
     run = await host.map("s:add", rows(), concurrency=2)
-    assert run.problem == "row 5 raised OSError: the disk is gone"
+    assert run.problem == "the rows cannot be read: row 5 raised OSError: the disk is gone"
     assert run.df["result"].tolist() == [10, 11, 12, 13, 14]
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\nnonsense\n')
     run = await host.map("s:add", tmp_path / "rows.jsonl")
     assert run.problem.startswith(f"{tmp_path / 'rows.jsonl'}, line 2: not JSON: ")
     assert run.stats["done"] == 1
+
+
+async def test_a_first_row_that_cannot_be_read_is_an_error(host: Host, calls: Counter[str]) -> None:
+    def rows() -> Any:
+        yield {"a": {}["city"]}
+
+    with pytest.raises(ArgumentsError) as raised:
+        await host.map("s:add", rows())
+    assert str(raised.value) == "the rows cannot be read: row 0 raised KeyError: 'city'"
 
 
 async def test_a_loop_over_rows_raises_what_stops_the_map(host: Host, calls: Counter[str]) -> None:

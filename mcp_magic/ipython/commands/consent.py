@@ -12,6 +12,7 @@ from mcp_magic.ask.sampling import SAMPLING
 from mcp_magic.config.parsing import read_text, write_text
 from mcp_magic.consent.consent import PERSON, outgrown
 from mcp_magic.consent.rules import Rule, exactly, parse_rules, unreached, write_rules
+from mcp_magic.display.document import Whole
 from mcp_magic.display.listing import Listing
 from mcp_magic.errors import CommandError
 from mcp_magic.ipython import completion
@@ -139,9 +140,9 @@ async def _audit(invocation: Invocation, arguments: argparse.Namespace) -> Listi
             "arguments": _shown(record.arguments),
             "decision": record.decision,
             "by": "you" if record.by == PERSON else record.by,
-            "reason": record.reason or None,
             "changed": ", ".join(record.changed) or None,
             "seconds": record.seconds,
+            "reason": Whole(record.reason) if record.reason else None,
         }
         for record in records
     ]

@@ -17,7 +17,7 @@ from mcp_magic.ipython.ask import Asking
 from mcp_magic.ipython.commandline import Argument, Implementation, Invocation, Tab, seconds_typed, split_line
 from mcp_magic.ipython.execution import until_interrupted
 from mcp_magic.map.cluster import Cluster
-from mcp_magic.map.rows import FILES, PerRow
+from mcp_magic.map.rows import FILES, PerRow, column_source, read_table
 from mcp_magic.map.run import CONCURRENCY, MapRun, Step, map_steps
 from mcp_magic.schema.commandline import parse_arguments, read_item
 from mcp_magic.schema.convert import to_json_value
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(r"([^\W\d]\w*)\s*=\s*(\S+)\s*(.*)", re.DOTALL)
 _INLINE = re.compile(r"\{([^{}]+)\}")
+_COLUMN = re.compile(r"""row(?:\.([^\W\d]\w*)|\[["']?([^"'\]]+)["']?\])""")  # a line may have lost the quotes
 
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
@@ -49,14 +50,17 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
     rows = invocation.value(arguments.rows)
     if arguments.dry_run and isinstance(rows, Iterator):
         raise ArgumentsError("--dry-run would take rows from an iterator, which gives each only once; give a list")
-    if invocation.body is None:
-        steps = [await _step(invocation, "", arguments.tool, arguments.arguments, ())]
-    else:
-        steps = await _steps(invocation, invocation.body)
+    lines = [("", arguments.tool, arguments.arguments)] if invocation.body is None else _lines(invocation.body)
+    if isinstance(rows, str):
+        rows = invocation.path(rows)
+    if bare := [word for *_, words in lines for word in words if _COLUMN.fullmatch(_text_of(word))]:
+        rows = read_table(rows)
+        _check_braces(bare, rows.columns)
+    steps = [await _step(invocation, *line, [name for name, *_ in lines[:at]]) for at, line in enumerate(lines)]
     timeout = invocation.settings.call_timeout if arguments.timeout is None else arguments.timeout
     run = map_steps(
         steps,
-        invocation.path(rows) if isinstance(rows, str) else rows,
+        rows,
         invocation.host.services,
         limit=arguments.limit,
         rate=math.inf if arguments.rate is None else arguments.rate,
@@ -93,9 +97,9 @@ async def _resumed(run: Any, arguments: argparse.Namespace) -> MapRun:
     return run
 
 
-async def _steps(invocation: Invocation, body: str) -> list[Step]:
-    """Read the lines of a pipeline: `NAME = SERVER:TOOL NAME=VALUE ...`."""
-    steps: list[Step] = []
+def _lines(body: str) -> list[tuple[str, str, list[str]]]:
+    """Read the lines of a pipeline, `NAME = SERVER:TOOL NAME=VALUE ...`: the name, the tool, and the arguments."""
+    lines: list[tuple[str, str, list[str]]] = []
     for line in body.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -105,12 +109,12 @@ async def _steps(invocation: Invocation, body: str) -> list[Step]:
                 f"%%mcp map: cannot read {one_line(line, 80)!r}; a step is NAME = SERVER:TOOL NAME=VALUE ..."
             )
         name, tool, rest = match.groups()
-        if name == "row" or name in [step.name for step in steps]:
+        if name == "row" or name in [earlier for earlier, *_ in lines]:
             raise CommandError(f"%%mcp map: the name {name!r} is taken; choose another for this step")
-        steps.append(await _step(invocation, name, tool, split_line(rest), [step.name for step in steps]))
-    if not steps:
+        lines.append((name, tool, split_line(rest)))
+    if not lines:
         raise CommandError("%%mcp map: the cell has no step; write NAME = SERVER:TOOL NAME=VALUE ...")
-    return steps
+    return lines
 
 
 async def _step(invocation: Invocation, name: str, tool: str, words: Sequence[str], earlier: Collection[str]) -> Step:
@@ -156,6 +160,18 @@ def _arguments(
             word = f"{word[: len(word) - len(text)]}{{{token}}}"
         read.append(word)
     return parse_arguments(read, schema, evaluate=evaluate, convert=convert)
+
+
+def _check_braces(words: Sequence[str], columns: Collection[str]) -> None:
+    """Raise ArgumentsError for a text `row.city` where there is a column `city`: its braces were forgotten."""
+    for word in words:
+        match = _COLUMN.fullmatch(text := _text_of(word))
+        if match is not None and (column := match[1] or match[2]) in columns:
+            name = word.removesuffix(text)
+            raise ArgumentsError(
+                f"{word} sends the text {text!r} in each row. For the column write {name}{{{column_source(column)}}}, "
+                f"for the text {name}{{{text!r}}}"
+            )
 
 
 def _text_of(word: str) -> str:
@@ -256,8 +272,9 @@ MAP = Implementation(
     ),
     details="An argument with {...} that uses `row` is computed for each row; without any argument the columns "
     "named like parameters are passed. All rows are checked before the first call. The rate grows until the"
-    " server refuses calls (HTTP 429 or 503), then stays below that rate. Interrupt or Cancel ends the map "
-    "and keeps the answers. The MapRun has .df, .failed, .results, .stats, and `await out.retry()`.\n\n"
+    " server refuses calls (HTTP 429 or 503), then stays below that rate. Interrupt or Cancel ends the map, "
+    "keeps the answers, and lets the cell go on. The MapRun has .df, .failed, .results, .stats, and "
+    "`await out.retry()`.\n\n"
     "%%mcp map takes a pipeline: one step a line below it, such as `place = geo:locate "
     "query={row.address}`. A later step uses the result of an earlier one by its name: {place.data['lat']}.",
     takes_body=True,
