@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.records import MAX_LINES, GrowingRecord, Record, level
+from mcp_magic.records import MAX_LINES, Record, grouped, level
 
 LIBRARY = "/venv/lib/python3.11/site-packages/mcp/server.py"
 CHAIN = f"""\
@@ -35,12 +35,7 @@ mcp.ToolError: total"""
 
 def records(text: str) -> list[str]:
     """Return the records of a text."""
-    growing: list[GrowingRecord] = []
-    for line in text.split("\n"):
-        if not growing or not growing[-1].add(line):
-            growing.append(GrowingRecord())
-            growing[-1].add(line)
-    return ["\n".join(record.lines) for record in growing]
+    return ["\n".join(lines) for lines in grouped(text.split("\n"), lambda line: ("server", line))]
 
 
 @pytest.mark.parametrize(

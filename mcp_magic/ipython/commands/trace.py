@@ -48,7 +48,7 @@ from mcp_magic.ipython.commandline import (
 from mcp_magic.ipython.live import LISTED, follow
 from mcp_magic.notebook import host
 from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
-from mcp_magic.records import GrowingRecord, Record, level
+from mcp_magic.records import Record, grouped, level
 from mcp_magic.trace.trace import IN, OUT, STDERR, fault, is_masked
 
 if TYPE_CHECKING:
@@ -90,21 +90,9 @@ def trace_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def trace_rows(entries: Iterable[Entry]) -> list[list[Entry]]:
+def trace_rows(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Return the messages of each row: one, or the lines of stderr that are one record."""
-    rows: list[list[Entry]] = []
-    growing: GrowingRecord | None = None
-    for entry in entries:
-        if entry.kind != "line":
-            growing = None
-        elif growing is not None and rows[-1][0].server == entry.server and growing.add(entry.message):
-            rows[-1].append(entry)
-            continue
-        else:
-            growing = GrowingRecord()
-            growing.add(entry.message)
-        rows.append([entry])
-    return rows
+    return grouped(entries, lambda entry: (entry.server, entry.message) if entry.kind == "line" else None)
 
 
 def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
@@ -598,20 +586,14 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
 
 
-def _records(messages: Iterable[LogMessage]) -> list[LogMessage]:
-    """Join the lines of stderr that are one record."""
-    records: list[tuple[LogMessage, GrowingRecord | None]] = []
-    for message in messages:
-        if message.logger not in (STDERR, FAILED):
-            records.append((message, None))
-            continue
-        last, growing = records[-1] if records else (None, None)
-        if last is None or growing is None or last.logger != message.logger or not growing.add(message.data):
-            growing = GrowingRecord()
-            growing.add(message.data)
-            records.append((message, growing))
-    joined = (message if lines is None else message._replace(data="\n".join(lines.lines)) for message, lines in records)
-    return [message._replace(level=message.level or level(message.data)) for message in joined]
+def _records(messages: Sequence[LogMessage]) -> list[list[LogMessage]]:
+    """Return the messages of each record: one, or lines of stderr."""
+    return grouped(messages, lambda each: (each.logger, each.data) if each.logger in (STDERR, FAILED) else None)
+
+
+def _joined(record: Sequence[LogMessage]) -> LogMessage:
+    data = "\n".join(message.data for message in record)
+    return record[0]._replace(data=data, level=record[0].level or level(data))
 
 
 def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
@@ -623,7 +605,7 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
                 "level": message.level or None,
                 "text": Record(message.data) if message.logger in (STDERR, FAILED) else Verbatim(message.data),
             }
-            for message in _records(messages)
+            for message in map(_joined, _records([*messages]))
         ],
         title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
         columns=("time", "source", "level", "text"),
@@ -634,8 +616,9 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
 
 
 def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
-    records = _records(LogMessage(0.0, "", source, line) for line in stderr.splitlines())
-    return records[-last:] if last > 0 else []
+    """Return the lines of the last records."""
+    records = _records([LogMessage(0.0, "", source, line) for line in stderr.splitlines()])
+    return [line for record in (records[-last:] if last > 0 else ()) for line in record]
 
 
 LOGS = Implementation(
