@@ -69,9 +69,11 @@ class _Growing:
 
     def add(self, line: str, after: str, item: Any, place: int) -> bool:
         """Add a line; return False if it is of another record. `after` is the next line of the same source, or ""."""
-        part = self._part_of(line, after)
         apart = place - self._place - 1
-        if part is None or apart > (0 if part is _Part.TEXT else MAX_APART) or len(self.items) >= MAX_LINES:
+        if apart > (0 if self._part is _Part.TEXT else MAX_APART) or len(self.items) >= MAX_LINES:
+            return False
+        part = self._part_of(line, after)
+        if part is None:
             return False
         self.items.append(item)
         self._part, self._last, self._place = part, line, place

@@ -144,7 +144,7 @@ def test_a_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> Non
     shown = html.count("<tr") - 1
     assert f">{301 - shown}</td>" in html
     for page in (html, text):
-        assert f"the last {shown} of 300 messages: .df has all" in page
+        assert f"the last {shown} of 300 rows: .df has all" in page
     assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
