@@ -122,6 +122,7 @@ _SHEET = [
     (
         ("mcp-lines", "mcp-prose"),
         f"@media(max-width:900px){{{_SCOPE} :is(.mcp-lines,.mcp-prose) thead{{display:none}}"
+        f"{_SCOPE} .mcp-prose table{{width:100%}}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tr{{display:flex;flex-wrap:wrap;"
         "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))!important}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) td.mcp-number,{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td"
@@ -129,6 +130,7 @@ _SHEET = [
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) table tbody td:last-child"
         "{flex:1 0 100%;width:auto;min-width:100%;max-width:none;box-sizing:border-box}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td:empty{{display:none}}"
+        f"{_SCOPE} .mcp-lines details:not([open])>summary{{line-height:1.25;max-height:2.5em}}"
         f"{_SCOPE} .mcp-fault::before{{content:'fault: '}}}}",
     ),
     (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none!important}}}}"),
@@ -269,10 +271,10 @@ def error_label(text: str = "error") -> Markup:
     return tag("span", inline(text), class_="mcp-error")
 
 
-def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
+def details(summary: object, body: Markup, *, opened: bool = False, style: str = "") -> Markup:
     """Return a part that opens on a click, without JavaScript."""
-    attribute = " open" if opened else ""
-    return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
+    attributes = (" open" if opened else "") + (f' style="{style}"' if style else "")
+    return Markup(f"<details{attributes}><summary>{escape(summary)}</summary>{body}</details>")
 
 
 def table(

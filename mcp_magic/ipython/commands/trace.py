@@ -78,19 +78,21 @@ NEWEST = 12  # rows in view in a page; the earlier ones open on a click, because
 
 class _Milliseconds(float):
     def __str__(self) -> str:
-        return duration(self / 1000)
+        return duration(self / 1000).replace(" ", NO_BREAK)
 
 
 class _Bytes(int):
     def __str__(self) -> str:
-        return document.size_text(int(self))
+        return document.size_text(int(self)).replace(" ", NO_BREAK)
 
+
+NO_BREAK = "\u00a0"
 
 # A narrow page has no headers, so the cells of a page say what they are.
 _PAGE: dict[str, tuple[str, Callable[[Any], object]]] = {
     "ms": ("took", _Milliseconds),
     "bytes": ("size", _Bytes),
-    "status": ("status", "HTTP {}".format),
+    "status": ("status", f"HTTP{NO_BREAK}{{}}".format),
     "fault": ("fault", lambda fault: tag("span", fault, class_="mcp-fault")),
 }
 
@@ -244,7 +246,8 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
         blocks = [(f"{row.get('number')} {row.get('way') or ''}", row.get("message"))]
         if other := row.get("other"):
             blocks.insert(0 if row.get("way") == IN else 1, other)
-        opened = details(row.get("says") or "…", beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)), ".df"))
+        body = beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)), ".df")
+        opened = details(row.get("says") or "…", body, style="min-width:18em")
         room -= len(opened.encode())
         if room < 0:
             return number
