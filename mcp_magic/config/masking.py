@@ -367,7 +367,7 @@ class Cut:
         return self._hide(text[: limit + 2 * LONGEST])[:limit] + said
 
 
-_REST = re.compile(r"… \(([\d,]{1,20}) more\)")
+_REST = re.compile(r"… \((\d[\d,]{0,19}) more\)")
 
 
 def whole_length(value: dict[str, Any] | list[Any]) -> int:

@@ -33,7 +33,7 @@ SHOWN = (
     RUN,
     "%mcp map show:one_text --rows [{'text':'a'},{'text':'b'}]",
     "%mcp trace --errors",
-    "%mcp trace",
+    "%mcp trace show",
     "%mcp call show:write_stderr text=$lines",
     "%mcp logs show",
     "%mcp ask show:nothing",

@@ -171,7 +171,7 @@ def rows(*items: str | int) -> list[list[str | int]]:
     return grouped(items, lambda item: ("server", item) if isinstance(item, str) else None)
 
 
-def test_messages_between_the_lines_of_a_traceback_stand_after_it() -> None:
+def test_messages_between_lines_of_a_traceback_stand_after_it() -> None:
     first, second, third = TRACEBACK.splitlines()
     assert rows(first, 1, second, 2, 3, third, "ValueError: x", 4, "name", "  is empty", 5, "ready") == [
         [first, second, third, "ValueError: x", "name", "  is empty"],

@@ -273,6 +273,21 @@ async def test_a_cut_message_says_how_much_it_had(magic: Any) -> None:
     assert ".data has" not in html, "the listing has no such attribute"
 
 
+@pytest.mark.parametrize("last", ["… (98 more)", "… (, more)"])
+async def test_a_server_cannot_say_how_much_was_left_out(magic: Any, last: str) -> None:
+    server = MCPServer("liar", log_level="ERROR")
+
+    @server.tool(structured_output=False)
+    def texts() -> list[str]:
+        return ["one", last]
+
+    await magic("connect liar", liar=server)
+    await magic("call liar:texts")
+    assert (await magic("trace liar"))[-1]["says"] == "one (+1 block)"
+    listing = TraceListing([{"number": 1, "says": "x", "message": {"list": ["one", last]}}], columns=COLUMNS)
+    assert "</small>" in listing._repr_mimebundle_()["text/html"]
+
+
 def test_a_page_has_its_newest_rows_in_view_and_units() -> None:
     row = {"method": "m", "ms": 12.3, "bytes": 1234, "status": 429, "fault": "the caller", "message": {}}
     rows = [{"number": n, "says": f"row {n}", **row} for n in range(1, 31)]

@@ -76,6 +76,9 @@ LEAST_TREE_BYTES = 1500  # the same limit if many messages share the page
 NEWEST = 12  # rows in view in a page; the earlier ones open on a click, because nothing can scroll to the newest there
 
 
+NO_BREAK = "\u00a0"  # a space at which no line breaks
+
+
 class _Milliseconds(float):
     def __str__(self) -> str:
         return duration(self / 1000).replace(" ", NO_BREAK)
@@ -85,8 +88,6 @@ class _Bytes(int):
     def __str__(self) -> str:
         return document.size_text(int(self)).replace(" ", NO_BREAK)
 
-
-NO_BREAK = "\u00a0"
 
 # A narrow page has no headers, so the cells of a page say what they are.
 _PAGE: dict[str, tuple[str, Callable[[Any], object]]] = {
@@ -145,7 +146,8 @@ def summary(entry: Entry) -> str:
         code = error.get("code")
         return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
-        return _answer(message["result"], failed=entry.kind == "error")
+        is_cut = entry.size > KEPT_BYTES
+        return _answer(message["result"], whole_length if is_cut else len, failed=entry.kind == "error")
     params = _params(message.get("params"))
     return f"answered {duration(message['age'])} ago: {params}" if entry.kind == "kept" else params
 
@@ -169,22 +171,22 @@ def _words(name: str) -> str:
     return re.sub("(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
 
 
-def _answer(result: Any, *, failed: bool = False) -> str:
+def _answer(result: Any, count: Callable[[list[Any]], int], *, failed: bool = False) -> str:
     if not isinstance(result, dict):
         return one_line(brief(result, SAYS), SAYS)
     if isinstance(result.get("taskId"), str) and isinstance(result.get("status"), str):
-        ended = _answer(result["result"]) if isinstance(result.get("result"), dict) else ""
+        ended = _answer(result["result"], count) if isinstance(result.get("result"), dict) else ""
         says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), ended]
         return one_line(": ".join(filter(None, says)), SAYS)
     error = "tool error: " if failed or result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         first = content[0]
-        more = f" (+{counted(whole_length(content) - 1, 'blocks')})" if len(content) > 1 else ""
+        more = f" (+{counted(count(content) - 1, 'blocks')})" if len(content) > 1 else ""
         said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
         return one_line(f"{error}{said}", SAYS - len(more)) + more
     lists = {_words(name): items for name, items in result.items() if isinstance(items, list)}
-    counts = [counted(whole_length(items), name) for name, items in lists.items()]
+    counts = [counted(count(items), name) for name, items in lists.items()]
     plain = {
         name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")
     }
