@@ -6,14 +6,18 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp_magic.display.document import Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+_Item = TypeVar("_Item")
 
 MAX_LINES = 1000  # maximum number of lines of one record: a server may indent all that it writes
+
+MAX_APART = 20  # most messages and lines of others between two lines of a record
 
 _TRACEBACK = "Traceback (most recent call last):"
 _GROUP = f"Exception Group {_TRACEBACK}"
@@ -23,6 +27,11 @@ _BAR = re.compile(
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LEVEL = re.compile(r"\b(DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b")
 _LEVELS = {"WARN": "warning", "FATAL": "critical"}
+_LOGGED = re.compile(
+    r"\W{0,2}(?:(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b[\s:\]|]|\d{1,4}[-/:]\d\d?\b)|\{\""
+)  # the beginning of a line of a logger: a level, a time, JSON
+_PYDANTIC = re.compile(r"\b\d+ validation errors? for ")
+_SQLALCHEMY = ("[SQL: ", "[parameters: ", "(Background on this error at: ")
 _FRAME = re.compile(r'\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _PACKAGE = re.compile(r"[\\/](?:site|dist)-packages[\\/](?P<package>[\w-]+)")
 _PYTHON = re.compile(r"[\\/]lib(?:64)?[\\/]python\d|^<frozen ")
@@ -33,50 +42,108 @@ class _Part(Enum):
     """What the last line of a record is a part of."""
 
     TEXT = auto()
+    MESSAGE = auto()  # of several lines, before a traceback or without one
     FRAMES = auto()
     ERROR = auto()
     CHAIN = auto()
     GROUP = auto()
 
 
-@dataclass
-class GrowingRecord:
-    """A record to which lines are added as they come."""
+class _Growing:
+    """A record to which lines are added.
 
-    lines: list[str] = field(default_factory=list)
-    _part: _Part = _Part.TEXT
+    Attributes:
+        items: What has the lines.
+        is_open: Whether more of a traceback must follow.
+    """
 
-    def add(self, text: str) -> bool:
-        """Add a line, or the lines of a record; return False if it begins another record."""
-        first, *others = text.split("\n")
-        part = self._part_of(first) if self.lines else self._begun(first)
-        if part is None or len(self.lines) >= MAX_LINES:
+    def __init__(self, line: str, item: Any, place: int) -> None:
+        self.items = [item]
+        self._first = self._last = line
+        self._part = _begun(line)
+        self._place = place
+
+    @property
+    def is_open(self) -> bool:
+        return self._part in (_Part.FRAMES, _Part.CHAIN)
+
+    def add(self, line: str, after: str, item: Any, place: int) -> bool:
+        """Add a line; return False if it is of another record. `after` is the next line of the same source, or ""."""
+        apart = place - self._place - 1
+        if apart > (0 if self._part is _Part.TEXT else MAX_APART) or len(self.items) >= MAX_LINES:
             return False
-        self._part = part
-        self.lines.append(text)
-        for line in others:
-            self._part = self._part_of(line) or self._part
+        part = self._part_of(line, after)
+        if part is None:
+            return False
+        self.items.append(item)
+        self._part, self._last, self._place = part, line, place
         return True
 
-    @staticmethod
-    def _begun(line: str) -> _Part:
-        if without_bars(line).startswith(_GROUP):
-            return _Part.GROUP
-        return _Part.FRAMES if _is_traceback(line) else _Part.TEXT
-
-    def _part_of(self, line: str) -> _Part | None:
-        is_blank, is_indented = not line.strip(), line[:1].isspace()
-        begun = self._begun(line)
+    def _part_of(self, line: str, after: str) -> _Part | None:
+        begun = _begun(line)
         if begun is _Part.GROUP or line.startswith(_TRACEBACK):
-            logged = self._part is _Part.TEXT and level(self.lines[0]) in ("", "error", "critical")
-            return begun if logged or self._part is _Part.CHAIN else None
-        if self._part is _Part.FRAMES:
-            return _Part.FRAMES if is_blank or is_indented else _Part.ERROR
+            is_logged = self._part in (_Part.TEXT, _Part.MESSAGE) and level(self._first) in ("", "error", "critical")
+            return begun if is_logged or self._part is _Part.CHAIN else None
         if self._part is _Part.TEXT:
-            return _Part.TEXT if is_indented and not is_blank else None
+            return _Part.TEXT if _is_inner(line) else None
+        if not line.strip() or line[0].isspace():
+            return self._part
+        if _LOGGED.match(line):
+            return None
+        if self._part is _Part.FRAMES:
+            return _Part.ERROR
         if line.startswith(_CHAINED):
             return _Part.CHAIN
-        return self._part if is_blank or is_indented else None
+        # An error's text goes on if it says so, or with the name of what the inner lines below are about.
+        goes_on = self._last.endswith(":") or _is_inner(after) or line.startswith(_SQLALCHEMY)
+        return self._part if self._part in (_Part.ERROR, _Part.MESSAGE) and goes_on else None
+
+
+def _begun(line: str) -> _Part:
+    if without_bars(line).startswith(_GROUP):
+        return _Part.GROUP
+    if _is_traceback(line):
+        return _Part.FRAMES
+    return _Part.MESSAGE if _PYDANTIC.search(line) else _Part.TEXT
+
+
+def _is_inner(line: str) -> bool:
+    """Whether a line is indented, and so a part of the record before it."""
+    return line[:1].isspace() and bool(line.strip()) and not _is_traceback(line)
+
+
+def grouped(items: Sequence[_Item], line_of: Callable[[_Item], tuple[str, str] | None]) -> list[list[_Item]]:
+    """Return the items of each record, in the order of their first: lines that belong together, and all others alone.
+
+    Lines of a traceback may have messages and lines of other threads between them.
+
+    Args:
+        items: Lines and others, in the order in which they came.
+        line_of: Returns the source of a line, such as a server, and its text; None for what is no line.
+    """
+    lines = [line_of(item) for item in items]
+    after = [""] * len(lines)
+    latest: dict[str, int] = {}
+    for place, line in enumerate(lines):
+        if line is not None:
+            if line[0] in latest:
+                after[latest[line[0]]] = line[1]
+            latest[line[0]] = place
+    rows: list[list[_Item]] = []
+    growing: dict[str, list[_Growing]] = {}  # of each source: what a line is offered to, first a traceback without end
+    for place, (item, line) in enumerate(zip(items, lines, strict=True)):
+        if line is None:
+            rows.append([item])
+            continue
+        source, text = line
+        candidates = growing.get(source, [])
+        record = next((each for each in candidates if each.add(text, after[place], item, place)), None)
+        if record is None:
+            record = _Growing(text, item, place)
+            rows.append(record.items)
+        others = [each for each in candidates if each.is_open and each is not record][:1]
+        growing[source] = [record, *others] if record.is_open else [*others, record]
+    return rows
 
 
 def level(record: str) -> str:
@@ -85,11 +152,10 @@ def level(record: str) -> str:
     >>> level("2026-01-01 WARN: slow"), level("ready"), level("Traceback (most recent call last):")
     ('warning', '', 'error')
     """
-    first, _, rest = record.partition("\n")
+    first, *rest = record.split("\n")
     name = _LEVEL.search(first[:100])
     if name is None or _is_traceback(first):
-        logged = rest.startswith(_TRACEBACK) or without_bars(rest).startswith(_GROUP)
-        return "error" if logged or _is_traceback(first) else ""
+        return "error" if any(_is_traceback(line) for line in (first, *rest)) else ""
     return _LEVELS.get(name[0], name[0].lower())
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
@@ -336,24 +336,25 @@ class Cut:
         if not isinstance(value, dict | list | tuple):
             return value
         if depth >= DEEPEST or self._nodes <= 0:
-            self.is_sample = True
-            return f"… ({len(value):,} more)"
+            return self._rest(len(value))
         if isinstance(value, dict):
-            named = {}
-            for key, inner in value.items():
-                if self._nodes <= 0:
-                    break
-                name = str(key)
-                named[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth + 1)
-            self.is_sample |= len(named) < len(value)
-            return named
-        listed = []
-        for inner in value:
-            if self._nodes <= 0:
-                break
-            listed.append(self.value(inner, depth + 1))
-        self.is_sample |= len(listed) < len(value)
-        return listed
+            return self._members(value, depth + 1)
+        listed = [self.value(inner, depth + 1) for inner in takewhile(self._has_room, value)]
+        return listed if len(listed) == len(value) else [*listed, self._rest(len(value) - len(listed))]
+
+    def _members(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
+        named = {}
+        for key, inner in takewhile(self._has_room, value.items()):
+            name = str(key)
+            named[name if len(name) <= SHORT_NAME else self._text(name)] = self.value(inner, depth)
+        return named if len(named) == len(value) else {**named, "…": self._rest(len(value) - len(named))}
+
+    def _has_room(self, _: object) -> bool:
+        return self._nodes > 0
+
+    def _rest(self, count: int) -> str:
+        self.is_sample = True
+        return f"… ({count:,} more)"
 
     def _text(self, text: str) -> str:
         limit = max(self._characters, 0)
@@ -364,6 +365,20 @@ class Cut:
         self.left_out += (len(text) - limit) * _bytes_per_character(text[: min(limit, 1000)]) - len(said)
         # mask first: half of a secret at the cut is secret too
         return self._hide(text[: limit + 2 * LONGEST])[:limit] + said
+
+
+_REST = re.compile(r"… \((\d[\d,]{0,19}) more\)")
+
+
+def whole_length(value: dict[str, Any] | list[Any]) -> int:
+    """Return how many values a container had before it was cut.
+
+    >>> whole_length(["a", "b", "… (1,998 more)"]), whole_length({"a": 1, "…": "… (2 more)"}), whole_length(["a"])
+    (2000, 3, 1)
+    """
+    last = next(reversed(value.values() if isinstance(value, dict) else value), None)
+    rest = _REST.fullmatch(last) if isinstance(last, str) else None
+    return len(value) if rest is None else len(value) - 1 + int(rest[1].replace(",", ""))
 
 
 # Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first

@@ -122,13 +122,16 @@ _SHEET = [
     (
         ("mcp-lines", "mcp-prose"),
         f"@media(max-width:900px){{{_SCOPE} :is(.mcp-lines,.mcp-prose) thead{{display:none}}"
+        f"{_SCOPE} .mcp-prose table{{width:100%}}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tr{{display:flex;flex-wrap:wrap;"
         "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))!important}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) td.mcp-number,{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td"
         "{border:0;min-width:0;max-width:100%;padding:.15em .4em;overflow-wrap:anywhere}"
         f"{_SCOPE} :is(.mcp-lines,.mcp-prose) table tbody td:last-child"
         "{flex:1 0 100%;width:auto;min-width:100%;max-width:none;box-sizing:border-box}"
-        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td:empty{{display:none}}}}",
+        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td:empty{{display:none}}"
+        f"{_SCOPE} .mcp-lines details:not([open])>summary{{line-height:1.25;max-height:2.5em}}"
+        f"{_SCOPE} .mcp-fault::before{{content:'fault: '}}}}",
     ),
     (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none!important}}}}"),
 ]
@@ -165,8 +168,12 @@ INLINE = {
 }
 """The inline style of each class that matters where there is no style sheet; other modules add those of theirs."""
 
+AT_END = "display:flex;flex-direction:column-reverse;align-items:flex-start"
+"""The style of a frame that is scrolled to its end at first, without a script; what opens in it would push upwards."""
+
 NO_GROUND = {"style": "background:transparent"}  # of code in a `<pre>` that has one
 _LEFT = {"style": "text-align:left"}  # JupyterLab's own style right-aligns cells
+_TOP = {"style": "vertical-align:top"}  # it centres them
 _KEY = {"style": "text-align:left;vertical-align:top;font-weight:normal;opacity:.7"}
 _LINE = ' style="border-bottom:1px solid rgba(127,127,127,0.35)"'
 
@@ -238,9 +245,14 @@ def joined(parts: Iterable[object], separator: str = "") -> Markup:
     return Markup(separator.join(escape(part) for part in parts))
 
 
-def preformatted(text: str) -> Markup:
+def preformatted(text: str, **attributes: str) -> Markup:
     """Return text in a `<pre>`; quotes are not escaped, because here they are harmless and escapes cost space."""
-    return Markup(f"<pre>{_html.escape(clean(text), quote=False)}</pre>")
+    return tag("pre", Markup(_html.escape(clean(text), quote=False)), **attributes)
+
+
+def preformatted_cell(text: str) -> Markup:
+    """Return the same for a cell of a table; JupyterLab's own style has a ground and breaks lines within words."""
+    return preformatted(text, style="background:transparent;white-space:pre-wrap;word-break:normal")
 
 
 _BACKTICKS = re.compile(r"`([^`\n]{1,500})`")
@@ -265,24 +277,25 @@ def error_label(text: str = "error") -> Markup:
     return tag("span", inline(text), class_="mcp-error")
 
 
-def details(summary: object, body: Markup, *, opened: bool = False) -> Markup:
+def details(summary: object, body: Markup, *, opened: bool = False, style: str = "") -> Markup:
     """Return a part that opens on a click, without JavaScript."""
-    attribute = " open" if opened else ""
-    return Markup(f"<details{attribute}><summary>{escape(summary)}</summary>{body}</details>")
+    attributes = (" open" if opened else "") + (f' style="{style}"' if style else "")
+    return Markup(f"<details{attributes}><summary>{escape(summary)}</summary>{body}</details>")
 
 
 def table(
-    headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int, height: str = ""
+    headers: Sequence[object], rows: Iterable[Sequence[object]], *, limit: int, style: str = ""
 ) -> tuple[Markup, int]:
     """Return a table and its number of rows: as many as fit into `limit` bytes, but at least one.
 
-    Above `height`, in CSS, it scrolls.
+    `style` is that of its frame, which scrolls above a height of its own.
     """
     body: list[str] = []
     numbers: set[int] = set()
     used = sum(len(tag("th", header).encode()) for header in headers)
     for row in rows:
-        cells = "".join(_cell(cell) for cell in row)
+        is_high = any(isinstance(cell, Markup) and cell.startswith(("<pre", "<details")) for cell in row)
+        cells = "".join(_cell(cell, **_TOP if is_high else {}) for cell in row)
         used += len(f"<tr>{cells}</tr>".encode())
         if body and used > limit:
             break
@@ -290,7 +303,18 @@ def table(
         numbers.update(column for column, cell in enumerate(row) if _is_number(cell))
     kinds = ({"class_": "mcp-number"} if column in numbers else _LEFT for column in range(len(headers)))
     head = "".join(tag("th", header, **given) for header, given in zip(headers, kinds, strict=True))
-    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>", height), len(body)
+    return _framed(f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody>", style), len(body)
+
+
+def newest_table(
+    headers: Sequence[object], rows: Sequence[Sequence[object]], *, limit: int, style: str = ""
+) -> tuple[Markup, int]:
+    """Return a table of the last rows that fit into `limit` bytes, and their number."""
+    html, count = table(headers, rows, limit=limit, style=style)
+    while count < len(rows):
+        rows = rows[-count:]
+        html, count = table(headers, rows, limit=limit, style=style)
+    return html, count
 
 
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
@@ -299,10 +323,10 @@ def facts(rows: Iterable[tuple[object, object]]) -> Markup:
     return _framed(f"<tbody>{lines}</tbody>")
 
 
-def _framed(rows: str, height: str = "") -> Markup:
+def _framed(rows: str, style: str = "") -> Markup:
     """Return a table in a frame that scrolls, so that a long table does not push the next cells away."""
-    style = {"style": f"max-height:{height}"} if height else {}
-    return tag("div", Markup(f'<table style="margin:0">{rows}</table>'), class_="mcp-scroll", **style)
+    styled = {"style": style} if style else {}
+    return tag("div", Markup(f'<table style="margin:0">{rows}</table>'), class_="mcp-scroll", **styled)
 
 
 def _is_number(cell: object) -> bool:
@@ -312,17 +336,17 @@ def _is_number(cell: object) -> bool:
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?(?!\w)")
 
 
-def _cell(cell: object) -> Markup:
-    """Return a cell of a table; a date in it stays on one line.
+def _cell(cell: object, style: str = "") -> Markup:
+    """Return a cell of a table, with a style besides its own; a date in it stays on one line.
 
     >>> _cell("from 2026-11-28")
     '<td style="text-align:left">from <span class="mcp-date">2026-11-28</span></td>'
     """
     if _is_number(cell):
-        return tag("td", cell, class_="mcp-number")
+        return tag("td", cell, class_="mcp-number", **({"style": style} if style else {}))
     if type(cell) is str:
         cell = Markup(_DATE.sub(r'<span class="mcp-date">\g<0></span>', escape(cell)))
-    return tag("td", "" if cell is None else cell, **_LEFT)
+    return tag("td", "" if cell is None else cell, style=";".join(filter(None, ("text-align:left", style))))
 
 
 def page(parts: Iterable[Markup], *, style: str | None = None) -> str:
@@ -383,11 +407,26 @@ class Part:
 
     @classmethod
     def table(
-        cls, headers: Sequence[str], rows: Sequence[Sequence[object]], *, limit: int, wrap: bool = True
+        cls,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[object]],
+        *,
+        limit: int,
+        wrap: bool = True,
+        newest: bool = False,
     ) -> tuple[Part, int]:
-        """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes."""
-        html, shown = table(headers, (list(map(_html_cell, row, headers)) for row in rows), limit=limit)
-        plain = aligned(headers, rows[:shown], total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
+        """Return a table whose first column has names, and its number of rows: as many as fit into `limit` bytes.
+
+        With `newest` those are the last rows, and it is scrolled to its end.
+        """
+        cells = [list(map(_html_cell, row, headers)) for row in rows]
+        if newest:
+            html, shown = newest_table(headers, cells, limit=limit, style=AT_END)
+            rows = rows[-shown:]
+        else:
+            html, shown = table(headers, cells, limit=limit)
+            rows = rows[:shown]
+        plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
         return cls(plain, html), shown
 
     @classmethod
@@ -515,7 +554,7 @@ def cell_text(value: object, limit: int) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Verbatim):
-        return "\n".join(shorten(line.expandtabs(), limit) for line in _some_lines(value.shown))
+        return "\n".join(shorten(line.expandtabs(), _CELL) for line in _some_lines(value.shown))
     if isinstance(value, Problem):
         return f"✗ {one_line(value, limit)}"
     if isinstance(value, list):
@@ -534,7 +573,7 @@ def _some_lines(text: str) -> list[str]:
     return lines if len(lines) <= _RECORD_LINES else [*lines[:half], "…", *lines[-half:]]
 
 
-_CELL = 300  # most characters of a cell in HTML: the first sentences of a description
+_CELL = 300  # most characters of a cell in HTML, and of a line in a terminal: the first sentences of a description
 _LOG_LINE = 1000  # most characters of a log line in HTML: such lines hold whole messages and paths
 
 
@@ -554,7 +593,7 @@ def _html_cell(value: Any, header: str) -> Any:
     if isinstance(value, Badge):
         return value.html()
     if isinstance(value, Verbatim):
-        return preformatted("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.shown)))
+        return preformatted_cell("\n".join(shorten(line, _LOG_LINE) for line in _some_lines(value.shown)))
     if isinstance(value, Whole):
         return type(value)(one_line(value, _LOG_LINE))
     return value if _is_number(value) else cell_text(value, _CELL)
@@ -622,16 +661,18 @@ def _fitted(widths: list[int], total: int) -> list[int]:
 
 def _lines(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
     """Return the lines of a row: the last column wraps or has several lines, the others are cut."""
-    last = cells[-1] if cells else ""
-    if "\n" in last:
-        blank = ("",) * (len(cells) - 1)
-        first, *rest = last.split("\n")
-        return [_line([*cells[:-1], first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
-    if width(last) != len(last) or right[-1:] == [True] or len(last) <= widths[-1] or widths[-1] < _ENOUGH:
-        return [_line(cells, widths, right)]
-    first, *rest = textwrap.wrap(last, widths[-1], max_lines=_MOST_LINES, placeholder="...")
-    indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
-    return [_line([*cells[:-1], first], widths, right), *(indent + line for line in rest)]
+    *others, last = cells
+    room = 0 if right[-1] or widths[-1] < _ENOUGH else widths[-1]
+    first, *rest = (piece for line in last.split("\n") for piece in _wrapped(line, room))
+    blank = ("",) * len(others)
+    return [_line([*others, first], widths, right), *(_line([*blank, line], widths, right) for line in rest)]
+
+
+def _wrapped(line: str, room: int) -> list[str]:
+    if not room or width(line) != len(line) or len(line) <= room or line.isspace():
+        return [line]
+    indent = line[: min(len(line) - len(line.lstrip()), room // 2)]
+    return textwrap.wrap(line, room, max_lines=_MOST_LINES, placeholder="...", subsequent_indent=indent)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

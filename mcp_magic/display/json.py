@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import math
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
 from mcp_magic.display import document
 from mcp_magic.display.document import Markup, details, escape, tag
 from mcp_magic.display.text import cut, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OPEN_DEPTH = 2
 _DEEPEST = 20  # most levels shown: real answers have fewer than ten, and Python's stack has to hold them
@@ -91,8 +94,21 @@ def brief(value: Any, limit: int) -> str:
     return text if whole else text[: limit - 1] + "…"
 
 
-def tree(value: Any, size: int) -> Markup:
-    """Return a value as a collapsible tree of at most about `size` bytes."""
+def tree(
+    value: Any,
+    size: int,
+    *,
+    count: Callable[[dict[str, Any] | list[Any]], int] = len,
+    rest: str = ".data has them",
+) -> Markup:
+    """Return a value as a collapsible tree of at most about `size` bytes.
+
+    Args:
+        value: The value.
+        size: The limit.
+        count: Returns the number that stands beside a container.
+        rest: What to say of what does not fit.
+    """
     nodes = document.display.json_nodes
 
     def node(label: Markup, value: Any, depth: int) -> Markup:
@@ -100,8 +116,8 @@ def tree(value: Any, size: int) -> Markup:
         nodes -= 1
         is_branch = isinstance(value, (dict, list)) and len(value) > 0
         if is_branch:
-            count = f"{{{len(value)}}}" if isinstance(value, dict) else f"[{len(value)}]"
-            markup = Markup(f"{label}<small>{count}</small>")
+            number = f"{{{count(value)}}}" if isinstance(value, dict) else f"[{count(value)}]"
+            markup = Markup(f"{label}<small>{number}</small>")
         else:
             text = f'"{brief(value, _STRING)}"' if isinstance(value, str) else brief(value, _STRING)
             markup = Markup(f"{label}{tag('code', text)}")
@@ -112,7 +128,7 @@ def tree(value: Any, size: int) -> Markup:
         lines: list[str] = []
         for shown, (key, child) in enumerate(value.items() if isinstance(value, dict) else enumerate(value)):
             if nodes <= 0 or size <= 0 or depth >= _DEEPEST:
-                lines.append(tag("li", f"… {len(value) - shown:,} more: .data has them"))
+                lines.append(tag("li", f"… {count(value) - shown:,} more: {rest}"))
                 break
             name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
             lines.append(f"<li>{node(name, child, depth + 1)}</li>")

@@ -57,7 +57,10 @@ class Listing(Sequence[Mapping[str, Any]]):
         note: A line below the table, or "".
         kind: The plural noun for the rows ("tools"), or "".
         wrap: Whether the last column takes several lines in the text; otherwise it is cut.
+        newest: Whether the last rows are in view, and not the first.
     """
+
+    newest = False
 
     def __init__(
         self,
@@ -136,11 +139,11 @@ class Listing(Sequence[Mapping[str, Any]]):
         if not self._rows:
             return [Part.stack(heading, Part.note(self.empty), Part.note(self.note))]
         limit = document.display
-        first = self._rows[: limit.listing_rows]
-        columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in first)] or self.columns
-        cells = [[row.get(name) for name in columns] for row in first]
-        table, shown = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap)
-        if columns[-1] == "description":
+        rows = self._rows[-limit.listing_rows :] if self.newest else self._rows[: limit.listing_rows]
+        columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in rows)] or self.columns
+        cells = [[row.get(name) for name in columns] for row in rows]
+        table, shown = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap, newest=self.newest)
+        if columns[-1] in ("description", "text"):
             table = Part(table.plain, tag("div", table.html, class_="mcp-prose"))
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""

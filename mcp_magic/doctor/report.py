@@ -159,7 +159,7 @@ class DoctorReport:
         rows = [_row(step) for step in reached]
         rows += [(_badge(NOT_REACHED), "", missed, "")] if missed else []
         # At its full height, so that its end is visible without scrolling.
-        html = table(("", "step", "what was found", "ms"), rows, limit=200_000, height="none")[0]
+        html = table(("", "step", "what was found", "ms"), rows, limit=200_000, style="max-height:none")[0]
         status = _worst({step.status for step in self.steps} - {SKIPPED})
         parts = [tag("p", joined([tag("b", title), " ", _badge(status, self.verdict)])), html]
         shown = [Part("\n".join(plain), joined(parts))]

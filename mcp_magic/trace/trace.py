@@ -428,7 +428,7 @@ class Recorder:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
             entry = Entry(self.server, KEPT)
-            written = self._masker.write({"method": method, "params": params, "age": round(seconds, 3)})
+            written = self._masker.write({"method": method, "age": round(seconds, 3), "params": params})
             entry.write("kept", method, *written)
             self.trace.add(self, entry)
 

@@ -33,9 +33,14 @@ SHOWN = (
     RUN,
     "%mcp map show:one_text --rows [{'text':'a'},{'text':'b'}]",
     "%mcp trace --errors",
+    "%mcp trace show",
+    "%mcp call show:write_stderr text=$lines",
+    "%mcp logs show",
     "%mcp ask show:nothing",
 )
-CELLS = (MODEL,)
+LINES = """
+lines = "\\n".join(f"INFO: {n}\\n  of 100" for n in range(100))"""
+CELLS = (MODEL, LINES)
 
 EDGES = ("border-left-width", "border-left-style", "border-bottom-width", "border-top-left-radius")
 SPACE = ("padding-left", "padding-top")
@@ -43,6 +48,8 @@ SAME = {
     "th:first-child + td": ("text-align",),
     "tbody th": ("text-align", "font-weight"),
     "td.mcp-number": ("text-align",),
+    "td > pre": ("white-space", "word-break", "background-color"),
+    "td:has(pre)": ("vertical-align",),
     ".mcp-scroll": ("max-height", "overflow-y"),
     ".mcp-note": ("font-size",),
     ".mcp-badge": (*EDGES, *SPACE, "font-size", "white-space"),
@@ -133,6 +140,26 @@ def test_an_untrusted_notebook_is_readable_in_both_themes(untrusted: Lab) -> Non
     for theme in themes(untrusted):
         assert_readable(untrusted.page)
         untrusted.picture(f"untrusted-{theme}")
+
+
+_IN_VIEW = """(row) => {
+    const box = row.closest('.mcp-scroll').getBoundingClientRect(), { top, bottom } = row.getBoundingClientRect();
+    return box.top <= top && bottom <= box.bottom + 1 && box.height < 700;
+}"""
+
+
+@pytest.mark.parametrize("width", [1200, 700])
+def test_the_newest_row_is_in_view_without_a_script(live: Lab, untrusted: Lab, width: int) -> None:
+    for lab in (live, untrusted):
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        newest = [
+            lab.page.locator(".mcp-magic", has_text=title).last.locator("tr").last
+            for title in ("Trace of show", "Logs of show")
+        ]
+        assert [row.evaluate(_IN_VIEW) for row in newest] == [True, True]
+        assert newest[1].inner_text().endswith("INFO: 99\n  of 100")
+        lab.picture(f"newest-{width}-{'live' if lab is live else 'untrusted'}")
+        lab.page.set_viewport_size({"width": 1200, "height": 900})
 
 
 def test_a_long_listing_scrolls_in_an_untrusted_notebook(untrusted: Lab) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_magic.records import MAX_LINES, GrowingRecord, Record, level
+from mcp_magic.records import MAX_APART, MAX_LINES, Record, grouped, level
 
 LIBRARY = "/venv/lib/python3.11/site-packages/mcp/server.py"
 CHAIN = f"""\
@@ -35,12 +35,7 @@ mcp.ToolError: total"""
 
 def records(text: str) -> list[str]:
     """Return the records of a text."""
-    growing: list[GrowingRecord] = []
-    for line in text.split("\n"):
-        if not growing or not growing[-1].add(line):
-            growing.append(GrowingRecord())
-            growing[-1].add(line)
-    return ["\n".join(record.lines) for record in growing]
+    return ["\n".join(lines) for lines in grouped(text.split("\n"), lambda line: ("server", line))]
 
 
 @pytest.mark.parametrize(
@@ -124,3 +119,89 @@ def test_a_group_after_a_chain_is_one_record() -> None:
     text = f"{CHAIN}\n\nDuring handling of the above exception, another exception occurred:\n\n{GROUP}"
 
     assert records(f"{text}\nready") == [text, "ready"]
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "/home/ann/shop.py", line 3, in price\n    check()\n'
+PYDANTIC = """\
+2 validation errors for Shop
+name
+  Field required [type=missing, input_value={}, input_type=dict]
+    For further information visit https://errors.pydantic.dev/2.11/v/missing
+rows.0.1
+  Input should be a valid integer [type=int_type, input_value='x', input_type=str]"""
+SQLALCHEMY = """\
+sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) no such table: shops
+[SQL: SELECT name FROM shops]
+[parameters: (1,)]
+(Background on this error at: https://sqlalche.me/e/20/e3q8)"""
+JSONSCHEMA = """\
+jsonschema.exceptions.ValidationError: 'name' is a required property
+
+Failed validating 'required' in schema:
+    {'required': ['name']}
+
+On instance:
+    {}"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{TRACEBACK}pydantic_core._pydantic_core.ValidationError: {PYDANTIC}",
+        f"ERROR:root:Error executing tool add: {PYDANTIC}",
+        f"ERROR:root:Error executing tool add: {PYDANTIC}\n{TRACEBACK}ValueError: x",
+        f"{TRACEBACK}{SQLALCHEMY}",
+        f"{TRACEBACK}{JSONSCHEMA}",
+        f"{TRACEBACK}ValueError: these are wrong:\nname",
+        f"{TRACEBACK}Warning: the class of an error, not a level",
+    ],
+    ids=["pydantic", "logged", "logged with traceback", "sqlalchemy", "jsonschema", "colon", "warning"],
+)
+@pytest.mark.parametrize("after", ["ready", "INFO: ready\n  at 8000", "2026-11-28 ready\n  at 8000", '{"up": 1}'])
+def test_an_error_of_several_lines_is_one_record(text: str, after: str) -> None:
+    assert records(f"{text}\n{after}") == [text, after]
+
+
+def test_the_level_of_a_traceback_below_a_long_message_is_error() -> None:
+    assert level(f"Error executing tool add: {PYDANTIC}\n{TRACEBACK}ValueError: x") == "error"
+
+
+def rows(*items: str | int) -> list[list[str | int]]:
+    """Return the rows of lines and of messages, which are numbers."""
+    return grouped(items, lambda item: ("server", item) if isinstance(item, str) else None)
+
+
+def test_messages_between_lines_of_a_traceback_stand_after_it() -> None:
+    first, second, third = TRACEBACK.splitlines()
+    assert rows(first, 1, second, 2, 3, third, "ValueError: x", 4, "name", "  is empty", 5, "ready") == [
+        [first, second, third, "ValueError: x", "name", "  is empty"],
+        *([n] for n in range(1, 6)),
+        ["ready"],
+    ]
+
+
+def test_lines_of_another_thread_stand_after_a_traceback() -> None:
+    first, second, third = TRACEBACK.splitlines()
+    assert rows(first, "INFO: a", second, third, "INFO: b", "ValueError: x", "ready") == [
+        [first, second, third, "ValueError: x"],
+        ["INFO: a"],
+        ["INFO: b"],
+        ["ready"],
+    ]
+
+
+def test_two_tracebacks_at_once_keep_their_lines() -> None:
+    first, second, third = TRACEBACK.splitlines()
+    assert rows(first, second, first, third, "KeyError: 1", "ValueError: x") == [
+        [first, second, "ValueError: x"],
+        [first, third, "KeyError: 1"],
+    ]
+
+
+def test_servers_and_far_lines_stay_apart() -> None:
+    first, second, _ = TRACEBACK.splitlines()
+    two = grouped([("a", first), ("b", "  b"), ("a", second)], lambda item: item)
+    assert two == [[("a", first), ("a", second)], [("b", "  b")]]
+    assert [first, second] in rows(first, *range(MAX_APART), second)
+    assert [first, second] not in rows(first, *range(MAX_APART + 1), second)
+    assert rows("ready", 1, "  at 8000") == [["ready"], [1], ["  at 8000"]], "a text is no traceback"

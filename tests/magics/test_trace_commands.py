@@ -14,7 +14,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.display.document import Problem
-from mcp_magic.ipython.commands.trace import COLUMNS, TraceListing
+from mcp_magic.ipython.commands.trace import COLUMNS, NEWEST, TraceListing
 from mcp_magic.notebook import host
 from tests.processes import start_http
 from tests.servers.bundled import command
@@ -141,10 +141,11 @@ def test_a_long_trace_shows_its_newest_messages_and_opens_them(says: str) -> Non
     assert ">1</td>" not in html
     assert "<details" in html[html.index(">300</td>") :]
     assert re.search(r"the newest \d+ open to their JSON: .df has all of it", html)
-    shown = html.count("<tr") - 1
+    shown = html.count("<tr") - 2
     assert f">{301 - shown}</td>" in html
+    assert f"<details><summary>{shown - NEWEST} earlier</summary>" in html
     for page in (html, text):
-        assert f"the last {shown} of 300 messages: .df has all" in page
+        assert f"the last {shown} of 300 rows: .df has all" in page
     assert text.splitlines()[2].split()[0] == str(301 - shown), "a terminal shows the same"
 
 
@@ -176,6 +177,8 @@ def test_a_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
 FAILING_SERVER = """
 import json, sys
 
+MORE = "city\\n  Field required [type=missing]\\n    For further information visit https://x.org/" + "y" * 60 + "\\n"
+
 def write(**message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
@@ -195,13 +198,21 @@ for line in sys.stdin:
     elif method == "tools/list":
         tool = {"description": "x" * 500, "inputSchema": {"type": "object"}}
         write(id=number, result={"tools": [{"name": f"tool_{n}", **tool} for n in range(100)]})
+    elif method == "tools/call" and message["params"]["name"] == "tool_2":
+        content = [{"type": "text", "text": f"block {n} " + "y" * 400} for n in range(500)]
+        write(id=number, result={"content": content, "structuredContent": {"rows": [*range(2000)]}, "isError": True})
     elif method == "tools/call":
         try:
             fail()
         except ValueError:
             import traceback
-            traceback.print_exc()
-            sys.stderr.flush()
+            lines = traceback.format_exc().splitlines(keepends=True)
+        if message["params"]["name"] == "tool_3":
+            print(*lines[:2], sep="", end="", file=sys.stderr, flush=True)
+            write(id="p", method="ping")
+            sys.stdin.readline()
+            lines = [*lines[2:], MORE]
+        print(*lines, sep="", end="", file=sys.stderr, flush=True)
         write(id=number, result={"content": [{"type": "text", "text": "failed"}], "isError": True})
     elif number is not None:
         write(id=number, error={"code": -32601, "message": "Method not found"})
@@ -222,7 +233,7 @@ async def test_trace_has_a_row_for_a_traceback(magic: Any) -> None:
         with pytest.raises(errors.ToolError):
             await magic("call failing:tool_1")
     rows = [row for row in await magic("trace failing") if row["way"] == "stderr"]
-    assert [row["says"] for row in rows] == ["failing.py, line 11, fail: ValueError: no such city"] * 3
+    assert [row["says"] for row in rows] == ["failing.py, line 13, fail: ValueError: no such city"] * 3
     assert rows[0]["message"].count("Traceback") == 2
     shown = str(await magic(f"trace {rows[0]['number']}"))
     assert shown.splitlines()[1] == rows[0]["says"]
@@ -230,9 +241,95 @@ async def test_trace_has_a_row_for_a_traceback(magic: Any) -> None:
 
 
 @pytest.mark.usefixtures("failing")
-async def test_trace_counts_at_least_what_a_cut_message_has(magic: Any) -> None:
+@pytest.mark.parametrize("command", ["trace", "logs"])
+async def test_a_traceback_with_a_message_between_is_one_row(magic: Any, command: str) -> None:
+    with pytest.raises(errors.ToolError):
+        await magic("call failing:tool_3")
+    listing = await magic(f"{command} failing")
+    [record] = [row for row in listing if "stderr" in (row.get("way"), row.get("source"))]
+    text = record["message" if command == "trace" else "text"]
+    assert (text.count("Traceback"), text.splitlines()[-2]) == (2, "  Field required [type=missing]")
+    if command == "trace":
+        lines = [entry.number for entry in host.trace.entries("failing") if entry.kind == "line"]
+        assert lines[0] == record["number"] < number_of(listing, "ping") < lines[-1]
+
+
+@pytest.mark.usefixtures("failing")
+async def test_a_cut_message_says_how_much_it_had(magic: Any) -> None:
     _, answer = await magic("trace failing --method tools/list")
-    assert re.fullmatch(r"at least \d+ tools", answer["says"])
+    assert answer["says"] == "100 tools"
+    title, message = (await magic(f"trace {answer['number']}")).blocks[1]
+    *kept, rest = message["result"]["tools"]
+    assert rest == f"… ({100 - len(kept)} more)"
+    assert re.search(r"← answer to \d+, about 5\d\.\d kB, cut,", title)
+    with pytest.raises(errors.ToolError):
+        await magic("call failing:tool_2")
+    listing = await magic("trace failing --method tools/call")
+    says = listing[-1]["says"]
+    assert says.startswith("tool error: block 0 yyy")
+    assert says.endswith("… (+499 blocks)")
+    html = listing._repr_mimebundle_()["text/html"]
+    assert "<small>[500]</small>" in html
+    assert ".data has" not in html, "the listing has no such attribute"
+
+
+@pytest.mark.parametrize("last", ["… (98 more)", "… (, more)"])
+async def test_a_server_cannot_say_how_much_was_left_out(magic: Any, last: str) -> None:
+    server = MCPServer("liar", log_level="ERROR")
+
+    @server.tool(structured_output=False)
+    def texts() -> list[str]:
+        return ["one", last]
+
+    await magic("connect liar", liar=server)
+    await magic("call liar:texts")
+    assert (await magic("trace liar"))[-1]["says"] == "one (+1 block)"
+    listing = TraceListing([{"number": 1, "says": "x", "message": {"list": ["one", last]}}], columns=COLUMNS)
+    assert "</small>" in listing._repr_mimebundle_()["text/html"]
+
+
+def test_a_page_has_its_newest_rows_in_view_and_units() -> None:
+    row = {"method": "m", "ms": 12.3, "bytes": 1234, "status": 429, "fault": "the caller", "message": {}}
+    rows = [{"number": n, "says": f"row {n}", **row} for n in range(1, 31)]
+    html = TraceListing(rows, title="Trace", columns=COLUMNS)._repr_mimebundle_()["text/html"]
+    newest = html[html.index("</table>") :]
+    assert f"<summary>{30 - NEWEST} earlier</summary>" in html
+    assert newest.count("<summary>row ") == NEWEST
+    assert "max-height:none" in newest
+    for text in (">12 ms<", ">1.2 kB<", ">HTTP 429<", ">the caller<"):
+        assert newest.replace("\u00a0", " ").count(text) == NEWEST
+    assert "content:'fault: '" in html
+
+
+async def test_logs_have_their_newest_rows_in_view(magic: Any) -> None:
+    host.failed["shop"] = "\n".join(f"INFO: {n} {'x' * 200}" for n in range(1, 301))
+    listing = await magic("logs shop")
+    html, text = (listing._repr_mimebundle_()[kind] for kind in ("text/html", "text/plain"))
+    assert "flex-direction:column-reverse" in html
+    for shown in (html, text):
+        assert "INFO: 300 " in shown
+        assert "INFO: 100 " not in shown
+        assert "… 100 more logs: .df has all 300" in shown
+
+
+async def test_a_long_line_of_a_record_wraps(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    host.failed["shop"] = f"ERROR: {'word ' * 24}end\n    at {'place ' * 15}end"
+    lines = str(await magic("logs shop")).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()).count("word") == 24
+    assert [line.rstrip()[-3:] for line in lines].count("end") == 2
+    assert len({len(line) - len(line.lstrip()) for line in lines if "place" in line}) == 1, "it stays indented"
+
+
+async def test_lanes_beyond_the_last_are_one(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_magic.ipython.commands.trace.LANES", 2)
+    await magic("read math://constants")
+    await magic("call math:add a=3 b=4")
+    timeline = await magic("trace --plot")
+    labels = [label.get_text() for label in timeline.figure.axes[0].get_yticklabels()]
+    assert len(labels) == 2
+    assert labels[-1] == "others"
 
 
 async def test_trace_shows_a_request_beside_its_answer(magic: Any) -> None:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import counted, duration, json_text, listed
-from mcp_magic.config.masking import KEPT_BYTES
+from mcp_magic.config.masking import KEPT_BYTES, whole_length
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.display.document import (
@@ -23,9 +23,10 @@ from mcp_magic.display.document import (
     Verbatim,
     details,
     joined,
+    newest_table,
     note,
     parts_text,
-    preformatted,
+    preformatted_cell,
     show_parts,
     table,
     tag,
@@ -48,12 +49,12 @@ from mcp_magic.ipython.commandline import (
 from mcp_magic.ipython.live import LISTED, follow
 from mcp_magic.notebook import host
 from mcp_magic.protocol import LEVELS, LogMessage, at_least, log_text, of_code
-from mcp_magic.records import GrowingRecord, Record, level
+from mcp_magic.records import Record, grouped, level
 from mcp_magic.trace.trace import IN, OUT, STDERR, fault, is_masked
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mcp_magic.session.connection import Connection
     from mcp_magic.trace.trace import Entry, Trace
@@ -70,6 +71,35 @@ METHOD = 24  # most characters of a method in a terminal, where the summary has 
 TREE_BYTES = 6000  # most bytes of one message's JSON in the page; `.df` and an export have all of it
 
 LEAST_TREE_BYTES = 1500  # the same limit if many messages share the page
+
+
+NEWEST = 12  # rows in view in a page; the earlier ones open on a click, because nothing can scroll to the newest there
+
+
+NO_BREAK = "\u00a0"  # a space at which no line breaks
+
+
+class _Milliseconds(float):
+    def __str__(self) -> str:
+        return duration(self / 1000).replace(" ", NO_BREAK)
+
+
+class _Bytes(int):
+    def __str__(self) -> str:
+        return document.size_text(int(self)).replace(" ", NO_BREAK)
+
+
+# A narrow page has no headers, so the cells of a page say what they are.
+_PAGE: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "ms": ("took", _Milliseconds),
+    "bytes": ("size", _Bytes),
+    "status": ("status", f"HTTP{NO_BREAK}{{}}".format),
+    "fault": ("fault", lambda fault: tag("span", fault, class_="mcp-fault")),
+}
+
+
+def _page_cell(name: str, value: Any) -> object:
+    return _PAGE[name][1](value) if name in _PAGE and value is not None else value
 
 
 def trace_row(entry: Entry) -> dict[str, Any]:
@@ -90,21 +120,9 @@ def trace_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def trace_rows(entries: Iterable[Entry]) -> list[list[Entry]]:
+def trace_rows(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Return the messages of each row: one, or the lines of stderr that are one record."""
-    rows: list[list[Entry]] = []
-    growing: GrowingRecord | None = None
-    for entry in entries:
-        if entry.kind != "line":
-            growing = None
-        elif growing is not None and rows[-1][0].server == entry.server and growing.add(entry.message):
-            rows[-1].append(entry)
-            continue
-        else:
-            growing = GrowingRecord()
-            growing.add(entry.message)
-        rows.append([entry])
-    return rows
+    return grouped(entries, lambda entry: (entry.server, entry.message) if entry.kind == "line" else None)
 
 
 def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
@@ -128,7 +146,8 @@ def summary(entry: Entry) -> str:
         code = error.get("code")
         return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
     if "result" in message:
-        return _answer(message["result"], whole=entry.size <= KEPT_BYTES)
+        is_cut = entry.size > KEPT_BYTES
+        return _answer(message["result"], whole_length if is_cut else len, failed=entry.kind == "error")
     params = _params(message.get("params"))
     return f"answered {duration(message['age'])} ago: {params}" if entry.kind == "kept" else params
 
@@ -152,23 +171,22 @@ def _words(name: str) -> str:
     return re.sub("(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
 
 
-def _answer(result: Any, *, whole: bool = True) -> str:
+def _answer(result: Any, count: Callable[[list[Any]], int], *, failed: bool = False) -> str:
     if not isinstance(result, dict):
         return one_line(brief(result, SAYS), SAYS)
     if isinstance(result.get("taskId"), str) and isinstance(result.get("status"), str):
-        ended = _answer(result["result"], whole=whole) if isinstance(result.get("result"), dict) else ""
+        ended = _answer(result["result"], count) if isinstance(result.get("result"), dict) else ""
         says = [f"task {result['status'].replace('_', ' ')}", str(result.get("statusMessage") or ""), ended]
         return one_line(": ".join(filter(None, says)), SAYS)
-    error = "tool error: " if result.get("isError") is True else ""
+    error = "tool error: " if failed or result.get("isError") is True else ""
     content = result.get("content")
     if isinstance(content, list) and content and isinstance(content[0], dict):
         first = content[0]
-        more = f" (+{counted(len(content) - 1, 'blocks')})" if len(content) > 1 else ""
+        more = f" (+{counted(count(content) - 1, 'blocks')})" if len(content) > 1 else ""
         said = first.get("text") if isinstance(first.get("text"), str) else f"[{first.get('type')}]"
-        return one_line(f"{error}{said}{more}", SAYS)
-    least = "" if whole else "at least "  # a message that was cut has not all of its items
+        return one_line(f"{error}{said}", SAYS - len(more)) + more
     lists = {_words(name): items for name, items in result.items() if isinstance(items, list)}
-    counts = [f"{least}{counted(len(items), name)}" for name, items in lists.items()]
+    counts = [counted(count(items), name) for name, items in lists.items()]
     plain = {
         name: value for name, value in result.items() if name not in ("_meta", "resultType", "cacheScope", "ttlMs")
     }
@@ -188,7 +206,7 @@ class TraceListing(Listing):
         if len({row.get("server") for row in rows}) == 1:  # the title names it
             columns = [name for name in columns if name != "server"]
         html, rows, opened = self._table(rows, columns)
-        rest = f"the last {len(rows):,} of {len(self):,} messages: .df has all" if len(rows) < len(self) else ""
+        rest = f"the last {len(rows):,} of {len(self):,} rows: .df has all" if len(rows) < len(self) else ""
         open_ = f"the newest {opened:,} open to their JSON: .df has all of it" if opened < len(rows) else ""
         heading = Part("", tag("p", tag("b", self.title)))
         text = self._text(rows, columns).plain
@@ -209,13 +227,15 @@ class TraceListing(Listing):
     def _table(rows: list[Mapping[str, Any]], columns: Sequence[str]) -> tuple[Markup, list[Mapping[str, Any]], int]:
         """Return the table, its rows (only the newest if the page is too small), and the number of rows that open."""
         limit = document.display.bytes
-        cells = [[row.get(name) for name in columns] for row in rows]
-        html, count = table(columns, cells, limit=limit * 2 // 3)  # the rest is for their JSON
-        while count < len(cells):
-            cells = cells[-count:]
-            html, count = table(columns, cells, limit=limit * 2 // 3)
-        opened = _open(cells, rows[-count:], columns, room=limit - len(html.encode()))
-        return table(columns, cells, limit=2 * limit)[0], rows[-count:], opened
+        heads = [_PAGE[name][0] if name in _PAGE else name for name in columns]
+        cells = [[_page_cell(name, row.get(name)) for name in columns] for row in rows]
+        html, count = newest_table(heads, cells, limit=limit * 2 // 3)  # the rest is for their JSON
+        cells, rows = cells[-count:], rows[-count:]
+        opened = _open(cells, rows, columns, room=limit - len(html.encode()))
+        earlier = cells[:-NEWEST]
+        fold = details(f"{len(earlier):,} earlier", table(heads, earlier, limit=2 * limit)[0]) if earlier else ""
+        newest = table(heads, cells[-NEWEST:], limit=2 * limit, style="max-height:none")[0]
+        return joined([fold, newest]), rows, opened
 
 
 def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, room: int) -> int:
@@ -228,7 +248,8 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
         blocks = [(f"{row.get('number')} {row.get('way') or ''}", row.get("message"))]
         if other := row.get("other"):
             blocks.insert(0 if row.get("way") == IN else 1, other)
-        opened = details(row.get("says") or "…", beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share))))
+        body = beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)), ".df")
+        opened = details(row.get("says") or "…", body, style="min-width:18em")
         room -= len(opened.encode())
         if room < 0:
             return number
@@ -266,7 +287,7 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
         notes.append(f"{counted(len(messages), 'messages')} written to {arguments.export}, secrets masked")
     shown = chosen[-SHOWN:] if arguments.last is None else chosen
     if len(shown) < len(rows):
-        notes.append(f"the last {len(shown):,} of {len(rows):,} messages: --last N lists more")
+        notes.append(f"the last {len(shown):,} of {len(rows):,} rows: --last N lists more")
     if trace.dropped:
         notes.append(f"{trace.dropped:,} older messages were dropped (settings trace_messages, trace_bytes)")
     servers = {row[0].server for row in shown}
@@ -318,7 +339,7 @@ class Message:
         """Return the parts to display, one."""
         limit = document.display
         text = "\n\n".join(f"{title}\n{_plain(message, limit.characters)}" for title, message in self.blocks)
-        return [Part(text, beside(self.blocks, limit.bytes))]
+        return [Part(text, beside(self.blocks, limit.bytes, ".blocks"))]
 
 
 def _message(trace: Trace, number: int) -> Message:
@@ -338,7 +359,8 @@ def _message(trace: Trace, number: int) -> Message:
 def _title(entry: Entry) -> str:
     parts = [f"{entry.number} {entry.server} {entry.direction} {entry.label}"]
     if entry.kind != "line":
-        parts.append(f"{entry.size:,} bytes")
+        size = document.size_text(entry.size)
+        parts.append(size if entry.size <= KEPT_BYTES else f"about {size}, cut")
     if entry.seconds is not None and entry.kind in ("answer", "error"):
         parts.append(duration(entry.seconds))
     if entry.status is not None:
@@ -352,13 +374,15 @@ def _plain(message: Any, limit: int) -> str:
     return shorten(json_text(message, indent=2), limit)
 
 
-def beside(blocks: Sequence[tuple[str, Any]], size: int) -> Markup:
-    """Return titles and messages as columns of at most about `size` bytes in all."""
+def beside(blocks: Sequence[tuple[str, Any]], size: int, whole: str) -> Markup:
+    """Return titles and messages as columns of at most about `size` bytes in all; `whole` has all of them."""
     share = size // len(blocks)
     columns = []
     for title, message in blocks:
-        is_tree = isinstance(message, dict | list)
-        body = tree(message, share) if is_tree else preformatted(_plain(message, share // 2))
+        if isinstance(message, dict | list):
+            body = tree(message, share, count=whole_length, rest=f"{whole} has them")
+        else:
+            body = preformatted_cell(_plain(message, share // 2))
         columns.append(tag("div", joined([tag("p", tag("b", title)), body])))
     return tag("div", joined(columns), class_="mcp-pair")
 
@@ -451,8 +475,7 @@ def _lanes(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
         what = "stderr" if entry.direction == STDERR else entry.label
         arrow = "" if entry.direction == STDERR or entry.direction == OUT else "← "
         name = f"{arrow}{entry.server}: {what}"
-        if name in lanes or len(lanes) < LANES:
-            lanes.setdefault(name, []).append(entry)
+        lanes.setdefault(name if name in lanes or len(lanes) < LANES - 1 else "others", []).append(entry)
     return lanes
 
 
@@ -598,24 +621,24 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     return _log_listing(connection.name, messages, connection.notices.logs.level, said)
 
 
-def _records(messages: Iterable[LogMessage]) -> list[LogMessage]:
-    """Join the lines of stderr that are one record."""
-    records: list[tuple[LogMessage, GrowingRecord | None]] = []
-    for message in messages:
-        if message.logger not in (STDERR, FAILED):
-            records.append((message, None))
-            continue
-        last, growing = records[-1] if records else (None, None)
-        if last is None or growing is None or last.logger != message.logger or not growing.add(message.data):
-            growing = GrowingRecord()
-            growing.add(message.data)
-            records.append((message, growing))
-    joined = (message if lines is None else message._replace(data="\n".join(lines.lines)) for message, lines in records)
-    return [message._replace(level=message.level or level(message.data)) for message in joined]
+def _records(messages: Sequence[LogMessage]) -> list[list[LogMessage]]:
+    """Return the messages of each record: one, or lines of stderr."""
+    return grouped(messages, lambda each: (each.logger, each.data) if each.logger in (STDERR, FAILED) else None)
+
+
+def _joined(record: Sequence[LogMessage]) -> LogMessage:
+    data = "\n".join(message.data for message in record)
+    return record[0]._replace(data=data, level=record[0].level or level(data))
+
+
+class LogListing(Listing):
+    """A listing of records, of which the last are in view."""
+
+    newest = True
 
 
 def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None = None, note: str = "") -> Listing:
-    return Listing(
+    return LogListing(
         [
             {
                 "time": time.strftime("%H:%M:%S", time.localtime(message.time)) if message.time else None,
@@ -623,7 +646,7 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
                 "level": message.level or None,
                 "text": Record(message.data) if message.logger in (STDERR, FAILED) else Verbatim(message.data),
             }
-            for message in _records(messages)
+            for message in map(_joined, _records([*messages]))
         ],
         title=f"Logs of {server}" + (f", {level} and above" if level is not None else ""),
         columns=("time", "source", "level", "text"),
@@ -634,8 +657,9 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
 
 
 def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
-    records = _records(LogMessage(0.0, "", source, line) for line in stderr.splitlines())
-    return records[-last:] if last > 0 else []
+    """Return the lines of the last records."""
+    records = _records([LogMessage(0.0, "", source, line) for line in stderr.splitlines()])
+    return [line for record in (records[-last:] if last > 0 else ()) for line in record]
 
 
 LOGS = Implementation(
