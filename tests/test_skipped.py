@@ -81,7 +81,7 @@ def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
     assert ran.stdout.startswith("not installed: chromium firefox-esr git openssl nodejs npm (make system installs it")
 
 
-def test_a_package_that_there_is_not_is_named_and_the_others_are_installed(tmp_path: Path) -> None:
+def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path: Path) -> None:
     """Ubuntu has no firefox-esr."""
     program(tmp_path, "id", "echo 0")
     program(tmp_path, "google-chrome", "")
