@@ -151,6 +151,7 @@ class ProgressMeter:
     """
 
     __slots__ = ("_from", "_last", "_since", "count", "done", "message", "total")
+    ends_without_error = False  # a call raises its failure
 
     def __init__(self) -> None:
         self.done = 0.0
@@ -275,6 +276,10 @@ class Meter(Protocol):
     @property
     def share(self) -> float | None:
         """The share that is done, 0 to 1; None if the total is unknown."""
+
+    @property
+    def ends_without_error(self) -> bool:
+        """Whether a failure raises no error, so that only the outcome tells it."""
 
     def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
         """Take a progress notification; `now` is in seconds of a monotonic clock."""

@@ -170,3 +170,21 @@ def test_the_rooms_whose_work_interrupt_may_end_exist() -> None:
     named = [name for name in (*BUSY_ROOMS, *DRAWING_ROOMS) if name.startswith("mcp_magic")]
     assert len(named) > 20
     assert set(named) <= modules().keys()
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_no_import_changes_what_another_module_has(name: str) -> None:
+    tree = ast.parse(modules()[name].read_text())
+    theirs = {
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    calls = [node.value.func for node in tree.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    changed = [call.value for call in calls if isinstance(call, ast.Attribute)]
+    changed += [
+        target.value
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute | ast.Subscript)
+    ]
+    assert not [ast.unparse(value) for value in changed if isinstance(value, ast.Name) and value.id in theirs]

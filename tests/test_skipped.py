@@ -54,18 +54,41 @@ def test_the_environments_are_made_without_node_too(tmp_path: Path) -> None:
     assert "mcp-server-time" in said.splitlines()[-1]
 
 
-def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
-    """A shell without any program, root or not: there is no apt-get."""
-    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
-    (tmp_path / "id").chmod(0o755)
-    ran = subprocess.run(
+def program(folder: Path, name: str, text: str) -> None:
+    """Write a program for a shell that has no other ones."""
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def system(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the script that installs programs, in a shell that has only those of a folder."""
+    return subprocess.run(
         ["/bin/sh", "tests/system.sh"],
         cwd=ROOT,
-        env={"PATH": str(tmp_path)},
+        env={"PATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_what_may_not_be_installed_is_named(tmp_path: Path) -> None:
+    """A shell without any program, root or not: there is no apt-get."""
+    program(tmp_path, "id", "echo 1000")
+    ran = system(tmp_path)
     assert ran.returncode == 1
     assert ran.stdout.startswith("not installed: chromium firefox-esr git openssl nodejs npm (make system installs it")
+
+
+def test_a_package_that_apt_lacks_does_not_stop_the_others(tmp_path: Path) -> None:
+    """Ubuntu has no firefox-esr."""
+    program(tmp_path, "id", "echo 0")
+    program(tmp_path, "google-chrome", "")
+    program(tmp_path, "env", 'exec /usr/bin/env "$@"')
+    program(tmp_path, "git", "")
+    program(tmp_path, "apt-cache", '[ "$2" != firefox-esr ] || exit 100')
+    program(tmp_path, "apt-get", f'case "$*" in *firefox-esr*) exit 100;; *) echo "$*" >>{tmp_path}/done;; esac')
+    ran = system(tmp_path)
+    assert (ran.returncode, ran.stdout.partition(" (")[0]) == (0, "not installed: firefox-esr"), ran.stderr
+    assert (tmp_path / "done").read_text().splitlines()[-1] == "install -qq -y openssl nodejs npm"

@@ -138,7 +138,8 @@ class ScriptedModel(LocalModel):
             number = min(number, len(self.turns) - 1)
         if number >= len(self.turns):
             raise ModelError(
-                f"the script is over: it has {counted(len(self.turns), 'turns')}, and a further one was asked for."
+                f"the script is over: it has {counted(len(self.turns), 'turns')}, and a further one was asked for. To "
+                "begin again, run the cell that makes the model, or type `model = ScriptedModel(model.turns)`."
             )
         turn = self.turns[number]
         turn = turn(messages) if callable(turn) else turn

@@ -138,7 +138,7 @@ def parse_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     name = name.strip()
     if not colon or not name or any(c in name for c in ' "=') or any(c in text for c in "\r\n\0"):
-        raise TargetError("a header is written 'Name: value', for example 'Authorization: Bearer abc'.")
+        raise TargetError("a header is written 'Name: value', for example 'Authorization: Bearer $token'.")
     return name, value.strip()
 
 
@@ -154,7 +154,10 @@ def parse_env(text: str, environ: Mapping[str, str] | None = None) -> tuple[str,
         return name, value
     environ = os.environ if environ is None else environ
     if name not in environ:
-        raise TargetError(f"the variable {name} is not set here. Give it a value: --env {name}=VALUE")
+        raise TargetError(
+            f"the variable {name} is not set here. Set it in the environment, or keep its value in a Python variable, "
+            f"which no notebook saves: --env {name}=$value"
+        )
     return name, environ[name]
 
 

@@ -165,8 +165,23 @@ INLINE = {
     "mcp-badge": "border:1px solid #999;border-radius:.8em;padding:0 .55em;font-size:.8em;white-space:nowrap",
     "mcp-badge-danger": "border-color:#d32f2f;background:rgba(211,47,47,.12)",
     "mcp-badge-safe": "border-color:#388e3c;background:rgba(56,142,60,.12)",
+    # of the transcript of an agent
+    "mcp-asked": "margin:.2em 0 .8em;padding:.35em .8em;border-left:3px solid #1976d2;background:rgba(127,127,127,.1)",
+    "mcp-call": "border:1px solid rgba(127,127,127,.35);border-left-width:3px;border-radius:4px;padding:.1em .7em;"
+    "margin:.2em 0",
+    "mcp-call-ok": "border-left-color:#388e3c",
+    "mcp-call-error": "border-left-color:#d32f2f",
+    "mcp-inner": "margin-left:1.6em",
+    "mcp-inside": "margin:.5em 0 .3em",
+    "mcp-sign": "font-weight:600",
+    "mcp-before": "margin:.35em 0",
+    "mcp-said": "margin:.6em 0 .35em;opacity:.7",
+    "mcp-answer": "margin:.7em 0 .5em;line-height:1.5",
+    "mcp-thinking": "margin:.3em 0;opacity:.7",
+    "mcp-totals": "margin-top:.8em;border-top:1px solid rgba(127,127,127,.35);padding-top:.4em;font-size:85%;"
+    "opacity:.7",
 }
-"""The inline style of each class that matters where there is no style sheet; other modules add those of theirs."""
+"""The inline style of each class that matters where there is no style sheet."""
 
 AT_END = "display:flex;flex-direction:column-reverse;align-items:flex-start"
 """The style of a frame that is scrolled to its end at first, without a script; what opens in it would push upwards."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from os.path import commonprefix
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcp_magic._text import clean
 from mcp_magic.errors import InvalidResponseError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 # Plain text and data of servers.
 #
@@ -46,17 +51,52 @@ def one_line(text: str, limit: int) -> str:
     return shorten(" ".join(start.split()) + rest, limit)
 
 
-def middle_cut(text: str, limit: int) -> str:
-    """Return `text` on one line; of a long one the beginning and the end, which tell similar names apart.
+def visible(name: str) -> str:
+    r"""Return a name; if it is empty or has white space that nobody sees, in quotes and with escapes.
 
-    >>> middle_cut("export_report_number_003", 16), middle_cut("add", 16)
-    ('export_r…ber_003', 'add')
+    >>> print(visible("add"), visible(""), visible(" add"), visible("a\tb"), visible("  "))
+    add '' ' add' 'a\tb' '\x20\x20'
     """
-    line = one_line(text, max(len(text), 1) * 8)  # an invisible character is written out: `\u202e`
-    if len(line) <= limit:
-        return line
-    end = (limit - 1) // 2
-    return f"{line[: limit - 1 - end]}…{line[-end:]}"
+    # a page shows several blanks as one
+    return name if name and name == " ".join(name.split()) else repr(name).replace("  ", r"\x20\x20")
+
+
+def middle_cuts(texts: Sequence[str], limit: int) -> list[str]:
+    """Return each text on one line; of a long one the beginning, the end, and the part where it differs from others.
+
+    Long texts that read alike for all that are whole, up to five times the limit.
+
+    >>> middle_cuts(["export_report_number_003", "add"], 16)
+    ['export_r…ber_003', 'add']
+    >>> middle_cuts(["export_report_for_north_number_003", "export_report_for_south_number_003"], 16)
+    ['exp…_north_n…003', 'exp…_south_n…003']
+    """
+    # an invisible character is written out: `\u202e`
+    lines = [one_line(text, max(len(text), 1) * 8) for text in texts]
+    start, edge = limit // 2, limit // 5
+    cuts = {line: line if len(line) <= limit else _cut(line, start, start, limit) for line in lines}
+    for group in _alike({line: line[:start] for line in lines if len(line) > limit}):
+        at = len(commonprefix(group)) - edge // 2  # noqa: RUF071  # these are no paths
+        cuts |= {line: _cut(line, edge, at, limit) for line in group}
+    for group in _alike(cuts):
+        cuts |= {line: shorten(line, 5 * limit) for line in group}
+    return [cuts[line] for line in lines]
+
+
+def _cut(line: str, start: int, at: int, limit: int) -> str:
+    """Return the first `start` characters of a line, and the others from `at` on that there is room for, or the end."""
+    rest = limit - start - 1
+    if at >= len(line) - rest or at <= start:
+        return f"{line[:start]}…{line[-rest:]}"
+    return f"{line[:start]}…{line[at : at + rest - start - 1]}…{line[-start:]}"
+
+
+def _alike(cuts: Mapping[str, str]) -> list[list[str]]:
+    """Return the lines whose cuts are equal, in groups."""
+    groups: dict[str, list[str]] = {}
+    for line, shown in cuts.items():
+        groups.setdefault(shown, []).append(line)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def mime(value: str | None) -> str:

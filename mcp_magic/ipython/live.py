@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import clean, duration
 from mcp_magic.display.document import bundle, mimebundle, note, page
-from mcp_magic.inflight import KEPT_MESSAGES, ProgressMeter
+from mcp_magic.inflight import KEPT_MESSAGES
 from mcp_magic.ipython.ask import show_below
 from mcp_magic.ipython.cells import status
 from mcp_magic.ipython.execution import until_interrupted
@@ -445,7 +445,7 @@ def _show_updated(bundle: dict[str, Any]) -> Replace:
 class _ReportLines:
     """Prints what a call reports: progress at most once a second, and the outcome if progress was printed.
 
-    Of a map that is over sooner the outcome is printed if it is not done: its result does not raise.
+    Of what is over sooner and raises no error, such as a map, the outcome is printed if it is not done.
     """
 
     def __init__(self, report: Report, write: Callable[[str], None]) -> None:
@@ -466,7 +466,7 @@ class _ReportLines:
         if report.state != "running":
             if (more := self._logged - KEPT_MESSAGES) > 0:
                 self._say(f"… {more:,} more log messages: %mcp logs {report.server}")
-            if self._begun or (not isinstance(report.meter, ProgressMeter) and report.state != "done"):
+            if self._begun or (report.meter.ends_without_error and report.state != "done"):
                 self._say(outcome_text(report))
         elif report.meter.count and (now := time.perf_counter()) >= self._next:
             self._begun = True

@@ -238,6 +238,8 @@ class RowMeter:
         seconds: Returns how long the map has been running.
     """
 
+    ends_without_error = True  # a map returns its failures
+
     def __init__(self, tally: Tally, rest: Callable[[], float], seconds: Callable[[], float]) -> None:
         self._tally = tally
         self._rest = rest

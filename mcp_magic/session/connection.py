@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -90,7 +90,8 @@ class ToolFunction:
 
     async def __call__(self, /, *args: Any, **kwargs: Any) -> ToolResult:
         """Call the tool. Its own docstring describes the arguments."""
-        arguments = schema.bind_arguments(self.__signature__, self.definition.input_schema, args, kwargs)
+        with self._connection.explain_misfits():
+            arguments = schema.bind_arguments(self.__signature__, self.definition.input_schema, args, kwargs)
         return await self._connection.call(self.definition.name, arguments)
 
     def __repr__(self) -> str:
@@ -597,7 +598,8 @@ class Connection:
         filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
-            given, filled = schema.prepare_arguments(arguments, known.input_schema)
+            with self.explain_misfits():
+                given, filled = schema.prepare_arguments(arguments, known.input_schema)
         else:
             known = known or await self._listed_tool(tool)
             given = schema.json_arguments(arguments)
@@ -762,6 +764,16 @@ class Connection:
     def outdated(self) -> str:
         """Which programs of the server have changed since it was started, and what to type; "" if none."""
         return edited(self.name, self.spec, self.opened_at)
+
+    @contextmanager
+    def explain_misfits(self) -> Iterator[None]:
+        """Add to an ArgumentsError that the server's programs have changed: the new ones may take the arguments."""
+        try:
+            yield
+        except ArgumentsError as error:
+            if not self.outdated:
+                raise
+            raise ArgumentsError(f"{error}\n  {self.outdated}") from None
 
     def _outdated(self) -> str:
         """Return `outdated`, but look once a second at most: there may be thousands of calls."""
@@ -1053,7 +1065,8 @@ class Connection:
         word, names = kind[:-1], [item.name for item in self.catalog.cached(kind)]
         if (reason := self.catalog.unusable.get(kind, {}).get(name)) is not None:
             return f"the {word} {name!r} of {self.name} cannot be used: {reason} (fault: the server)"
-        return f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {listed(names)}"
+        missing = f"{self.name} has no {word} {name!r}.{did_you_mean(name, names)} It has: {listed(names)}"
+        return "\n  ".join(filter(None, (missing, self.outdated)))
 
     @on_own_loop
     async def look_again(self, kind: str) -> bool:

@@ -12,7 +12,7 @@ import ipywidgets
 from mcp_magic._text import counted, duration
 from mcp_magic.display.document import STYLE, Markup, inline, joined, mimebundle, only, page, tag, tool_badges
 from mcp_magic.display.listing import Listing
-from mcp_magic.display.text import middle_cut, one_line, shorten
+from mcp_magic.display.text import middle_cuts, one_line, shorten, visible
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.results.cards import ToolCard, prompt_part, resource_part, template_part
 from mcp_magic.session.catalog import KINDS
@@ -215,8 +215,9 @@ class Item(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The name as the user types it."""
-        return self.key if self.kind in ("resources", "templates") else f"{self.server}:{self.key}"
+        """The name as a row shows it, with its server where one is typed before it."""
+        name = visible(self.key)
+        return name if self.kind in ("resources", "templates") else f"{self.server}:{name}"
 
     @property
     def where(self) -> tuple[str, str, str]:
@@ -281,7 +282,7 @@ class Index:
 # The list and the details are cells of one grid that scrolls. Where it is wide, the details stay beside the list while
 # the list scrolls. Where it is narrow, they are below the chosen row: rows have even numbers in the order, and the
 # details get the odd number after their row (`ORDERS`).
-NAME = 34  # most characters of a name in a row: about the width of its column
+NAME = 60  # most characters of a name in a row: about two lines of its column
 
 ROWS = 25  # items on one page: about a screen. Each item needs three widgets in the browser.
 
@@ -294,14 +295,17 @@ _WIDE = {
     **{f".mcp-explorer-list .mcp-explorer-row:nth-child({n + 1})": f"order:{2 * n}" for n in range(ROWS)},
     ".mcp-explorer-bar": f"order:{2 * ROWS}",
     ".mcp-explorer-detail": f"grid-area:1/2/{ROWS + 3};position:sticky;top:0;max-height:min(44em,85vh);overflow:auto;"
-    "min-width:0;margin-left:1em",
+    "min-width:0;margin-left:1em;overflow-wrap:anywhere",
     ".mcp-explorer-detail:empty": "display:none",
-    ".mcp-explorer-name": "flex:0 0 auto;width:min(21em,60%);text-align:left;overflow:hidden;text-overflow:ellipsis",
+    ".mcp-explorer-name": "flex:0 0 auto;width:min(21em,60%);height:auto;min-height:var(--jp-widgets-inline-height);"
+    "padding:4px 10px;text-align:left;line-height:1.3;white-space:normal;word-break:break-all",
     ".widget-text>.widget-label": "width:auto;margin:0 8px 0 6px",
     ".mcp-explorer-list .widget-hbox": "align-items:center;flex-wrap:nowrap",
     # Two lines of a description: those of similar tools often differ at their end only.
-    ".mcp-explorer-about": "flex:1 1 0;min-width:0;height:auto",
-    ".mcp-explorer-about .widget-html-content": "min-width:0;white-space:normal;height:auto;line-height:1.3",
+    ".mcp-explorer-about": "flex:1 1 0;min-width:9em;height:auto",
+    ".mcp-explorer-list .mcp-explorer-about": "min-width:0",
+    ".mcp-explorer-about .widget-html-content": "min-width:0;white-space:normal;height:auto;line-height:1.3;"
+    "overflow-wrap:anywhere",
     ".mcp-explorer-about .mcp-magic": "margin:3px 6px;padding:0;line-height:1.3;overflow:hidden;display:-webkit-box;"
     "-webkit-box-orient:vertical;-webkit-line-clamp:2",
     ".mcp-explorer-card .mcp-magic": "line-height:normal",
@@ -385,8 +389,10 @@ class Pages(Generic[T]):
         shown = self.shown
         while len(self._rows) < len(shown):
             self._rows.append(Row(self._scope))
-        for row, item in zip(self._rows, shown, strict=False):
-            row.fill(self._content(item))
+        contents = [self._content(item) for item in shown]
+        names = middle_cuts([content.label for content in contents], NAME)
+        for row, content, name in zip(self._rows, contents, names, strict=False):
+            row.fill(content, name)
         self.box.children = tuple(row.widget for row in self._rows[: len(shown)])
         count, total = len(shown), len(self._items)
         range_ = f"{self._start + 1:,}\u2013{self._start + count:,} of " if total > self._size else ""
@@ -425,13 +431,12 @@ class Row:
         self.widget = scope.make(ipywidgets.HBox, "line", children=children, _dom_classes=("mcp-explorer-row",))
         self._name.on_click(lambda _: self._content.choose() if self._content is not None else None)
 
-    def fill(self, content: RowContent) -> None:
-        """Show the content."""
+    def fill(self, content: RowContent, name: str) -> None:
+        """Show the content, with its label as `name`."""
         self._content = content
         with self._name.hold_sync():
             # a sign besides the colour marks the chosen row
-            label = middle_cut(content.label, NAME)
-            self._name.description = f"▸ {label}" if content.chosen else label
+            self._name.description = f"▸ {name}" if content.chosen else name
             self._name.tooltip = content.tooltip
             self._name.button_style = "primary" if content.chosen else ""
         self._about.value = content.about
@@ -751,7 +756,7 @@ class Explorer:
         tooltip = one_line(f"show {item.label} {item.definition.title or ''}", 300)
         summary = about(item, self.host.connections.get(item.server))
         choose = partial(self._doing.soon, partial(self.choose, item))
-        label = item.key if self._is_of_one_server else item.label
+        label = visible(item.key) if self._is_of_one_server else item.label
         return RowContent(label, tooltip, summary, choose, self._is_chosen(item))
 
     @property

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import zlib
+from array import array
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,9 @@ SPLITTER = RecursiveCharacterTextSplitter(
 
 MOST_PASSAGES = 10
 """Passages that one call of `search` returns at most."""
+
+BATCH = 256
+"""Passages whose vectors are computed together."""
 
 WIDTH, HEIGHT, COLOURS = 540, 1600, 16
 """Most pixels, and colours, of the image of a page: enough to read it, and for A5 about 12 kB."""
@@ -104,11 +108,16 @@ class Book:
         passages = SPLITTER.create_documents(texts, [{"page": number} for number in range(1, self.pages + 1)])
         if not passages:
             raise ValueError("it has no text; a scan needs a text layer (OCR) first")
-        self._store = InMemoryVectorStore.from_documents(passages, embeddings)
+        self._store = InMemoryVectorStore(embeddings)
+        for start in range(0, len(passages), BATCH):
+            for key in self._store.add_documents(passages[start : start + BATCH]):
+                kept = self._store.store[key]
+                kept["vector"] = array("f", kept["vector"])  # a list of floats takes up to ten times as much memory
 
     async def search(self, question: str, k: int) -> list[Passage]:
         """Return the k passages that are nearest to a question, the nearest first."""
-        nearest = await self._store.asimilarity_search_with_score(question, k)
+        vector = array("f", await self._store.embeddings.aembed_query(question))
+        nearest = self._store.similarity_search_with_score_by_vector(vector, k)
         return [Passage(page=at.metadata["page"], score=round(score, 3), text=at.page_content) for at, score in nearest]
 
     def image(self, number: int) -> bytes:

@@ -40,11 +40,14 @@ def test_an_error_is_raised() -> None:
         ScriptedModel([ConnectionError("no line")]).invoke("go")
 
 
-def test_a_script_that_is_over_says_so() -> None:
+def test_a_script_that_is_over_says_so_and_how_to_begin_again() -> None:
     model = ScriptedModel(["one"])
     model.invoke("go")
-    with pytest.raises(ModelError, match="the script is over: it has 1 turn, and a further one was asked for"):
+    with pytest.raises(ModelError, match="the script is over: it has 1 turn, and a further one was asked for") as over:
         model.invoke("go")
+    names = {"ScriptedModel": ScriptedModel, "model": model}
+    exec(str(over.value).split("`")[1], names)
+    assert names["model"].invoke("go").text == "one"
 
 
 def test_the_last_turn_can_be_repeated() -> None:

@@ -27,6 +27,20 @@ def explorer(lab: Lab) -> Locator:
     return shown
 
 
+WIDE = """
+from mcp.server.mcpserver import MCPServer
+wide = MCPServer("wide", log_level="ERROR")
+@wide.tool(name="W" * 34)
+def first() -> str:
+    return ""
+await host.connect(wide)
+await host.disconnect("show")"""
+
+BACK = """
+await host.disconnect("wide")
+%mcp connect servers/showcase_server.py --name show"""
+
+
 def rows(explorer: Locator) -> Locator:
     return explorer.locator(".mcp-explorer-list button.mcp-explorer-name")
 
@@ -183,3 +197,20 @@ def test_a_resource_is_read_in_the_explorer(explorer: Locator) -> None:
     press(explorer, "Read")
 
     expect(explorer.locator(".mcp-explorer-detail table").last).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 700])
+def test_no_label_is_cut_by_its_button(lab: Lab, width: int) -> None:
+    size = lab.page.viewport_size
+    try:
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        run(lab, WIDE)
+        explorer = run(lab, "%mcp ui")
+        rows(explorer).first.click()
+        expect(rows(explorer)).to_have_text([re.compile("W{34}$")])
+        expect(explorer.locator(".mcp-explorer-card")).to_contain_text("W" * 34)
+        cut = "buttons => buttons.filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"
+        assert explorer.locator("button").evaluate_all(cut) == []
+    finally:
+        lab.page.set_viewport_size(size)
+        run(lab, BACK)

@@ -376,7 +376,7 @@ def test_a_header_is_read_as_curl_reads_it(text, pair):
 def test_a_header_that_is_none_says_how_one_is_written(text):
     with pytest.raises(TargetError) as caught:
         parse_header(text)
-    assert str(caught.value) == "a header is written 'Name: value', for example 'Authorization: Bearer abc'."
+    assert str(caught.value) == "a header is written 'Name: value', for example 'Authorization: Bearer $token'."
 
 
 @pytest.mark.parametrize(("text", "pair"), [("A=b=c", ("A", "b=c")), ("A=", ("A", "")), ("HERE", ("HERE", "yes"))])
@@ -390,7 +390,11 @@ def test_a_variable_has_a_value_or_takes_the_one_from_here(monkeypatch, text, pa
     [
         (f"={SECRET}", "a variable is written NAME=value, or NAME for the value that it has here."),
         (f"A B={SECRET}", "a variable is written NAME=value, or NAME for the value that it has here."),
-        ("NOPE", "the variable NOPE is not set here. Give it a value: --env NOPE=VALUE"),
+        (
+            "NOPE",
+            "the variable NOPE is not set here. Set it in the environment, or keep its value in a Python variable, "
+            "which no notebook saves: --env NOPE=$value",
+        ),
     ],
 )
 def test_a_variable_that_is_none_says_how_one_is_written(text, message):

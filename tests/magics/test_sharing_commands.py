@@ -140,3 +140,8 @@ async def test_a_snapshot_that_is_not_there_names_the_line_that_writes_it(magic:
         await magic("diff math")
     assert "8 tools, 1 prompt, 1 resource, 1 template; " in str(await magic("snapshot math -o math.mcp.json"))
     assert len(await magic("diff math")) == 0
+
+
+async def test_help_says_what_a_diff_without_a_file_compares_with(magic: Any) -> None:
+    text = " ".join(str(await magic("diff --help")).split())
+    assert "Without FILE it compares with SERVER.mcp.json, which `%mcp snapshot SERVER` wrote in the working" in text

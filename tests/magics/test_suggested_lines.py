@@ -54,7 +54,7 @@ SUGGESTED = [
     ("connect 'python sub/pen.py'", r"To run it as a command: `%mcp (.*?)`", "{}"),
     ("connect --name 'my pen' sub/pen.py", MEANT, "connect --name {} sub/pen.py"),
     ("connect -- pythn3 sub/pen.py", MEANT, "connect -- {} sub/pen.py"),
-    ("connect --env INK_OF_NOBODY sub/pen.py", r"(--env INK_OF_NOBODY=VALUE)", "connect {} sub/pen.py"),
+    ("connect --env INK_OF_NOBODY sub/pen.py", r"(--env INK_OF_NOBODY=\$value)", "connect {} sub/pen.py"),
     ("connect sub/needs.py", HINT, "connect {} sub/needs.py"),
     ("connect -- python sub/needs.py", HINT, "connect {} -- python sub/needs.py"),
     ("connect --timeout 0.2 sub/slow.py", r"\((--timeout) S waits longer\)", "connect {} 20 sub/slow.py"),
@@ -90,7 +90,7 @@ async def follow(magic: Any) -> Any:
         found = re.search(suggests, str(caught.value))
         assert found is not None, str(caught.value)
         assert "sesame" not in str(caught.value)
-        await magic(then.format(found[1]))
+        await magic(then.format(found[1]), value="blue")
         assert [one.state for one in host.connections.values()] == ["open"]
 
     return follow

@@ -27,7 +27,7 @@ from mcp_types import (
 from nbconvert import HTMLExporter
 
 from mcp_magic._text import clean
-from mcp_magic.display.text import data_url, harmless, middle_cut, mime, one_line
+from mcp_magic.display.text import data_url, harmless, middle_cuts, mime, one_line
 from mcp_magic.errors import InvalidResponseError
 from mcp_magic.results import Badge, Listing, Media, PromptResult, ResourceResult, ToolCard, ToolResult
 
@@ -224,5 +224,10 @@ def test_a_text_of_colours_alone_says_that_it_was_cut() -> None:
     assert one_line("\x1b[31m" * 1000 + "why", 20).endswith("…")
 
 
+def test_texts_that_differ_in_two_places_are_whole() -> None:
+    texts = [f"{'a' * 40}{x}{'b' * 40}{y}{'c' * 40}" for x in "12" for y in "34"]
+    assert middle_cuts([*texts, "a" * 50], 34) == [*texts, f"{'a' * 6}…{'a' * 27}"]
+
+
 def test_an_invisible_character_needs_no_cut() -> None:
-    assert middle_cut("\u202eabc", 34) == clean("\u202eabc")
+    assert middle_cuts(["\u202eabc"], 34) == [clean("\u202eabc")]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+import tracemalloc
 from base64 import b64decode
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import PIL.Image
 import pytest
 import pytest_asyncio
+from fpdf import FPDF
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
 HANDBOOK = bundled.FOLDER / "handbook.pdf"
 LARGEST_PDF, LARGEST_IMAGE = 60_000, 30_000
 """Bytes; the repository, the saved notebook and its cassette hold them."""
+
+PAGES, MOST_MEMORY = 20, 150_000
+"""Pages of a long document, and bytes that a page may take: eight passages, each with a vector of 2,048 numbers."""
 
 module_loop = pytest.mark.asyncio(loop_scope="module")
 
@@ -154,6 +161,24 @@ async def test_other_embeddings_decide_what_is_near() -> None:
     assert same["score"] == 1.0
 
 
+def test_a_long_document_takes_little_memory(tmp_path: Path) -> None:
+    pdf = FPDF()
+    pdf.set_font("Helvetica", size=10)
+    for page in range(PAGES):
+        pdf.add_page()
+        pdf.multi_cell(0, 5, " ".join(f"word{number}" for number in range(page, page + 300)))
+    pdf.output(str(tmp_path / "long.pdf"))
+    module = bundled.load("documents_server")
+    tracemalloc.start()
+    try:
+        book = module.Book(tmp_path / "long.pdf", module.embeddings(None))
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert book.pages == PAGES
+    assert taken < MOST_MEMORY * PAGES
+
+
 def test_embeddings_of_a_provider_go_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
     chosen = bundled.load("documents_server").embeddings("openai:text-embedding-3-small")
@@ -216,6 +241,15 @@ def test_the_script_writes_the_committed_pdf(tmp_path: Path) -> None:
 def test_the_handbook_has_the_prices_of_the_parlours() -> None:
     prices = {name: f"{euros:.2f}" for name, euros in bundled.load("parlour_server").FLAVOURS}
     assert {row[0]: row[1] for row in bundled.load("handbook").TABLE[1:]} == prices
+
+
+def test_the_tutorial_names_the_only_flavour_for_the_allergy() -> None:
+    notebook = json.loads((bundled.FOLDER.parent / "documents.ipynb").read_text("utf-8"))
+    sources = "\n".join("".join(cell["source"]) for cell in notebook["cells"])
+    allergens = re.split(", | and ", re.findall(r"A guest .* allergy to (.+?)\.", sources)[0])
+    flavours = {row[0]: row[2].split(", ") for row in bundled.load("handbook").TABLE[1:]}
+    suited = [flavour for flavour, contents in flavours.items() if not {*contents} & {*allergens}]
+    assert re.findall(r"The guest can eat (\w+)", sources) == suited
 
 
 @pytest.mark.parametrize("question", ["Who is he?", "tea", "价格", "  "], ids=["short", "one", "Chinese", "blank"])

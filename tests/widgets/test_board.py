@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.inflight import Report
-from mcp_magic.ipython.live import LivePanel, board_rows
+from mcp_magic.inflight import ProgressMeter, Report
+from mcp_magic.ipython.live import LivePanel, Reporting, board_rows
 from mcp_magic.protocol import LogMessage
 from mcp_magic.ui.progress import Board, bar_markup
 
@@ -137,3 +138,27 @@ def test_each_outcome_has_a_line(state: str) -> None:
     said = "" if state == "done" else f"{state} · "
     assert board.text().startswith(f"{sign} srv:tool")
     assert f": {said}1 of 4 (25 %) · " in board.text()
+
+
+class Raising(ProgressMeter):
+    """A meter that shows something of its own; the failure of its work is raised."""
+
+
+class Returning(ProgressMeter):
+    """The same, for work that returns its failures."""
+
+    ends_without_error = True
+
+
+@pytest.mark.parametrize(("meter", "printed"), [(Raising, False), (Returning, True)])
+def test_a_failure_is_printed_if_nothing_raises_it(
+    meter: type[ProgressMeter], printed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells: Any = SimpleNamespace(circumstances=lambda: SimpleNamespace(kernel=None))  # a terminal
+    asking: Any = None
+    report = Report("srv", "srv:tool", meter=meter())
+    changed = Reporting(asking, cells)(report)
+    report.end("failed")
+    assert changed is not None
+    changed()
+    assert ("failed" in capsys.readouterr().err) == printed

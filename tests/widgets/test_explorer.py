@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from ipywidgets.widgets.widget import _instances as alive
-from mcp.server.mcpserver import MCPServer
 from mcp_types import Tool
 
 from benchmarks.explorer import many_servers
@@ -194,23 +193,38 @@ async def test_each_keystroke_narrows_the_list(explorer: Explorer) -> None:
     )
 
 
-async def test_similar_names_are_cut_in_the_middle() -> None:
-    server = MCPServer("reports", log_level="ERROR")
-    names = [f"export_the_quarterly_report_of_region_{number:03d}" for number in range(3)]
-    for name in names:
-        server.add_tool(lambda: "done", name=name, description="Export.")
-    host = Host()
-    await host.connect(server, name="reports")
-    explorer = Explorer(host)
-    await explorer.settled()
-    try:
+REPORT = "export_the_quarterly_report_of_all_customers_in_region_{}_to_the_archive_of_invoices"
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        pytest.param(
+            ["synchronise_customer_a_records_with_stock", "synchronise_customer_b_records_with_stock"],
+            ["synchronise_customer_a_records_with_stock", "synchronise_customer_b_records_with_stock"],
+            id="two lines",
+        ),
+        pytest.param([REPORT], ["export_the_quarterly_report_of…{}_to_the_archive_of_invoices"], id="too long"),
+        pytest.param(
+            [f"{REPORT.format(region)}_and_of_all_other_papers" for region in ("north", "south", "south_2")],
+            [
+                "export_the_q…egion_north_to_the_archive_of_invo…other_papers",
+                "export_the_q…egion_south_to_the_archive_of_invo…other_papers",
+                "export_the_q…egion_south_2_to_the_archive_of_in…other_papers",
+            ],
+            id="alike at both ends",
+        ),
+        pytest.param(["", "  ", "\t", " a"], ["''", r"'\x20\x20'", r"'\t'", "' a'"], id="white space"),
+    ],
+)
+async def test_names_read_apart(names: list[str], shown: list[str]) -> None:
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    async with Host() as host, connected(host, {"tools/list": {"tools": tools}}):
+        explorer = Explorer(host)
         buttons = [row.children[0] for row in explorer.items.box.children]
-        assert len({button.description for button in buttons}) == 3
-        assert all("…" in button.description and len(button.description) <= 34 for button in buttons)
-        assert all(name in button.tooltip for name, button in zip(names, buttons, strict=True))
-    finally:
+        assert [button.description for button in buttons] == shown
+        assert all(name in button.tooltip for name, button in zip(names, buttons, strict=True) if name.strip())
         explorer.close()
-        await host.close()
 
 
 async def test_full_garbage_collections_wait_until_the_person_pauses(explorer: Explorer) -> None:

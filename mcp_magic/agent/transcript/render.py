@@ -29,7 +29,6 @@ from mcp_magic.consent.consent import PERSON
 from mcp_magic.display.arguments import MAX_LINE, argument_cell, argument_rows, call_line
 from mcp_magic.display.code import code_part
 from mcp_magic.display.document import (
-    INLINE,
     Budget,
     Markup,
     Part,
@@ -574,23 +573,3 @@ _RULES = (
 
 STYLE = f"<style>{''.join(f'{_SCOPE} {selector}{{{declarations}}}' for selector, declarations in _RULES)}</style>"
 """The style element."""
-
-INLINE.update(
-    {
-        "mcp-asked": "margin:.2em 0 .8em;padding:.35em .8em;border-left:3px solid #1976d2;"
-        "background:rgba(127,127,127,.1)",
-        "mcp-call": "border:1px solid rgba(127,127,127,.35);border-left-width:3px;border-radius:4px;padding:.1em .7em;"
-        "margin:.2em 0",
-        "mcp-call-ok": "border-left-color:#388e3c",
-        "mcp-call-error": "border-left-color:#d32f2f",
-        "mcp-inner": "margin-left:1.6em",
-        "mcp-inside": "margin:.5em 0 .3em",
-        "mcp-sign": "font-weight:600",
-        "mcp-before": "margin:.35em 0",
-        "mcp-said": "margin:.6em 0 .35em;opacity:.7",
-        "mcp-answer": "margin:.7em 0 .5em;line-height:1.5",
-        "mcp-thinking": "margin:.3em 0;opacity:.7",
-        "mcp-totals": "margin-top:.8em;border-top:1px solid rgba(127,127,127,.35);padding-top:.4em;font-size:85%;"
-        "opacity:.7",
-    }
-)

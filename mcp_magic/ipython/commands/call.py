@@ -36,13 +36,14 @@ async def _call(invocation: Invocation, arguments: argparse.Namespace) -> ToolRe
         raise CommandError("%mcp call: --df is for a result, and --background returns a job: (await job).df")
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     notes: list[str] = []
-    if invocation.body is None:
-        values = invocation.arguments(arguments.arguments, tool.input_schema, notes=notes)
-    else:
+    values: dict[str, Any] = {}
+    cell: str | None = None
+    if invocation.body is not None:
         schema.check_text(invocation.body, "the cell")
         in_cell = any(word.partition("=")[2] == f"@{CELL}" for word in arguments.arguments)
         values = {} if in_cell else _read_body(invocation.body, tool)
         cell = invocation.body.removesuffix("\n")  # IPython adds a line end
+    with connection.explain_misfits():
         values |= invocation.arguments(arguments.arguments, tool.input_schema, cell=cell, notes=notes)
     options, answers = timeouts(invocation, arguments), None
     if arguments.answers:
@@ -251,7 +252,8 @@ async def _check(invocation: Invocation, arguments: argparse.Namespace) -> Listi
 
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
     _refuse_checks(arguments.arguments, tool, f"{connection.name}:{tool.name}")
-    values = invocation.arguments(arguments.arguments, tool.input_schema)
+    with connection.explain_misfits():
+        values = invocation.arguments(arguments.arguments, tool.input_schema)
     wanted = _schema(invocation, arguments.schema, tool.output_schema)
     result = await connection.call_tool(tool.name, values, timeout=invocation.settings.call_timeout)
     outcomes = [("no error", results.succeeds(result))]

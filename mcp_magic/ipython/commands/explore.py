@@ -285,7 +285,8 @@ async def _form(invocation: Invocation, arguments: argparse.Namespace) -> Reques
     form = RequestForm(connection, item, timeout=timeout, loop=host.loop, save=invocation.shell.user_ns.__setitem__)
     try:
         if arguments.arguments:
-            form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
+            with connection.explain_misfits():
+                form.set_arguments(invocation.arguments(arguments.arguments, form.form.schema))
     except Exception:
         form.close()
         raise

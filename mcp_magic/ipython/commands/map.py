@@ -119,7 +119,9 @@ def _lines(body: str) -> list[tuple[str, str, list[str]]]:
 
 async def _step(invocation: Invocation, name: str, tool: str, words: Sequence[str], earlier: Collection[str]) -> Step:
     connection, definition = await invocation.tool(tool, words)
-    return Step(name, connection, definition, _arguments(invocation, words, definition.input_schema, earlier))
+    with connection.explain_misfits():
+        values = _arguments(invocation, words, definition.input_schema, earlier)
+    return Step(name, connection, definition, values)
 
 
 def _arguments(
@@ -285,7 +287,8 @@ async def _bench(invocation: Invocation, arguments: argparse.Namespace) -> Bench
     from mcp_magic.map.bench import run_bench
 
     connection, tool = await invocation.tool(arguments.tool, arguments.arguments)
-    values = invocation.arguments(arguments.arguments, tool.input_schema)
+    with connection.explain_misfits():
+        values = invocation.arguments(arguments.arguments, tool.input_schema)
     try:
         levels = [int(text) for text in arguments.concurrency.split(",")]
     except ValueError:

@@ -520,6 +520,7 @@ DIFF = Implementation(
         Argument("--check", action="store_true", help="breaking changes are an error, so that Run All stops"),
     ),
     examples=("%mcp diff weather", "%mcp diff weather api/weather.json --check"),
-    details="A change is breaking if working calls can fail now: a tool or a choice is gone, an argument is "
+    details="Without FILE it compares with SERVER.mcp.json, which `%mcp snapshot SERVER` wrote in the working "
+    "directory. A change is breaking if working calls can fail now: a tool or a choice is gone, an argument is "
     "required now, a field of the answer is missing.",
 )

@@ -557,7 +557,8 @@ def _replayed_params(invocation: Invocation, connection: Connection, entry: Entr
     old = params.get("arguments") or {} if inside else params
     tools = connection.catalog.cached("tools") if entry.method == "tools/call" else ()
     schema: dict[str, Any] = next((tool.input_schema for tool in tools if tool.name == params.get("name")), {})
-    changed = invocation.arguments(words, schema)
+    with connection.explain_misfits():
+        changed = invocation.arguments(words, schema)
     given = {**old, **changed}
     hidden = [name for name, value in old.items() if name not in changed and is_masked(value)]
     if hidden:
