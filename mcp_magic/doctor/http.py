@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import datetime
 import json
 import re
@@ -249,7 +250,7 @@ class HttpProbe:
 
 
 async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
-    """Read an answer: a document to its end, an event stream until the answer arrives."""
+    """Read an answer: a document to its end, an event stream until the answer arrives, whatever its content type."""
     stream = "event-stream" in reply.headers.get("content-type", "")
     data = b""
     async for chunk in response.aiter_bytes():
@@ -260,8 +261,8 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
         if len(data) > BODY_BYTES:
             break
     reply.body = data[:20_000].decode("utf-8", "replace")
-    if not stream:
-        reply.message = is_message(data, number) if number else None
+    if reply.message is None and number:
+        reply.message = is_message(data.removeprefix(codecs.BOM_UTF8), number) or _event(data + b"\n", number)
 
 
 def _event(data: bytes, number: int) -> dict[str, Any] | None:

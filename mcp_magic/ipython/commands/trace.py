@@ -126,7 +126,9 @@ def summary(entry: Entry) -> str:
         return one_line(str(message), SAYS)
     if isinstance(error := message.get("error"), dict):
         code = error.get("code")
-        return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
+        text = error.get("message")
+        meaning = of_code(code, message=text if entry.direction != OUT else "").meaning
+        return one_line(f"{code} ({meaning}): {text}", SAYS)
     if "result" in message:
         return _answer(message["result"], whole=entry.size <= KEPT_BYTES)
     params = _params(message.get("params"))
