@@ -22,7 +22,6 @@ from mcp_magic.inflight import current_attempt, keep_alive
 from mcp_magic.protocol import say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
-from mcp_magic.session.bodies import read_http_tolerantly
 from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Event, Wire
@@ -374,6 +373,7 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
 async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     from mcp.client.streamable_http import streamable_http_client
 
+    from mcp_magic.session.bodies import read_http_tolerantly
     from mcp_magic.session.http import ResilientClient
 
     read_http_tolerantly()
