@@ -139,7 +139,7 @@ def _stream(response: Response, number: Any, remark: Remark) -> Response:
     """Return an answer whose body is an event stream."""
     status, kind, content = response.status_code, kind_of(response), response.content
     answers = (_answer_in(data, number) for data in _events(content))
-    answer = next((found for found in answers if found is not None), None)
+    answer = next(filter(None, answers), None)
     if answer is None:
         return response
     if status >= 400:
@@ -162,9 +162,9 @@ def _with_answer(response: Response, answer: dict[str, Any], remark: Remark) -> 
     return _with(response, status, JSON, content)
 
 
-def _remark_kind(kind: str, what: str, remark: Remark) -> None:
+def _remark_kind(kind: str, form: str, remark: Remark) -> None:
     labelled = f"the content type {one_line(kind, 60)}" if kind else "no content type"
-    remark(f"its answers have {labelled}, and are {what}; they are read as that")
+    remark(f"its answers have {labelled}, and are {form}; they are read as that")
 
 
 def _remark_status(status: int, remark: Remark) -> None:

@@ -64,7 +64,6 @@ def wants_handshake(error: BaseException, status: int | None = None) -> bool:
 
 
 _VERSION = re.compile(r"(?<!\d)20\d\d-\d\d-\d\d(?!\d)")
-_ABOUT_VERSIONS = re.compile(r"version|protocol", re.IGNORECASE)
 _LISTS = ("supported", "supportedVersions", "supported_versions", "supportedProtocolVersions")
 
 MAX_VERSIONS = 20  # versions of an error that are read
@@ -90,7 +89,7 @@ def named_versions(message: str, data: Any) -> list[str]:
     supported = next((members[name] for name in _LISTS if isinstance(members.get(name), list)), None)
     if supported is not None:
         named = [str(version)[:40] for version in supported[:MAX_VERSIONS]]
-    elif _ABOUT_VERSIONS.search(text):
+    elif "version" in text.lower():
         asked = (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION)
         named = [version for version in _VERSION.findall(text)[:MAX_VERSIONS] if version not in asked]
     else:

@@ -236,7 +236,7 @@ async def test_a_body_is_read_as_what_it_is(host: Host, name: str, everything: b
 
 
 async def test_the_doctor_reads_bodies_as_what_they_are(host: Host) -> None:
-    for name in ("json_as_events", "events_as_json", "list"):
+    for name in ("json_as_events", "events_as_json", "list", "mark_before_events"):
         form, remark = BODIES[name]
         async with serving(Formed(form, everything=True), lifespan="off") as url:
             report = await examine(host, f"{url}/mcp", call="good")
@@ -356,18 +356,18 @@ async def raw_server(
                 message = json.loads(content)
                 method = message["method"]
                 counts[method] += 1
-                known = method == "initialize" or headers.get(b"mcp-session-id", b"") == session
-                if "id" not in message or not known or method not in {**USUAL, "tools/call": 0}:
-                    status = b"202 Accepted" if known and "id" not in message else b"404 Not Found"
+                is_known = method == "initialize" or headers.get(b"mcp-session-id", b"") == session
+                if "id" not in message or not is_known or method not in {**USUAL, "tools/call": 0}:
+                    status = b"202 Accepted" if is_known and "id" not in message else b"404 Not Found"
                     writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
                     continue
                 result = USUAL["tools/call good" if method == "tools/call" else method]
                 answer = body({"jsonrpc": "2.0", "id": message["id"], "result": result})
                 kind, more, answer = odd[method](message) if method in odd else (JSON, b"", answer)
                 length = b"" if b"Content-Length" in more else f"Content-Length: {len(answer)}\r\n".encode()
-                given = b"Mcp-Session-Id: " + session + b"\r\n" if session and method == "initialize" else b""
+                own = b"Mcp-Session-Id: " + session + b"\r\n" if session and method == "initialize" else b""
                 start = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n".encode()
-                writer.write(start + more + length + given + b"\r\n" + answer)
+                writer.write(start + more + length + own + b"\r\n" + answer)
                 if more:
                     break
         writer.close()
@@ -391,7 +391,9 @@ async def test_an_odd_session_id_is_sent_as_it_came(host: Host, session: bytes, 
         connection = await host.connect(url, name="odd", protocol="handshake")
         assert await outcome(connection) == "right"
         assert counts["initialize"] == 1
-        assert f"its Mcp-Session-Id has other characters than visible ASCII: '{shown}'" in remarks(connection)
+        told = f"its Mcp-Session-Id has other characters than visible ASCII: '{shown}'"
+        assert told in remarks(connection)
+        assert told in "\n".join((await examine(host, url, call="good")).problems)
         await host.close()
 
 
@@ -403,6 +405,8 @@ async def test_a_session_id_that_http_refuses_is_named(host: Host, session: byte
         shown = session.decode().encode("unicode_escape").decode()
         assert f"a header that HTTP does not allow: Mcp-Session-Id: {shown} (fault: the server)" in str(caught.value)
         assert counts["initialize"] <= 2
+        report = await examine(host, url)
+        assert "it does not answer initialize: illegal header line: " in "\n".join(report.problems)
 
 
 # Sessions that are forgotten at once.
@@ -473,16 +477,16 @@ def test_lines_of_messages_are_joined(name: str, size: int) -> None:
     lines = text.splitlines(keepends=True) if name != "unicode" else [f"{line}\n" for line in text[:-1].split("\n")]
     parts = lines if size == 1 else [text]
     passed = "".join(map(spread.join, parts)) + spread.rest()
-    found, rest = [], ""
+    joined, rest = [], ""
     for line in passed.split("\n")[:-1]:
         value = None
         with suppress(ValueError):
             value = json.loads(line)
         if value in messages:
-            found.append(value)
+            joined.append(value)
         else:
             rest += f"{line}\n"
-    assert found == messages
+    assert joined == messages
     assert rest == others
 
 
