@@ -205,6 +205,7 @@ class Supervisor:
         self._closes = 0
         self._sessions = 0
         self._vain = 0  # sessions in a row that were forgotten before anything was answered
+        self._forgotten = False  # whether the server has forgotten the session without having been away
         self._up_since = self._up_for = 0.0
         self._lost: SessionClosedError | None = None
         self._why: BaseException | None = None
@@ -371,6 +372,7 @@ class Supervisor:
             self._notices.reads.forget()
         elif event is Event.FORGOTTEN:
             if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
+                self._forgotten = True
                 self._leave_for(_Then.RENEW)
                 self._pause()
         elif event is Event.UNINITIALIZED:
@@ -570,7 +572,7 @@ class Supervisor:
         while self._then is _Then.RENEW:
             self._then, self._entering = _Then.STAY, True
             self._leave.clear()
-            leaving = False
+            leaving = self._forgotten = False
             current_attempt.set(wire.begins(negotiation.probe(wire.errlog), negotiation.version))
             try:
                 server, prepare = transport.make(), transport.prepare
@@ -639,6 +641,7 @@ class Supervisor:
             # Since 2026-07-28 nothing tells whether a server that was away is still the same.
             anew = answer is Answer.HERE and failed and client.session.discover_result is not None
             if answer is Answer.FORGOTTEN or anew:
+                self._forgotten = not failed  # one that was away has started again
                 self._leave_for(_Then.RENEW)
                 return False
             if answer is Answer.HERE:
@@ -666,7 +669,8 @@ class Supervisor:
 
     def _may_renew(self, wire: Wire) -> bool:
         """Count a forgotten session; give up if the server has forgotten many in a row and answered nothing."""
-        self._vain = 0 if wire.heard or self._lasted else self._vain + 1
+        in_vain = self._forgotten and not (wire.heard or self._lasted)
+        self._vain = self._vain + 1 if in_vain else 0
         if self._vain < MAX_FORGOTTEN:
             return True
         self._why = ConnectionError(f"it forgot {self._vain} sessions in a row, each before it answered anything")

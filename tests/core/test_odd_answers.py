@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +27,7 @@ from tests.core.asgi import serving
 from tests.core.odd_server import TOOL, TRANSPORTS, USUAL, VERSION, connected
 from tests.core.test_cassette import hosting
 from tests.core.test_sessions import until
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -430,6 +431,49 @@ async def test_sessions_forgotten_at_once_are_given_up(host: Host) -> None:
         with pytest.raises(SessionClosedError, match="it forgot 4 sessions in a row, each before it answered anything"):
             await connection.call("good")
         assert server.counts["initialize"] == 4
+
+
+async def test_a_server_that_restarts_often_is_not_given_up(host: Host) -> None:
+    """Its sessions are forgotten, too, and nothing is asked in them."""
+    host.reconnection.first, host.reconnection.longest = 0.05, 0.2
+    port = free_port()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(serving(Restarted("0"), port=port, lifespan="off"))
+        connection = await host.connect(f"http://127.0.0.1:{port}/mcp", name="odd", protocol="handshake")
+        for number in range(1, 6):
+            await stack.aclose()
+            await until(lambda: connection.state == "reconnecting")
+            await stack.enter_async_context(serving(Restarted(str(number)), port=port, lifespan="off"))
+            await until(lambda: connection.state == "open")
+        assert connection.reconnects == 5
+        await host.close()
+
+
+class Restarted(Formed):
+    """A server that knows only its own sessions, and opens a stream of notifications that ends soon."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(lambda m: (200, JSON, self._bare(m)), everything=True)
+        self._name = name.encode()
+
+    @staticmethod
+    def _bare(message: Any) -> bytes:
+        """Return an answer that offers nothing, so that nothing is listed."""
+        return body({**message, "result": {**message["result"], "capabilities": {}}})
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        session = dict(scope.get("headers", ())).get(b"mcp-session-id", self._name)
+        if scope["type"] == "http" and session != self._name:
+            await self.send(send, 404, "", b"")
+        elif scope["type"] == "http" and scope["method"] == "GET":
+            await self.send(send, 200, EVENTS, b"retry: 50\n\n")
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def send(self, send: Any, status: int, kind: str, content: bytes, *, method: str = "") -> None:
+        headers = [(b"mcp-session-id", self._name), *([(b"content-type", kind.encode())] if kind else [])]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
 
 
 # Messages on several lines.
