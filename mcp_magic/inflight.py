@@ -23,7 +23,7 @@ from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import ArgumentsError, CallCancelledError, RequestTimeoutError, on_one_line
-from mcp_magic.protocol import BUSY, LogMessage, at_least, log_text, ping, without_context
+from mcp_magic.protocol import BUSY, LogMessage, at_least, has_ended, is_said, log_text, ping, without_context
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -1273,7 +1273,9 @@ def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
         return False
     if attempt.status == 404:
         # Since 2026-07-28 "Method not found" is a 404 too; a request with "Connection closed" may have run.
-        return code is not None and code != METHOD_NOT_FOUND and str(failure) != "Connection closed"
+        if code is None or code == METHOD_NOT_FOUND or has_ended(failure):
+            return False
+        return not is_said(failure) or says_no_session(str(failure))  # another answer to the request itself
     return attempt.status == 400 and code is not None and says_no_session(str(failure))
 
 

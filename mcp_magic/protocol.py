@@ -88,18 +88,30 @@ _RESERVED = Fault("reserved by the specification", SERVER)
 _OWN = Fault("the server's own code", SERVER)
 
 
-def of_code(code: object, method: str = "") -> Fault:
-    """Return the meaning of an error code, as the answer to a method.
+_WORDS = {
+    -32001: r"tim(?:e|ed)[ -]?out|timeout|deadline|in time|no answer",
+    -32002: r"not found|no such|no resource|unknown|not exist|missing",
+    -1: r"refus|reject|declin|den(?:y|ied)|cancel|abort|approv|permi|user",
+}
+"""Code that servers also use for other things -> words of messages that have its meaning."""
+
+
+def of_code(code: object, method: str = "", message: object = "") -> Fault:
+    """Return the meaning of an error code, as the answer to a method; the words of the message count more.
 
     >>> of_code(-32602).meaning, of_code(-31999).meaning, of_code(-32050).meaning
     ('invalid params', "the server's own code", 'reserved by the specification')
     >>> of_code(-32601, "prompts/list").who, of_code(-32601, "ping").who
     ('the caller', 'the server')
+    >>> of_code(-32001, message="Request timed out").meaning, of_code(-32001, message="Session not found").meaning
+    ('no answer in time', "the server's own code")
     """
     if code == _NO_METHOD and method in _REQUIRED:
         return Fault("method not found", SERVER, f"{method} must be answered at any time")
     if not isinstance(code, int):
         return Fault("no code", SERVER)
+    if message and code in _WORDS and not re.search(_WORDS[code], str(message)[:1000], re.IGNORECASE):
+        return _OWN
     reserved = -32099 <= code <= -32020 or -32768 <= code < -32099
     return CODES.get(code) or (_RESERVED if reserved else _OWN)
 
@@ -314,6 +326,40 @@ _ENDED = ("Connection closed", "Connection lost", "SSE stream ")
 """Beginnings of the messages with this code, from the SDK and from `session/http.py`."""
 
 
+class Said(str):
+    """The message of an error that a server sent. The SDK makes errors up whose code and words a server may use too."""
+
+    __slots__ = ()
+
+
+def note_said(message: Any) -> None:
+    """Mark the error in a JSON-RPC message as one that the server sent."""
+    error = message.__dict__.get("error")
+    if error is not None:
+        error.message = Said(error.message)
+
+
+def say(error: Any) -> None:
+    """Mark an MCPError that a server in this process raises."""
+    error.error.message = message = Said(error.error.message)
+    error.args = (error.code, message, error.data)
+
+
+def is_said(error: BaseException) -> bool:
+    """Whether a server sent this error.
+
+    The SDK hands the message on as it is, as an argument of the exception.
+    """
+    return any(isinstance(argument, Said) for argument in error.args)
+
+
+def is_mistakable(error: Any, status: int | None) -> bool:
+    """Whether the error in a server's answer, without its mark, could be taken for one that the SDK made up."""
+    if not isinstance(error, dict) or not isinstance(text := error.get("message"), Said):
+        return False
+    return status not in (None, 200) or text.startswith(_ENDED)
+
+
 def leaf(error: BaseException) -> BaseException:
     """Return the error inside nested groups that tells most about the cause.
 
@@ -382,12 +428,14 @@ def is_closed(error: BaseException) -> bool:
 def has_ended(error: BaseException) -> bool:
     """Whether an error is the SDK's for an ended connection, by its text: servers use its code for anything.
 
+    What a server itself says in these words is its own error.
+
     >>> has_ended(RuntimeError("Client must be used within an async context manager"))  # it was left a moment ago
     True
     """
     if isinstance(error, RuntimeError) and str(error).startswith("Client must be used within"):
         return True
-    return getattr(error, "code", None) == CLOSED and str(error).startswith(_ENDED)
+    return getattr(error, "code", None) == CLOSED and str(error).startswith(_ENDED) and not is_said(error)
 
 
 def chain_text(error: BaseException) -> str:

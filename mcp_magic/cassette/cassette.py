@@ -16,6 +16,7 @@ from mcp_magic.cassette.match import LISTEN, MEMBERS, Content, read
 from mcp_magic.config.masking import Masker, named_secrets, to_json
 from mcp_magic.errors import CassetteError
 from mcp_magic.inflight import Attempt, current_attempt
+from mcp_magic.protocol import is_mistakable
 from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place
 from mcp_magic.trace.trace import OUT, Tap
@@ -374,6 +375,8 @@ class SessionRecorder(Tap):
             back = f"{'←' if direction == OUT else '→'}{number}"
             method = self._methods.pop(back, "")
             http = self._http(str(number)) if direction != OUT else {}
+            if direction != OUT and is_mistakable(message.get("error"), http.get("status")):
+                http["said"] = True
         kept = masked(self._cassette, {name: message[name] for name in MEMBERS if name in message}, method or "")
         if direction == OUT:
             _without_noise(kept)

@@ -23,6 +23,7 @@ class _Failure(TypedDict, total=False):
 
 class _Status(TypedDict, total=False):
     status: Number
+    said: bool
     retry_after: Seconds | None
     refused: bool
     lost: str

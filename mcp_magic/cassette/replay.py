@@ -14,6 +14,7 @@ from mcp_magic.cassette.match import LISTEN, MEMBERS, difference, subscription_o
 from mcp_magic.config.specs import InProcessSpec
 from mcp_magic.errors import CassetteError
 from mcp_magic.inflight import current_attempt
+from mcp_magic.protocol import note_said
 from mcp_magic.session.failures import Unreadable, connect_error
 from mcp_magic.session.reader import read_members
 from mcp_magic.session.streams import Watched, members, session_message
@@ -265,7 +266,10 @@ class ReplayTransport:
         elif step.kind in ("answer", "stray"):
             theirs = step.message.get("id")
             mine = number if step.kind == "answer" else self._ids.get(str(theirs), theirs)
-            self._put({**step.message, "id": str(mine) if isinstance(theirs, str) else mine})
+            item = message_of({**step.message, "id": str(mine) if isinstance(theirs, str) else mine})
+            if step.http.get("said"):
+                note_said(item.message)
+            self.deliver(item)
         else:
             self._put(self._with_our_ids(step.message, number))
 
@@ -571,7 +575,7 @@ async def _replayed(cassette: Cassette, spec: Spec, wire: Wire, stack: AsyncExit
         live = None
         if real is not None:
             live = LiveFallback(lambda: _real(spec, real), cassette, spec, Place(server.name, spec, wire))
-        return Watched(ReplayTransport(cassette, server, session, wire, live), wire)
+        return Watched(ReplayTransport(cassette, server, session, wire, live), wire, makes_up=True)
 
     return Transport(replayed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import datetime
 import json
 import re
@@ -230,7 +231,8 @@ class HttpProbe:
 
         started = time.perf_counter()
         reply = Reply()
-        asked = {"accept": ACCEPT, **headers}
+        wanted = {"accept": ACCEPT, **headers}
+        asked = {name.encode(): value.encode() for name, value in wanted.items()}  # a session id may be odd
         try:
             async with self._client(headers={} if foreign else None) as client:
                 if self.log_in is not None and self.log_in.open and not foreign:
@@ -249,7 +251,7 @@ class HttpProbe:
 
 
 async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
-    """Read an answer: a document to its end, an event stream until the answer arrives."""
+    """Read an answer: a document to its end, an event stream until the answer arrives, whatever its content type."""
     stream = "event-stream" in reply.headers.get("content-type", "")
     data = b""
     async for chunk in response.aiter_bytes():
@@ -260,13 +262,13 @@ async def _read(response: httpx2.Response, reply: Reply, number: int) -> None:
         if len(data) > BODY_BYTES:
             break
     reply.body = data[:20_000].decode("utf-8", "replace")
-    if not stream:
-        reply.message = is_message(data, number) if number else None
+    if reply.message is None and number:
+        reply.message = is_message(data.removeprefix(codecs.BOM_UTF8), number) or _event(data + b"\n", number)
 
 
 def _event(data: bytes, number: int) -> dict[str, Any] | None:
     """Return the answer in the part of an event stream that has arrived, or None."""
-    for line in data.replace(b"\r\n", b"\n").split(b"\n")[:-1]:
+    for line in data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n").split(b"\n")[:-1]:
         if line.startswith(b"data:") and (found := is_message(line[5:].strip(), number)):
             return found
     return None
@@ -371,6 +373,8 @@ async def look_at_http(spec: HttpSpec, probe: HttpProbe, step: Step) -> tuple[Re
         first = await probe.discover()
     answers = sorted((reply for reply in (first, second) if reply.message is not None), key=lambda r: r.result is None)
     if not answers:
+        if second.status is None:
+            raise step.stop(f"it does not answer initialize: {second.failure}", "`%mcp trace` has what a session sees")
         await _no_mcp(spec, probe, second if first.status == 404 else first, step)
         return None
     spoken = answers[0]

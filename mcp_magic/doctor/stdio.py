@@ -15,7 +15,15 @@ from mcp_magic._text import duration
 from mcp_magic.doctor.report import Stop
 from mcp_magic.protocol import of_code
 from mcp_magic.session.failures import NO_SERVER, not_started
-from mcp_magic.session.negotiation import NOISE, ListensError, named_url, unless_listening
+from mcp_magic.session.negotiation import (
+    NOISE,
+    ListensError,
+    named_url,
+    named_versions,
+    older_version,
+    unless_listening,
+)
+from mcp_magic.session.stdio import SpreadMessages
 from mcp_magic.stderr import ErrorLog, cause, exit_words, is_read, not_passed_on
 
 if TYPE_CHECKING:
@@ -87,12 +95,15 @@ def is_message(text: str | bytes, number: int | None = None) -> dict[str, Any] |
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
-        return None
-    if number is None:
-        return value
-    answers = "result" in value or "error" in value
-    return value if answers and (value.get("id") == number or ("error" in value and value.get("id") is None)) else None
+    several = value if isinstance(value, list) else [value]
+    return next((one for one in several if isinstance(one, dict) and _is_that(one, number)), None)
+
+
+def _is_that(message: dict[str, Any], number: int | None) -> bool:
+    if number is None or message.get("jsonrpc") != "2.0":
+        return message.get("jsonrpc") == "2.0"
+    answers = "result" in message or "error" in message
+    return answers and (message.get("id") == number or ("error" in message and message.get("id") is None))
 
 
 def judge_eras(step: Step, discovered: Reply | None, initialized: Reply | None) -> None:
@@ -128,6 +139,10 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
         return True
     if version is not None:
         step.fail(f"initialize: answered in {took} with protocol {str(version)[:40]!r}, which is not a known version")
+    elif reply.error is not None and (older := older_version(_named_versions(reply.error))):
+        todo = 'answer initialize with a version of its own (specification, "Version Negotiation")'
+        step.warn(f"initialize: {refused(reply)}; it names {older}, which a session then asks for", todo)
+        return True
     elif modern:
         step.ok(f"initialize: {refused(reply)}: hosts that do not speak 2026-07-28 cannot use it")
     else:
@@ -135,12 +150,16 @@ def _initialized(step: Step, reply: Reply, *, modern: bool) -> bool:
     return False
 
 
+def _named_versions(error: Mapping[str, Any]) -> list[str]:
+    return named_versions(str(error.get("message")), error.get("data"))
+
+
 def refused(reply: Reply) -> str:
     """Return why a request has no result."""
     if reply.error is not None:
         code = reply.error.get("code")
         message = str(reply.error.get("message") or "")[:120]
-        return f"refused, {message} ({code}, {of_code(code).meaning})"
+        return f"refused, {message} ({code}, {of_code(code, message=message).meaning})"
     if reply.status is not None and reply.status >= 400:
         return f"HTTP {reply.status}"
     return reply.failure or "its answer is not JSON-RPC"
@@ -258,10 +277,13 @@ class ServerProcess:
     async def _answer(self, number: int) -> dict[str, Any] | None:
         assert self._process is not None
         assert self._process.stdout is not None
+        spread = SpreadMessages()
         while line := await self._process.stdout.readline():
-            if (found := is_message(line, number)) is not None:
-                return found
-            self._note_garbage(line)
+            for text in spread.join(line.decode("utf-8", "replace")).split("\n"):
+                if (found := is_message(text, number)) is not None:
+                    return found
+                self._note_garbage(text.encode())
+        self._note_garbage(spread.rest().encode())
         return None
 
     def _note_garbage(self, line: bytes) -> None:

@@ -302,13 +302,17 @@ class Catalog:
         interrupted = False
         try:
             await asyncio.shield(task)
+            return
         except asyncio.CancelledError:
-            interrupted = True
-            raise
+            current = asyncio.current_task()
+            interrupted = not task.cancelled() or current is None or current.cancelling() > 0
+            if interrupted:
+                raise
         finally:
             self._waiting[kind] -= 1
             if interrupted:
                 self._stop_unwanted()
+        await self._join(kind)  # the session has ended meanwhile: another fetch says why
 
     def _stop_unwanted(self) -> None:
         """Cancel fetches without a waiting caller: they may be waiting for the user to log in."""

@@ -598,8 +598,10 @@ class Connection:
         filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
-            with self.explain_misfits():
+            try:
                 given, filled = schema.prepare_arguments(arguments, known.input_schema)
+            except ArgumentsError as error:
+                raise self._explained(error) from None
         else:
             known = known or await self._listed_tool(tool)
             given = schema.json_arguments(arguments)
@@ -771,9 +773,10 @@ class Connection:
         try:
             yield
         except ArgumentsError as error:
-            if not self.outdated:
-                raise
-            raise ArgumentsError(f"{error}\n  {self.outdated}") from None
+            raise self._explained(error) from None
+
+    def _explained(self, error: ArgumentsError) -> ArgumentsError:
+        return ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error
 
     def _outdated(self) -> str:
         """Return `outdated`, but look once a second at most: there may be thousands of calls."""

@@ -22,12 +22,14 @@ from mcp_magic.errors import SessionClosedError
 from mcp_magic.inflight import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
+    Said,
     asked_in_vain,
     chain_text,
     has_ended,
     instead,
     is_closed,
     is_mcp_error,
+    is_said,
     is_transport_error,
     is_unreachable,
     leaf,
@@ -39,7 +41,7 @@ from mcp_magic.protocol import (
 )
 from mcp_magic.records import without_bars
 from mcp_magic.results.reasons import MAX_LINE, MAX_WHOLE, of_body, whole
-from mcp_magic.session.negotiation import ListensError, named_url
+from mcp_magic.session.negotiation import ListensError, named_url, spoken_versions, versions_in
 from mcp_magic.session.stdio import BEGINNING, identify
 from mcp_magic.session.wire import Place, not_recorded, text_of
 
@@ -185,6 +187,10 @@ def connect_error(error: BaseException, place: Place) -> Exception:
     if waited_in_vain(cause):
         return _handshake_timeout(place)
     explained = with_whole(_explain(cause, place), cause, place)
+    if takes := versions_in(cause):
+        both = f"it takes {_names(takes)}; mcp_magic speaks {_names(spoken_versions())}"
+        first, newline, rest = str(explained).partition("\n")
+        explained.args = (f"{first}\n  {place.masked(both)}{newline}{rest}",)
     if place.spec.protocol != "auto" and isinstance(explained, errors.ServerExitedError | errors.NotAnMCPServerError):
         asked = "initialize" if place.spec.protocol == "handshake" else "server/discover"
         chosen = f"--protocol {place.spec.protocol} asks for {asked} only; --protocol auto tries both."
@@ -249,6 +255,9 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
     return errors.ConnectTimeoutError(text + stray + stderr, stderr=place.stderr())
 
 
+_ILLEGAL_HEADER = re.compile(r"illegal header line: \w+\(b(['\"])(.*)\1\)")  # of h11
+
+
 def _exited(place: Place) -> errors.ConnectError:
     if isinstance(place.spec, StdioSpec):
         stderr = place.cause_lines()
@@ -259,6 +268,11 @@ def _exited(place: Place) -> errors.ConnectError:
             wrote = f" {NO_SERVER}"
         text = f"{place.name}: {place.spec.where} ended before it answered{place.ended()}.{wrote}{stderr}"
         return errors.ServerExitedError(text, stderr=place.stderr())
+    happened = place.wire.opening.error if place.wire is not None and place.wire.opening is not None else None
+    if (header := _ILLEGAL_HEADER.search(str(happened))) is not None:
+        shown = one_line(place.masked(header[2]), 200)
+        text = f"{place.name}: {place.spec.where} answered with a header that HTTP does not allow: {shown}"
+        return errors.NotAnMCPServerError(f"{text} (fault: the server).")
     return errors.NotAnMCPServerError(f"{place.name}: {place.spec.where} closed the connection before it answered.")
 
 
@@ -320,7 +334,7 @@ def unreadable(error: BaseException | str) -> str:
     """Return why an answer could not be read, from an error of the SDK; "" if the error is about something else."""
     whole = str(error)
     text = whole.partition("\n")[0]
-    if not _SDK_SAYS.match(text):
+    if not _SDK_SAYS.match(text) or isinstance(error, Said) or (isinstance(error, Exception) and is_said(error)):
         return ""
     why = _INVALID_JSON.search(whole[:BEGINNING])
     return _COUNT.sub("", text).rstrip(": ") + (f": {one_line(why[1], 200)}" if why else "")
@@ -450,7 +464,7 @@ def request_error(
     if attempt is not None and attempt.status in BUSY:
         return _protocol_error(cause, place, what, attempt)
     timed_out = getattr(cause, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(cause)) is not None
-    if timed_out or waited_in_vain(cause):
+    if (timed_out and not is_said(cause)) or waited_in_vain(cause):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(cause):
@@ -504,7 +518,7 @@ def _protocol_error(cause: Any, place: Place, what: str, attempt: Attempt | None
 def _is_made_up(cause: Any) -> bool:
     """Whether the SDK made the error up because HTTP answered with a status only."""
     made_up = str(cause).startswith(("Server returned", "Session term"))
-    return is_closed(cause) or (made_up and cause.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
+    return is_closed(cause) or (made_up and not is_said(cause) and cause.code in (_INTERNAL_ERROR, _INVALID_REQUEST))
 
 
 def _status_words(cause: Any, place: Place, status: int | None, wait: float | None) -> str:
@@ -523,7 +537,7 @@ def _code_words(cause: Any, place: Place, what: str) -> str:
     """Name the code, its meaning and whose fault it is; on a second line what to do, if known."""
     if method := asked_in_vain(str(cause)):
         return instead(method)
-    fault = of_code(cause.code, what.rpartition(" ")[2])
+    fault = of_code(cause.code, what.rpartition(" ")[2], cause)
     text = f"{clause(text_of(cause, place))} ({cause.code}, {fault.meaning}; fault: {who(fault)})"
     todo = fault.help.replace("{server}", place.name)
     more = "; ".join(part for part in (_details(cause.data), todo) if part)

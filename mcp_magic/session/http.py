@@ -1,8 +1,9 @@
-"""The HTTP client below a session: resumes streams and limits the size of answers."""
+"""The HTTP client below a session: resumes streams, and turns failures into answers."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -12,53 +13,14 @@ import httpx2
 from mcp_magic import inflight
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
-from mcp_magic.session import stdio
+from mcp_magic.session.bodies import TooLargeError, accept, as_events, has_end, is_stream, read_answer, read_whole
 from mcp_magic.session.reconnect import Backoff, Pacing
 from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from httpx2 import Response
     from mcp import Client
-
-
-# Reads compressed answers within a limit: a megabyte of gzip can hold gigabytes.
-
-_OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
-
-
-class TooLargeError(httpx2.RequestError):
-    """An answer has more than `MAX_MESSAGE` bytes; the rest was not read."""
-
-
-async def read_whole(response: Response) -> Response:
-    """Read an answer, in parts if it is compressed or has no length; return it, or an equal one, with its content.
-
-    Raises:
-        TooLargeError: The answer is too large.
-    """
-    limit, headers = stdio.MAX_MESSAGE, response.headers
-    size = headers.get("content-length", "")
-    if "content-encoding" not in headers and size.isascii() and size.isdigit() and int(size) <= limit:
-        await response.aread()
-        return response
-    parts, length = [], 0
-    async for part in response.aiter_bytes():
-        parts.append(part)
-        length += len(part)
-        if length > limit:
-            await response.aclose()
-            raise TooLargeError(f"the answer has more than {limit:,} bytes, and was not read to its end")
-    kept = [(name, value) for name, value in headers.multi_items() if name.lower() not in _OF_THE_BODY]
-    return httpx2.Response(
-        response.status_code,
-        headers=kept,
-        content=b"".join(parts),
-        request=response.request,
-        extensions=response.extensions,
-        history=response.history,
-    )
 
 
 # An HTTP client for the SDK's transports that survives network outages.
@@ -82,6 +44,9 @@ LONGEST_RESUMING = 5.0  # longest pause in seconds before the stream of a call's
 
 _NO_STREAM = (405,)  # HTTP statuses of a server without a stream of notifications, by the specification
 
+_SESSION_ID = "mcp-session-id"
+_VISIBLE = re.compile(rb"[\x21-\x7e]+")  # what a session id may have (specification, "Session Management")
+
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
@@ -101,6 +66,7 @@ class ResilientClient:
         self._wire = wire
         self._isolate = isolate
         self._session_id: str | None = None
+        self._odd_id: tuple[str, bytes] | None = None  # a session id that the SDK cannot send: its stand-in, and itself
         self._had_stream = False  # whether this session's stream of notifications was open
         self._pacing = Pacing()
         self._stream_answered = asyncio.Event()
@@ -120,14 +86,15 @@ class ResilientClient:
         """Send a request as `httpx2.AsyncClient.send` does, but wait without limit for a free connection."""
         request.extensions.get("timeout", {})["pool"] = None  # the spec's `client_factory` may set a limit
         session = self._wire.session
+        if self._odd_id is not None and request.headers.get(_SESSION_ID) == self._odd_id[0]:
+            headers = [(n, self._odd_id[1] if n.lower() == b"mcp-session-id" else v) for n, v in request.headers.raw]
+            request.headers = httpx2.Headers(headers)
         if request.method == "DELETE":
             return await self._goodbye(request, options)
         if request.method == "GET" and self._isolate:
             return await self._stream(request, options)
         if session is None:
-            response = await self._client.send(request, **options)
-            if not _is_stream(response):
-                response = _noted(await read_whole(response))
+            response = await self._opening(request, options)
         elif self._isolate:
             response = await self._one(request, session, options)
         else:
@@ -143,10 +110,7 @@ class ResilientClient:
     async def _one(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
         """Send one message; a failure becomes an error answer, which fails only this message."""
         try:
-            response = await self._client.send(request, **options)
-            is_stream = _is_stream(response)
-            if not is_stream:
-                response = _noted(await read_whole(response))
+            response = await self._read(await self._client.send(request, **options))
         except TooLargeError as error:
             return _failure(request, str(error))
         except httpx2.RequestError as error:
@@ -155,11 +119,41 @@ class ResilientClient:
                 attempt.error = error
             self._wire.report(Event.DOUBTED, session, error)
         else:
-            if is_stream:
-                response.stream = _Followed(response.stream, self._wire)
+            if is_stream(response):
                 _resuming.set(Pacing(longest=LONGEST_RESUMING))  # the SDK resumes it in this context
             return response
         return _failure(request, f"Connection closed: {problem}")
+
+    async def _opening(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
+        """Send a message before the session is open; a failure ends the opening."""
+        try:
+            response = await self._read(await self._client.send(request, **options))
+        except httpx2.RequestError as error:
+            if (attempt := inflight.current_attempt.get()) is not None:
+                attempt.error = error
+            raise
+        raw = next((value for name, value in response.headers.raw if name.lower() == b"mcp-session-id"), None)
+        if raw is not None and _VISIBLE.fullmatch(raw) is None:
+            stand_in = raw.decode("latin-1").encode("unicode_escape").decode()
+            self._odd_id, response.headers[_SESSION_ID] = (stand_in, raw), stand_in
+            self._wire.remark(
+                f"its Mcp-Session-Id has other characters than visible ASCII: '{stand_in}'; it is sent as it came"
+            )
+        return response
+
+    async def _read(self, response: httpx2.Response) -> httpx2.Response:
+        """Read the answer to a POST as what it is; follow a stream."""
+        if not self._isolate:  # its answers come on another stream
+            return response if is_stream(response) else _noted(await read_whole(response))
+        if not is_stream(response):
+            if response.status_code in (307, 308) and (there := response.next_request) is not None:
+                here = response.request.url
+                if (there.url.scheme, there.url.host, there.url.port) == (here.scheme, here.host, here.port):
+                    self._wire.remark(f"{here.path} redirects to {there.url.path} with each request; connect to that")
+            return _noted(await read_answer(response, self._wire.remark))
+        response.stream = _Followed(response, self._wire)
+        accept(response, self._wire.remark)
+        return response
 
     async def _or_lost(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
         """Send one message of an HTTP+SSE session, whose answers come on another stream; a failure ends the session."""
@@ -212,10 +206,10 @@ class ResilientClient:
         Only the answer to a POST forgets a session: many servers answer no GET, also with a status that says otherwise.
         """
         status = response.status_code
-        if _is_stream(response):
+        if is_stream(response):
             self._had_stream = True
             # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
-            response.stream = _Followed(response.stream, self._wire, quietly=True)
+            response.stream = _Followed(response, self._wire, quietly=True)
         elif status >= 400 and self._had_stream and session is not None:
             why = httpx2.HTTPStatusError(f"HTTP {status}", request=response.request, response=response)
             self._wire.report(Event.DOUBTED, session, why)  # a ping tells whether it knows the session
@@ -234,16 +228,22 @@ class ResilientClient:
 
 
 class _Followed(httpx2.AsyncByteStream):
-    """A stream that reports when it breaks; with `quietly` it then just ends instead of raising."""
+    """The stream of an answer that reports when it breaks; one of notifications, `quietly`, then just ends."""
 
-    def __init__(self, stream: Any, wire: Wire, *, quietly: bool = False) -> None:
-        self._stream = stream
+    def __init__(self, response: httpx2.Response, wire: Wire, *, quietly: bool = False) -> None:
+        self._stream: Any = response.stream
+        self._status = response.status_code
         self._wire = wire
         self._quietly = quietly
+        self._is_plain = not quietly and "content-encoding" not in response.headers
+        self._ends = has_end(response)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        stream = self._stream
+        if self._is_plain:
+            stream = as_events(stream, self._status, self._wire.remark, ends=self._ends)
         try:
-            async for chunk in self._stream:
+            async for chunk in stream:
                 yield chunk
         except httpx2.TransportError as error:
             if self._wire.session is not None:
@@ -266,8 +266,3 @@ def _noted(response: httpx2.Response) -> httpx2.Response:
 def _failure(request: httpx2.Request, message: str) -> httpx2.Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}}
     return httpx2.Response(502, json=error, request=request)
-
-
-def _is_stream(response: httpx2.Response) -> bool:
-    is_events: bool = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-    return is_events and response.status_code < 400

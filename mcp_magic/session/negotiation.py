@@ -14,7 +14,7 @@ from mcp_magic.protocol import has_ended, is_mcp_error, is_transport_error, is_u
 from mcp_magic.stderr import ErrorLog, has_read
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     import httpx2
     from mcp import Client
@@ -63,14 +63,67 @@ def wants_handshake(error: BaseException, status: int | None = None) -> bool:
     return is_mcp_error(failure) and (lacks_session or _WANTS_HANDSHAKE.search(text) is not None)
 
 
+_VERSION = re.compile(r"(?<!\d)20\d\d-\d\d-\d\d(?!\d)")
+_LISTS = ("supported", "supportedVersions", "supported_versions", "supportedProtocolVersions")
+
+MAX_VERSIONS = 20  # versions of an error that are read
+
+
+def versions_in(error: BaseException) -> list[str]:
+    """Return the protocol versions that an error names as supported; see `named_versions`."""
+    failure = leaf(error)
+    return named_versions(str(failure), getattr(failure, "data", None)) if is_mcp_error(failure) else []
+
+
+def named_versions(message: str, data: Any) -> list[str]:
+    """Return the protocol versions that a refusal names as supported, in its data or its words; newest first.
+
+    >>> named_versions("Unsupported protocol version", {"supported": ["2024-11-05", "2025-03-26"]})
+    ['2025-03-26', '2024-11-05']
+    >>> named_versions("Unsupported protocol version 2025-11-25 (supported: 2025-06-18)", None)
+    ['2025-06-18']
+    """
+    from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
+
+    members, text = data if isinstance(data, dict) else {}, message[:2000]
+    supported = next((members[name] for name in _LISTS if isinstance(members.get(name), list)), None)
+    if supported is not None:
+        named = [str(version)[:40] for version in supported[:MAX_VERSIONS]]
+    elif "version" in text.lower():
+        asked = (LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION)
+        named = [version for version in _VERSION.findall(text)[:MAX_VERSIONS] if version not in asked]
+    else:
+        named = []
+    return sorted(dict.fromkeys(named), reverse=True)
+
+
+def older_version(versions: Sequence[str]) -> str:
+    """Return the newest of some versions that a handshake can ask for instead of the newest of all, or ""."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+
+    older = (version for version in versions if version in HANDSHAKE_PROTOCOL_VERSIONS)
+    return next((version for version in older if version != LATEST_HANDSHAKE_VERSION), "")
+
+
+def spoken_versions() -> tuple[str, ...]:
+    """Return the protocol versions that this host speaks, newest first."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+    return tuple(reversed((*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS)))
+
+
 class Negotiation:
-    """Decides in which `way` sessions begin; `known` are the servers that support only the handshake."""
+    """Decides in which `way` sessions begin; `known` are the servers that support only the handshake.
+
+    `version` is what the handshake asks for after it was refused, "" for the newest.
+    """
 
     def __init__(self, spec: Spec, known: list[Spec]) -> None:
         self._spec = spec
         self._known = known
         self._free = spec.protocol == "auto"
         self._tries = 0
+        self.version = ""
         self.way = "handshake" if self._free and spec in known else spec.protocol
 
     def probe(self, errlog: ErrorLog | None) -> Probe:
@@ -98,6 +151,15 @@ class Negotiation:
             return False
         self.way = "handshake"
         return True
+
+    def names_version(self, error: BaseException) -> bool:
+        """Whether a refusal names another version that a handshake can ask for; if so, that comes next, once."""
+        if self.version or self._spec.protocol not in ("auto", "handshake"):
+            return False
+        self.version = older_version(versions_in(error))
+        if self.version:
+            self.way = "handshake"
+        return bool(self.version)
 
     def another(self, error: BaseException, probe: Probe) -> bool:
         """Decide whether to retry a failed opening the other way; if so, set `way` to it."""

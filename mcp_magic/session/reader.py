@@ -62,6 +62,8 @@ def read_again(problem: ValidationError) -> Any:
     if details[0]["type"] == "json_invalid":
         raw = details[0].get("input", "")
         text = raw.decode("utf-8", "replace") if isinstance(raw, bytes | bytearray) else str(raw)
+        if isinstance(raw, bytes | bytearray) and raw != text.encode():
+            oddities.append("it sends bytes that are not UTF-8; they are read as U+FFFD")
         mended = _mended_text(text, oddities)
         if not oddities:
             return None
@@ -212,33 +214,53 @@ def _mended_type(kind: Any) -> Any:
     return Mended
 
 
-def read_http_tolerantly() -> None:
-    """Let the SDK's streamable-HTTP client read what is almost a message; its other clients pass the error on."""
-    from mcp.client import streamable_http
+class Batch:
+    """Several messages that came as one, in place of a message; `messages` may have exceptions for unreadable ones."""
 
-    module: Any = streamable_http
-    usual = module.jsonrpc_message_adapter
-    if not isinstance(usual, _Adapter):
-        module.jsonrpc_message_adapter = _Adapter(usual)
+    messages: Sequence[Any]
 
 
-class _Adapter:
-    """Takes the place of the SDK's adapter for JSON-RPC messages."""
+def read_batch(problem: ValidationError) -> list[Any] | None:
+    """Return the messages in the list that pydantic refused with `problem`; None if it is no list of messages.
 
-    def __init__(self, usual: Any) -> None:
-        self._usual = usual
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._usual, name)
-
-    def validate_json(self, data: str | bytes, **options: Any) -> Any:
+    In place of a part that is no message there is its exception.
+    """
+    details = problem.errors(include_url=False)
+    value = details[0]["input"]
+    if details[0]["type"] == "json_invalid" or not isinstance(value, list):
+        raw = value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else value
+        text = raw.lstrip("\ufeff \t\r\n") if isinstance(raw, str) else ""
+        if not text.startswith("["):
+            return None
         try:
-            return self._usual.validate_json(data, **options)
+            value = json.loads(_with_long_integers(text), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    messages: list[Any] = []
+    for members in value:
+        try:
+            messages.append(read_members(members))
         except ValidationError as error:
-            message = read_again(error)
-            if message is None:
-                raise
-        return message
+            messages.append(error)
+    return messages if any(not isinstance(one, Exception) for one in messages) else None
+
+
+def as_one(messages: list[Any]) -> Any:
+    """Return a message for the SDK's transports that carries several; an answer if there is one among them."""
+    from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
+
+    answer = next((one for one in messages if isinstance(one, JSONRPCResponse | JSONRPCError)), None)
+    if answer is None:
+        carrier = _batch_type(JSONRPCNotification).model_construct(jsonrpc="2.0", method="")
+    else:
+        carrier = _batch_type(JSONRPCResponse).model_construct(jsonrpc="2.0", id=answer.id, result={})
+    carrier.__dict__["messages"] = messages
+    return carrier
+
+
+@cache
+def _batch_type(kind: Any) -> Any:
+    return type("Batched", (Batch, kind), {})
 
 
 # Parts of messages: the smallest part that is wrong is mended, or left out.

@@ -218,7 +218,7 @@ class RequestSender:
                 client = await self.open_client(what, timeout)
             self.failures += counted
             with without_context:
-                raise self._failed(failure, attempt, what, timeout, harmless=harmless)
+                raise self._failed(failure, attempt, what, timeout, repeats)
 
     def _what_for(self) -> str:
         """Return what requests wait for besides the answer, or ""."""
@@ -321,11 +321,13 @@ class RequestSender:
         return wants_handshake(failure, attempt.status)
 
     def _failed(
-        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, *, harmless: bool
+        self, failure: Exception, attempt: Attempt, what: str, timeout: float | None, repeats: RetryBudget
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
         error = request_error(failure, self._place, what, timeout, attempt)
+        if repeats.renewed and is_forgotten(failure, attempt):
+            error.args = (f"{error}\n  tried in two sessions; the server forgot each at once",)
         note_refusal(error)
         if isinstance(error, RequestTimeoutError):
             in_vain = attempt.awaited.in_vain if attempt.awaited is not None else ""
@@ -335,7 +337,7 @@ class RequestSender:
             error.sent = error.sent and not cannot_have_run(failure, attempt)
             if error.sent and (self._supervisor.comes_back or self._supervisor.client is not None):
                 return lost_error(self._place.name, what, attempt.error or failure, self._place)
-            if error.sent and not harmless:
+            if error.sent and not repeats.harmless:
                 return closed_error(self._place, failure, what, attempt.begun)
         return error
 

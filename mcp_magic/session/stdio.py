@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_MESSAGE = 2**28
 """Maximum number of bytes of one message: over stdio a line, over HTTP an event of a stream or the unpacked body of an
@@ -66,6 +70,78 @@ def read_whole_lines() -> None:
     module.TextReceiveStream = read
 
 
+# Messages that are spread over several lines: pretty-printed JSON.
+
+MAX_LINES = 100_000  # maximum number of lines of one message
+
+remark_spread: ContextVar[Callable[[str], None]] = ContextVar("mcp_magic_spread", default=lambda text: None)
+"""Takes a remark about the server whose output is read in this context."""
+
+_OPENS = re.compile(r'[\ufeff\s]*[{\[]\s*(?:$|["{])')  # a line that may begin such a message
+_GOES_ON = re.compile(r'\s*(?:$|["{}\[\],]|-?\d|true\b|false\b|null\b)')  # a line that may be in the middle of one
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
+_BRACKETS = re.compile(r"[^{}\[\]]+")
+
+
+class SpreadMessages:
+    r"""Joins the lines of messages that are spread over several; other lines pass as they are.
+
+    Lines are kept back only while they may be such a message. A whole message on a line of its own ends that.
+
+    >>> spread = SpreadMessages()
+    >>> spread.join('{\n  "jsonrpc": "2.0",\n')
+    ''
+    >>> spread.join('  "id": 1, "result": {}\n}\nLoading\n')
+    '{ "jsonrpc": "2.0", "id": 1, "result": {} }\nLoading\n'
+    """
+
+    def __init__(self, remark: Callable[[str], None] = lambda text: None) -> None:
+        self._remark = remark
+        self._lines: list[str] = []
+        self._depth = self._size = 0
+
+    def join(self, text: str) -> str:
+        """Return the lines of a text, each with its end, that pass now."""
+        lines = text.removesuffix("\n").split("\n")
+        if not self._lines and not any(map(_opens, lines)):
+            return text  # the usual case
+        return "".join(map(self._next, lines))
+
+    def rest(self) -> str:
+        """Return the lines that were kept back: nothing more comes."""
+        lines, self._lines, self._depth, self._size = self._lines, [], 0, 0
+        return "".join(f"{line}\n" for line in lines)
+
+    def _next(self, line: str) -> str:
+        if not self._lines:
+            if not _opens(line):
+                return f"{line}\n"
+        elif not self._fits(line):
+            return self.rest() + self._next(line)
+        bare = _BRACKETS.sub("", outside) if '"' not in (outside := _TEXT.sub("", line)) else None
+        self._lines.append(line)
+        self._size += len(line)
+        if bare is None or len(self._lines) > MAX_LINES or self._size > MAX_MESSAGE:
+            return self.rest()
+        self._depth += 2 * (bare.count("{") + bare.count("[")) - len(bare)
+        if self._depth > 0:
+            return ""
+        if not any('"jsonrpc"' in line for line in self._lines):
+            return self.rest()
+        self._remark("it spreads a message over several lines; MCP over stdio has one message on each")
+        return " ".join(line.strip() for line in self.rest().split("\n")).rstrip() + "\n"
+
+    def _fits(self, line: str) -> bool:
+        """Whether a line may follow those that were kept back: it is no message itself, and no text of a program."""
+        is_whole = line.startswith("{") and line.rstrip().endswith("}") and '"jsonrpc"' in line
+        wants_name = self._lines[-1].rstrip().endswith("{") and line.lstrip()[:1] not in ('"', "}", "")
+        return _GOES_ON.match(line) is not None and not is_whole and not wants_name
+
+
+def _opens(line: str) -> bool:
+    return line.rstrip()[-1:] in ("{", "[", ",", ":") and _OPENS.match(line) is not None
+
+
 class _WholeLines:
     """Iterates over texts of whole lines; replaces a line that is too long by an error."""
 
@@ -78,6 +154,7 @@ class _WholeLines:
         self._parts: list[bytes] = []
         self._size = 0
         self._begun = self._end = b""
+        self._spread = SpreadMessages(remark_spread.get())
 
     def __aiter__(self) -> _WholeLines:
         return self
@@ -87,6 +164,8 @@ class _WholeLines:
             try:
                 chunk: bytes = await self._stream.receive()
             except self._end_of_stream:
+                if kept := self._spread.rest():
+                    return kept
                 raise StopAsyncIteration from None
             said = ""
             if self._begun:  # the rest of a line that is too long
@@ -100,10 +179,12 @@ class _WholeLines:
             if newline:
                 text = b"".join([*self._parts, whole, newline])
                 self._parts, self._size = [rest], len(rest)
-                return said + text.decode("utf-8", self._errors)
+                if lines := self._spread.join(said + text.decode("utf-8", self._errors)):
+                    return lines
+                continue
             self._parts.append(chunk)
-            if said:
-                return said
+            if said and (lines := self._spread.join(said)):
+                return lines
             if self._size > MAX_MESSAGE:
                 self._begun, self._end = b"".join(self._parts[:2])[:BEGINNING], b"".join(self._parts[-2:])[-END:]
                 self._parts, self._size = [], 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +13,7 @@ from pydantic_core import ValidationError
 
 from mcp_magic.display.text import one_line
 from mcp_magic.inflight import PendingReply, current_attempt
-from mcp_magic.protocol import assume_complete
+from mcp_magic.protocol import assume_complete, note_said
 from mcp_magic.session.failures import (
     instead_of,
     instead_of_strange,
@@ -22,12 +23,12 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
-from mcp_magic.session.reader import read_again, read_handshake, read_notification, read_texts
+from mcp_magic.session.reader import Batch, read_again, read_batch, read_handshake, read_notification, read_texts
 from mcp_magic.session.wire import Event, Wire
 from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from contextvars import Context
     from types import TracebackType
 
@@ -222,6 +223,11 @@ class UnmatchedReplies:
             return None
         return self._stray(fields["id"], fields.get("error"), stream)
 
+    def is_stray(self, message: Any) -> bool:
+        """Whether a message is an answer whose id no request has."""
+        fields = {} if isinstance(message, Exception) else message.__dict__
+        return "id" in fields and "method" not in fields and not self.asked(fields["id"])
+
     def asked(self, number: Any) -> str:
         """Return the method of the pending request with this id, or ""."""
         awaited = self._waiting.get(number)
@@ -293,15 +299,16 @@ class Watched:
     call.
     """
 
-    def __init__(self, transport: Any, wire: Wire) -> None:
+    def __init__(self, transport: Any, wire: Wire, *, makes_up: bool = False) -> None:
         self.transport = transport
         self._wire = wire
+        self._makes_up = makes_up  # whether it also answers with errors that no server sent, and marks the others
 
     async def __aenter__(self) -> tuple[Any, Any]:
         read, write = await self.transport.__aenter__()
         strays = UnmatchedReplies(self._wire.strayed, self._wire.recorder.hide)
         writes = WatchedWrite(write, self._wire, strays)
-        return WatchedStream(read, self._wire, strays, writes.send), writes
+        return WatchedStream(read, self._wire, strays, writes.send, makes_up=self._makes_up), writes
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -318,6 +325,7 @@ class WatchedWrite(Wrapped):
         self._recorder = wire.recorder
         self._strays = strays
         self._probe: Probe | None = wire.probe
+        self._version = wire.version
 
     async def send(self, item: Any) -> None:
         """Record a message and send it."""
@@ -326,6 +334,8 @@ class WatchedWrite(Wrapped):
             self._probe.asked(item.message)
             self._probe = self._probe if self._probe.unanswered else None
         fields = item.message.__dict__
+        if self._version and fields.get("method") == "initialize":
+            fields["params"]["protocolVersion"] = self._version
         # The HTTP status of a notification or an answer is not that of the pending request.
         posted_for = None if "method" in fields and "id" in fields else current_attempt.set(None)
         token = being_sent.set(self._recorder.message(OUT, members(item.message)))
@@ -341,10 +351,18 @@ class WatchedStream(Wrapped):
     """The stream of the server's messages."""
 
     def __init__(
-        self, stream: Any, wire: Wire, strays: UnmatchedReplies, answer: Callable[[Any], Awaitable[None]]
+        self,
+        stream: Any,
+        wire: Wire,
+        strays: UnmatchedReplies,
+        answer: Callable[[Any], Awaitable[None]],
+        *,
+        makes_up: bool = False,
     ) -> None:
         super().__init__(stream)
         self._wire = wire
+        self._makes_up = makes_up
+        self._batch: deque[Any] = deque()  # the messages of a batch that come next
         self._answer = answer
         self._answering: set[asyncio.Task[None]] = set()
         self._unreadable = 0
@@ -358,7 +376,7 @@ class WatchedStream(Wrapped):
 
     async def __anext__(self) -> Any:
         try:
-            item = await self._next()
+            item = self._batch.popleft() if self._batch else self._first_of(await self._next())
         except StopAsyncIteration:
             if self._wire.session is not None:  # the server ended it, not the client
                 self._wire.recorder.ended()
@@ -386,17 +404,36 @@ class WatchedStream(Wrapped):
                 return item
         else:
             item = await self._stream.__anext__()
-        if not isinstance(item, Exception):
-            probe.came(item.message)
+        item = self._first_of(item)
+        for one in (item, *self._batch):
+            if not isinstance(one, Exception):
+                probe.came(one.message)
         if not probe.unanswered and self._reading is None:
             self._next = self._stream.__anext__
         return item
+
+    def _first_of(self, item: Any) -> Any:
+        """Return an item of the stream; of a batch its first message, and keep the others."""
+        messages: Sequence[Any] | None = None
+        if isinstance(item, ValidationError):
+            messages = read_batch(item)
+        elif not isinstance(item, Exception) and isinstance(item.message, Batch):
+            messages = item.message.messages
+        if messages is None:
+            return item
+        self._wire.remark("it sends lists of messages (batches), which only 2025-03-26 has; each message is read")
+        # Answers to nothing come last: over HTTP the first strange one would count as the answer to the request.
+        messages = sorted(messages, key=self._strays.is_stray)
+        self._batch.extend(one if isinstance(one, Exception) else session_message(one) for one in messages)
+        return self._batch.popleft()
 
     def _noted(self, item: Any) -> Any:
         """Note an item of the stream, and return what the session gets."""
         if isinstance(item, ValidationError) and (message := read_again(item)) is not None:
             item = session_message(message)
         if not isinstance(item, Exception):
+            if not self._makes_up:
+                note_said(item.message)
             sent = getattr(item.message, "sent", None)
             self._wire.recorder.message(IN, members(item.message) if sent is None else sent)
             if self._wire.modern:
@@ -425,8 +462,11 @@ class WatchedStream(Wrapped):
         fields = message.__dict__
         method = fields.get("method")
         if method is None:
-            if "result" in fields and (asked := self._strays.asked(fields["id"])) in _HANDSHAKE:
-                message.result = read_handshake(asked, fields["result"], self._wire.remark)
+            if "result" in fields:
+                if (asked := self._strays.asked(fields["id"])) in _HANDSHAKE:
+                    message.result = read_handshake(asked, fields["result"], self._wire.remark)
+                elif asked:
+                    self._wire.heard = True
         elif "id" not in fields:
             params = fields.get("params")
             if (mended := read_notification(method, params, self._wire.remark)) is not params:

@@ -88,6 +88,8 @@ DRAIN_SECONDS = 5.0
 """Seconds that pending requests of a forgotten session have to be answered before it is left: a 404 tells each of them
 that it never reached a tool and may be retried."""
 
+MAX_FORGOTTEN = 4  # sessions in a row that a server may forget before it answers anything
+
 MAX_WAITS = 100  # how often an orderly close waits, at most
 
 CLOSE_SECONDS = 10.0
@@ -202,6 +204,8 @@ class Supervisor:
         self._negotiation: Negotiation | None = None
         self._closes = 0
         self._sessions = 0
+        self._vain = 0  # sessions in a row that were forgotten before anything was answered
+        self._forgotten = False  # whether the server has forgotten the session without having been away
         self._up_since = self._up_for = 0.0
         self._lost: SessionClosedError | None = None
         self._why: BaseException | None = None
@@ -292,7 +296,7 @@ class Supervisor:
             self._ready = self.loop.create_future()
         self._then = _Then.STAY
         self._lost = self.backoff = self._why = self._tried = None
-        self._sessions = 0
+        self._sessions = self._vain = 0
         self.state = State.CONNECTING
 
     def _pause(self) -> None:
@@ -368,6 +372,7 @@ class Supervisor:
             self._notices.reads.forget()
         elif event is Event.FORGOTTEN:
             if self.known is not None and self.known.client is session and self._then in (_Then.STAY, _Then.REOPEN):
+                self._forgotten = True
                 self._leave_for(_Then.RENEW)
                 self._pause()
         elif event is Event.UNINITIALIZED:
@@ -567,8 +572,8 @@ class Supervisor:
         while self._then is _Then.RENEW:
             self._then, self._entering = _Then.STAY, True
             self._leave.clear()
-            leaving = False
-            current_attempt.set(wire.begins(negotiation.probe(wire.errlog)))
+            leaving = self._forgotten = False
+            current_attempt.set(wire.begins(negotiation.probe(wire.errlog), negotiation.version))
             try:
                 server, prepare = transport.make(), transport.prepare
                 session = self._notices.session(server, self.spec.timeout, prepare, negotiation.way)
@@ -590,12 +595,17 @@ class Supervisor:
                         await self._drained(DRAIN_SECONDS)
             except Exception as error:
                 entering = self._entering and not self._is_closing
-                if entering and negotiation.another(error, wire.probe):
+                if entering and (negotiation.names_version(error) or negotiation.another(error, wire.probe)):
+                    if negotiation.version:
+                        wire.remark(
+                            "it refuses the newest handshake instead of answering with a version of its own; "
+                            f"{negotiation.version} was asked for"
+                        )
                     wire.began_in_vain()
                     self._then = _Then.RENEW
                 elif not leaving:  # errors while a session is closed on purpose do not matter
                     raise
-            if leaving and self._then is _Then.RENEW and not await self._pace():
+            if leaving and self._then is _Then.RENEW and not (self._may_renew(wire) and await self._pace()):
                 return
 
     @asynccontextmanager
@@ -631,6 +641,7 @@ class Supervisor:
             # Since 2026-07-28 nothing tells whether a server that was away is still the same.
             anew = answer is Answer.HERE and failed and client.session.discover_result is not None
             if answer is Answer.FORGOTTEN or anew:
+                self._forgotten = not failed  # one that was away has started again
                 self._leave_for(_Then.RENEW)
                 return False
             if answer is Answer.HERE:
@@ -655,6 +666,17 @@ class Supervisor:
         finally:
             asked.cancel()
             left.cancel()
+
+    def _may_renew(self, wire: Wire) -> bool:
+        """Count a forgotten session; give up if the server has forgotten many in a row and answered nothing."""
+        in_vain = self._forgotten and not (wire.heard or self._lasted)
+        self._vain = self._vain + 1 if in_vain else 0
+        if self._vain < MAX_FORGOTTEN:
+            return True
+        self._why = ConnectionError(f"it forgot {self._vain} sessions in a row, each before it answered anything")
+        self._lost = closed_error(self._place, self._why)
+        self._leave_for(_Then.GIVE_UP)
+        return False
 
     async def _pace(self) -> bool:
         """Pause before a forgotten session is renewed, if that happens often; return False to leave the session."""

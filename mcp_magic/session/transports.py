@@ -19,10 +19,10 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, Spec, SseSpec, Stdio
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import MissingDependencyError, TargetError
 from mcp_magic.inflight import current_attempt, keep_alive
+from mcp_magic.protocol import say
 from mcp_magic.results.reasons import telling_line
 from mcp_magic.results.results import CRASHES, META
-from mcp_magic.session.reader import read_http_tolerantly
-from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines
+from mcp_magic.session.stdio import MAX_MESSAGE, read_whole_lines, remark_spread
 from mcp_magic.session.streams import Watched, trace_in_process
 from mcp_magic.session.wire import Event, Wire
 from mcp_magic.stderr import know_processes, log_for, started_early
@@ -180,7 +180,10 @@ def contained(server: Any) -> Iterator[None]:
     async def contain(context: Any, call_next: Any) -> Any:
         try:
             return await call_next(context)
-        except (MCPError, ValidationError, asyncio.CancelledError, GeneratorExit):
+        except MCPError as error:
+            say(error)
+            raise
+        except (ValidationError, asyncio.CancelledError, GeneratorExit):
             raise  # the SDK handles these itself
         except BaseException as error:
             crash = error
@@ -354,6 +357,7 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     read_whole_lines()
+    remark_spread.set(wire.remark)  # for the tasks that the transport starts
     know_processes()
     parameters = StdioServerParameters(
         command=spec.command,
@@ -369,12 +373,13 @@ async def _open_stdio(spec: StdioSpec, wire: Wire, stack: AsyncExitStack) -> Tra
 async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Transport:
     from mcp.client.streamable_http import streamable_http_client
 
+    from mcp_magic.session.bodies import read_http_tolerantly
     from mcp_magic.session.http import ResilientClient
 
     read_http_tolerantly()
     client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
     options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
-    return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire))
+    return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire, makes_up=True))
 
 
 async def _open_sse(spec: SseSpec, wire: Wire, stack: AsyncExitStack) -> Transport:

@@ -130,6 +130,8 @@ class Wire:
 
     `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood.
     `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not end the session.
+    `heard` is whether the session has answered a request after the handshake. `version` is what the handshake asks for,
+    "" for the newest.
     """
 
     recorder: Recorder
@@ -146,6 +148,8 @@ class Wire:
     modern: bool = False
     session: Client | None = None
     replayed: bool = False
+    heard: bool = False
+    version: str = ""
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
 
@@ -154,9 +158,9 @@ class Wire:
         self.opening = Attempt()
         return self.opening
 
-    def begins(self, probe: Probe) -> Attempt:
+    def begins(self, probe: Probe, version: str = "") -> Attempt:
         """Note that a session is being opened; return the `Attempt` that records the answer."""
-        self.probe = probe
+        self.probe, self.version, self.heard = probe, version, False
         return self.asks()
 
     def opened(self, session: Client) -> None:

@@ -534,4 +534,7 @@ def fault(entry: Entry) -> str | None:
     if asked_in_vain(error.get("message")):
         return SERVER
     # an incoming answer belongs to our request, an outgoing one to the server's
-    return who(of_code(error.get("code"), entry.method), asked_by_us=entry.direction != OUT)
+    is_theirs = entry.direction != OUT
+    return who(
+        of_code(error.get("code"), entry.method, error.get("message") if is_theirs else ""), asked_by_us=is_theirs
+    )

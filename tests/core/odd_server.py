@@ -44,7 +44,8 @@ A text is the answer after its id, or the whole answer if it has ID in the place
 def texts(answers: dict[str, Any], message: dict[str, Any]) -> list[str]:
     """Return the messages that answer a message; `answers` replaces parts of `USUAL`.
 
-    What stands under "before " and a method is sent before its answer: notifications.
+    What stands under "before " and a method is sent before its answer: notifications. With the form "batch" they come
+    as one list, and with "pretty" on several lines.
     """
     if "id" not in message or "method" not in message:
         return []
@@ -61,7 +62,10 @@ def texts(answers: dict[str, Any], message: dict[str, Any]) -> list[str]:
     else:
         rest = result if isinstance(result, str) else f'"result": {json.dumps(result)}'
     whole = rest.replace("ID", number) if "ID" in rest else f'{{"jsonrpc": "2.0", "id": {number}, {rest}}}'
-    return [*sent, whole]
+    sent = [*sent, whole]
+    if answers.get("form") == "batch":
+        sent = [f"[{', '.join(sent)}]"]
+    return [json.dumps(json.loads(text), indent=2) for text in sent] if answers.get("form") == "pretty" else sent
 
 
 def http_app(answers: dict[str, Any], *, streams: bool) -> Any:

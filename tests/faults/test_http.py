@@ -56,7 +56,7 @@ ROWS = [
     Row("html", InvalidResponseError, f"{BREAKS}Unexpected content type: text/html"),
     Row("no_type", InvalidResponseError, f"{BREAKS}Unexpected content type"),
     Row("bad_json", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
-    Row("empty", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
+    Row("empty", InvalidResponseError, f"{BREAKS}Failed to parse the answer: HTTP 200 with an empty body"),
     Row("bad_utf8", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("number", InvalidResponseError, f"{BREAKS}Failed to parse JSON response"),
     Row("wrong_shape", '{"nonsense": 1}'),

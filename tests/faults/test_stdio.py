@@ -50,7 +50,7 @@ ROWS = [
     Row("garbage", "right"),
     Row("bad_utf8_line", "right"),
     Row("bad_utf8", "caf� �"),
-    Row("array", "right"),
+    Row("array", "batch"),
     Row("scalars", "right"),
     Row("nested", "right"),
     # ids

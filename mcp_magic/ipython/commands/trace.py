@@ -144,7 +144,9 @@ def summary(entry: Entry) -> str:
         return one_line(str(message), SAYS)
     if isinstance(error := message.get("error"), dict):
         code = error.get("code")
-        return one_line(f"{code} ({of_code(code).meaning}): {error.get('message')}", SAYS)
+        text = error.get("message")
+        meaning = of_code(code, message=text if entry.direction != OUT else "").meaning
+        return one_line(f"{code} ({meaning}): {text}", SAYS)
     if "result" in message:
         is_cut = entry.size > KEPT_BYTES
         return _answer(message["result"], whole_length if is_cut else len, failed=entry.kind == "error")

@@ -1,0 +1,299 @@
+"""The bodies of HTTP answers: read by what they are, whatever their headers say.
+
+The SDK goes by the content type and the status. What it would not read although it is an answer gets the status and
+the content type that it should have, with a remark. What is cut off stays so: it is no answer.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from pydantic_core import ValidationError
+
+from mcp_magic.display.text import one_line
+from mcp_magic.inflight import current_attempt
+from mcp_magic.protocol import note_said
+from mcp_magic.session import stdio
+from mcp_magic.session.reader import Batch, as_one, read_again, read_batch
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from httpx2 import Response
+
+    from mcp_magic.session.reader import Remark
+
+JSON, EVENTS = "application/json", "text/event-stream"
+
+_USUAL = (JSON, f"{JSON};charset=utf-8")  # content types of a document that needs no second look
+
+_OF_THE_BODY = ("content-encoding", "content-length", "content-type", "transfer-encoding")
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte-order mark, and spaces
+
+_EVENT = re.compile(rb"(?:event|data|id|retry)? *:")  # begins an event stream
+
+
+class TooLargeError(httpx2.RequestError):
+    """An answer has more than `MAX_MESSAGE` bytes; the rest was not read."""
+
+
+def is_stream(response: Response) -> bool:
+    """Whether an answer is an event stream, by its content type."""
+    return kind_of(response) == EVENTS and response.status_code < 400
+
+
+def kind_of(response: Response) -> str:
+    """Return the content type of an answer, without parameters, or ""."""
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+async def read_whole(response: Response) -> Response:
+    """Read an answer, in parts if it is compressed or has no length; return it, or an equal one, with its content.
+
+    A megabyte of gzip can hold gigabytes.
+
+    Raises:
+        TooLargeError: The answer is too large.
+    """
+    limit, headers = stdio.MAX_MESSAGE, response.headers
+    size = headers.get("content-length", "")
+    if "content-encoding" not in headers and size.isascii() and size.isdigit() and int(size) <= limit:
+        await response.aread()
+        return response
+    parts, length = [], 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        length += len(part)
+        if length > limit:
+            await response.aclose()
+            raise TooLargeError(f"the answer has more than {limit:,} bytes, and was not read to its end")
+    return _with(response, response.status_code, headers.get("content-type", ""), b"".join(parts))
+
+
+def _with(response: Response, status: int, kind: str, content: bytes) -> Response:
+    """Return an answer with another status, content type and content."""
+    kept = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    made = httpx2.Response(
+        status,
+        headers=[*kept, *([("content-type", kind)] if kind else [])],
+        content=content,
+        request=response.request,
+        extensions=response.extensions,
+        history=response.history,
+    )
+    made.next_request = response.next_request
+    return made
+
+
+def has_end(response: Response) -> bool:
+    """Whether a body that has ended can be told from one that was cut with its connection."""
+    return response.status_code == 204 or bool(response.headers.keys() & {"content-length", "transfer-encoding"})
+
+
+async def read_answer(response: Response, remark: Remark) -> Response:
+    """Read the answer to a POST, and return it as the SDK reads it. Raises TooLargeError."""
+    ends = has_end(response)
+    response = await read_whole(response)
+    status, content = response.status_code, response.content
+    kind = response.headers.get("content-type", "").replace(" ", "").lower()
+    if status == 200 and content[:1] == b"{" and kind in _USUAL:
+        return response
+    if 300 <= status < 400 or (number := _number(response.request)) is None:
+        return response
+    charset = response.charset_encoding
+    beginning = content.lstrip(_BLANK)
+    if not beginning:
+        is_empty = ends and status != 202 and status < 300  # of a 202 the SDK says so
+        return _with(response, 200, EVENTS, _empty(status)) if is_empty else response
+    if charset is not None and not _is_utf8(charset):
+        with suppress(LookupError, UnicodeError):
+            content = content.decode(charset).encode()
+            remark(f"its answers are in {one_line(charset, 40)}, where UTF-8 is right")
+            response = _with(response, status, kind_of(response), content)
+    if _EVENT.match(beginning):
+        return _stream(response, number, remark)
+    return _document(response, number, remark) if beginning[:1] in (b"{", b"[") else response
+
+
+def _document(response: Response, number: Any, remark: Remark) -> Response:
+    """Return an answer whose body is JSON."""
+    status, kind = response.status_code, kind_of(response)
+    if status < 400 and status != 202 and kind == JSON:
+        return response
+    answer = _answer_in(response.content, number)
+    if answer is None:
+        return response
+    if kind != JSON:
+        _remark_kind(kind, "JSON", remark)
+    return _with_answer(response, answer, remark)
+
+
+def _stream(response: Response, number: Any, remark: Remark) -> Response:
+    """Return an answer whose body is an event stream."""
+    status, kind, content = response.status_code, kind_of(response), response.content
+    answers = (_answer_in(data, number) for data in _events(content))
+    answer = next(filter(None, answers), None)
+    if answer is None:
+        return response
+    if status >= 400:
+        return _with_answer(response, answer, remark)
+    if status == 202:
+        _remark_status(status, remark)
+    if kind != EVENTS:
+        _remark_kind(kind, "an event stream", remark)
+    return _with(response, 200, EVENTS, content.removeprefix(codecs.BOM_UTF8))
+
+
+def _with_answer(response: Response, answer: dict[str, Any], remark: Remark) -> Response:
+    """Return an answer whose status suits it; one with a status of failures has only the answer as body."""
+    status, content = response.status_code, response.content
+    if status >= 400:
+        content = json.dumps(answer).encode()
+    if status == 202 or (status >= 400 and answer.get("error") is None):
+        _remark_status(status, remark)
+        status = 200
+    return _with(response, status, JSON, content)
+
+
+def _remark_kind(kind: str, form: str, remark: Remark) -> None:
+    labelled = f"the content type {one_line(kind, 60)}" if kind else "no content type"
+    remark(f"its answers have {labelled}, and are {form}; they are read as that")
+
+
+def _remark_status(status: int, remark: Remark) -> None:
+    remark(f"it answers a request with HTTP {status} and the answer as body, where 200 is right")
+
+
+def _events(content: bytes) -> list[bytes]:
+    """Return the data of the events in a stream that has ended."""
+    events = re.split(rb"\r?\n\r?\n", content.lstrip(_BLANK))
+    return [b"\n".join(re.findall(rb"(?m)^data: ?(.*?)\r?$", event)) for event in events]
+
+
+def _answer_in(content: bytes, number: Any) -> dict[str, Any] | None:
+    """Return the answer to a request in JSON, alone or in a list: that with its id, or an error without one."""
+    try:
+        value = json.loads(content.lstrip(_BLANK))
+    except (ValueError, RecursionError):
+        return None
+    several = value if isinstance(value, list) else [value]
+    answers = [
+        one for one in several if isinstance(one, dict) and "method" not in one and {"result", "error"} & one.keys()
+    ]
+    mine = [one for one in answers if one.get("id") == number]
+    return next(iter(mine or [one for one in answers if "jsonrpc" in one or one.get("id") is not None]), None)
+
+
+def _number(request: Any) -> Any:
+    """Return the id of the JSON-RPC request that was posted, or None."""
+    with suppress(ValueError, RecursionError, httpx2.RequestNotRead):
+        message = json.loads(request.content)
+        return message.get("id") if isinstance(message, dict) and "method" in message else None
+    return None
+
+
+def _is_utf8(charset: str) -> bool:
+    with suppress(LookupError):
+        return codecs.lookup(charset).name in ("utf-8", "ascii")
+    return True
+
+
+def _empty(status: int) -> bytes:
+    """Return an event with the error for an empty body; the SDK gives it the id of the request."""
+    message = f"Failed to parse the answer: HTTP {status} with an empty body"
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": message}}
+    return f"data: {json.dumps(error)}\n\n".encode()
+
+
+def accept(response: Response, remark: Remark) -> None:
+    """Let the SDK read a stream that has the answer to a request, and the status of one without."""
+    if response.status_code == 202 and _number(response.request) is not None:
+        _remark_status(202, remark)
+        response.status_code = 200
+
+
+async def as_events(stream: Any, status: int, remark: Remark, *, ends: bool) -> AsyncIterator[bytes]:
+    """Pass an event stream on. A body that is JSON becomes an event, and one that is empty an error.
+
+    `ends` is whether the end of the body can be told from a connection that was cut.
+    """
+    parts = aiter(stream)
+    begun = b""
+    async for part in parts:
+        begun += part
+        if begun.lstrip(_BLANK) or len(begun) > stdio.BEGINNING:
+            break
+    else:
+        yield _empty(status) if ends and not begun else begun
+        return
+    begun = begun.removeprefix(codecs.BOM_UTF8)
+    if begun.lstrip(_BLANK)[:1] in (b"{", b"["):
+        begun = await _json_of(begun, parts, remark)
+    yield begun
+    async for part in parts:
+        yield part
+
+
+async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) -> bytes:
+    """Return a body that is JSON as one event, or what was read of it if it is none."""
+    read, size = [begun], len(begun)
+    while True:
+        if read[-1].rstrip()[-1:] in (b"}", b"]") and _answer_in(whole := b"".join(read), None) is not None:
+            _remark_kind(EVENTS, "JSON", remark)
+            return b"".join(b"data: %b\n" % line for line in whole.lstrip(_BLANK).splitlines()) + b"\n"
+        part = await anext(parts, None)
+        if part is None or size > stdio.MAX_MESSAGE:
+            return b"".join([*read, part or b""])
+        read.append(part)
+        size += len(part)
+
+
+# What the SDK's client parses.
+
+
+def read_http_tolerantly() -> None:
+    """Let the SDK's streamable-HTTP client read what is almost a message; its other clients pass the error on."""
+    from mcp.client import streamable_http
+
+    module: Any = streamable_http
+    usual = module.jsonrpc_message_adapter
+    if not isinstance(usual, _Adapter):
+        module.jsonrpc_message_adapter = _Adapter(usual)
+
+
+class _Adapter:
+    """Takes the place of the SDK's adapter for JSON-RPC messages, and marks the errors that the server sent."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._usual, name)
+
+    def validate_json(self, data: str | bytes, **options: Any) -> Any:
+        try:
+            message = self._usual.validate_json(data, **options)
+        except ValidationError as error:
+            message = read_again(error)
+            if message is None:
+                if (several := read_batch(error)) is None:
+                    raise
+                message = as_one(several)
+        for one in message.messages if isinstance(message, Batch) else (message,):
+            if _is_of_request(one):
+                note_said(one)
+        return message
+
+
+def _is_of_request(message: Any) -> bool:
+    """Whether an answer has the id of the request that was posted: others may come from what is before the server."""
+    number, attempt = getattr(message, "id", None), current_attempt.get()
+    posted = attempt.awaited if attempt is not None else None
+    return number is not None and (posted is None or str(number) == str(posted.number))
