@@ -660,7 +660,7 @@ class Connection:
             server=self.name,
             tool=tool,
             seconds=measured.seconds,
-            output_schema=known.output_schema if known is not None else None,
+            output_schema=getattr(known, "output_schema", None),
             clue=clue(self.place, tool, begun) if raw.is_error else "",
             filled=filled,
             unfit=output.unfit,
