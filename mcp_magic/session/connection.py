@@ -598,10 +598,7 @@ class Connection:
         filled: dict[str, Any] = {}
         if validate:
             known = known or await self.find_tool(tool)
-            try:
-                given, filled = schema.prepare_arguments(arguments, known.input_schema)
-            except ArgumentsError as error:
-                raise self._explained(error) from None
+            given, filled = self._prepared(arguments, known)
         else:
             known = known or await self._listed_tool(tool)
             given = schema.json_arguments(arguments)
@@ -777,6 +774,12 @@ class Connection:
 
     def _explained(self, error: ArgumentsError) -> ArgumentsError:
         return ArgumentsError(f"{error}\n  {self.outdated}") if self.outdated else error
+
+    def _prepared(self, arguments: Mapping[str, Any], tool: Tool) -> tuple[dict[str, Any], dict[str, Any]]:
+        try:
+            return schema.prepare_arguments(arguments, tool.input_schema)
+        except ArgumentsError as error:
+            raise self._explained(error) from None
 
     def _outdated(self) -> str:
         """Return `outdated`, but look once a second at most: there may be thousands of calls."""
