@@ -67,7 +67,7 @@ async def turn_of(model: Any, text: str) -> AIMessage:
     return await take_turn(make_model(model), [HumanMessage(text)])
 
 
-async def test_the_file_has_each_message_and_each_tool_once_and_the_chunks_as_they_came(host: Host, tape: Path) -> None:
+async def test_cassette_keeps_messages_and_tools_once_and_all_chunks(host: Host, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([PRICES, "It is done."]))
 
@@ -106,9 +106,7 @@ async def test_the_offline_model_is_recorded_like_any_other(host: Host, tape: Pa
     )
 
 
-async def test_an_agent_fails_where_the_cassette_has_not_the_call_that_its_model_wants(
-    host: Host, shop: Shop, tape: Path
-) -> None:
+async def test_agent_fails_when_cassette_lacks_the_call(host: Host, shop: Shop, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
     head = [line for line in lines(tape) if "session" not in line or "server" in line]
@@ -145,7 +143,7 @@ async def test_turns_of_one_request_are_played_in_their_order(tape: Path) -> Non
         assert [(await turn_of(model, "again")).text for _ in range(3)] == ["first", "second", "second"]
 
 
-async def test_a_model_that_was_made_before_the_cassette_came_in_is_recorded_all_the_same(tape: Path) -> None:
+async def test_model_made_before_the_cassette_is_recorded(tape: Path) -> None:
     setting = ScriptedModel(["one", "two"])
     sampler = ModelSampler(lambda: setting)
     asked = SamplingRequest("s", (SamplingMessage(role="user", content=TextContent(text="1")),), 100)
@@ -187,7 +185,7 @@ async def openai(fake: FakeOpenAI, host: Host, tape: Path, mode: str, *, url: st
             return await run(host, model)
 
 
-async def test_a_provider_is_recorded_and_not_reached_when_it_is_replayed(host: Host, tape: Path) -> None:
+async def test_provider_is_recorded_and_not_reached_on_replay(host: Host, tape: Path) -> None:
     fake = FakeOpenAI(Turn("I look.", [("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
     async with fake.running():
         seen = await openai(fake, host, tape, "record")

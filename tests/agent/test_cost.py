@@ -79,9 +79,7 @@ def graph_of(text: str, host: Host) -> Any:
 # Bounds
 
 
-async def test_a_run_ends_before_the_turn_that_would_exceed_its_tokens_and_the_thread_goes_on(
-    host: Host, shop: Shop
-) -> None:
+async def test_token_limit_ends_the_run_and_keeps_the_thread(host: Host, shop: Shop) -> None:
     model = looping(100, 200, 300, 400)
     graph = build_graph(model, host, max_tokens=850, checkpointer=memory_threads())
 
@@ -150,7 +148,7 @@ def test_a_bound_in_dollars_needs_known_prices(host: Host) -> None:
 # What tools cost
 
 
-async def test_servers_and_tools_are_ranked_by_the_tokens_that_they_cost(host: Host) -> None:
+async def test_servers_and_tools_are_ranked_by_token_cost(host: Host) -> None:
     from mcp.server.mcpserver import MCPServer
 
     other = MCPServer("wordy", instructions="Be careful. " * 100, log_level="ERROR")

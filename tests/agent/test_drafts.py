@@ -106,9 +106,7 @@ def shows(
     return turn
 
 
-async def test_a_view_shows_the_arguments_as_they_are_written_and_then_the_same_view_has_input_and_result(
-    host: Host, screen: PageScreen
-) -> None:
+async def test_view_shows_draft_arguments_then_input_and_result(host: Host, screen: PageScreen) -> None:
     done = await run(host, screen, shows(screen, '{"region": "U', "S", then='"}'))
     [page] = screen.pages
     assert heard(page) == [
@@ -177,7 +175,7 @@ async def refuse(request: Request) -> Decision:
         ("ask", [Rule("allow", "*", definition="of another tool")]),
     ],
 )
-async def test_nothing_is_shown_where_a_call_may_need_an_answer_whatever_its_arguments_are(
+async def test_calls_that_may_need_an_answer_show_no_draft(
     host: Host, screen: PageScreen, policy: str, rules: list[Rule]
 ) -> None:
     host.consent.policy, host.consent.approver = policy, refuse
@@ -205,9 +203,7 @@ async def test_the_view_is_shown_where_any_arguments_are_allowed(
     assert heard(screen.pages[0])[0] == ("partial", {"region": "U"})
 
 
-async def test_the_view_of_a_tool_that_has_changed_waits_for_the_call_unless_a_rule_was_given_since(
-    host: Host, screen: PageScreen
-) -> None:
+async def test_changed_tool_shows_its_draft_only_after_a_new_rule(host: Host, screen: PageScreen) -> None:
     await host.disconnect("dash")
     await host.connect(other_sales("Sales, changed"), name="dash")
     await run(host, screen, writes('{"region": "U', 'S"}'))
@@ -218,7 +214,7 @@ async def test_the_view_of_a_tool_that_has_changed_waits_for_the_call_unless_a_r
     assert screen.written == [{"region": "US"}, {}]
 
 
-async def test_a_tool_that_changes_while_the_call_is_written_shows_another_view(host: Host, screen: PageScreen) -> None:
+async def test_tool_changed_during_the_draft_shows_another_view(host: Host, screen: PageScreen) -> None:
     await host.disconnect("dash")
     changing = other_sales("Sales")
     await host.connect(changing, name="other")
@@ -291,7 +287,7 @@ async def test_the_view_is_cancelled_if_the_run_is_interrupted(host: Host, scree
     assert heard(screen.pages[0]) == [("partial", {"region": "U"}), CANCELLED]
 
 
-async def test_the_view_is_cancelled_if_a_rule_denies_the_call_meanwhile(host: Host, screen: PageScreen) -> None:
+async def test_rule_that_denies_the_call_cancels_the_view(host: Host, screen: PageScreen) -> None:
     async def turn() -> AsyncIterator[AIMessageChunk]:
         async for chunk in shows(screen, '{"region": "U')():
             yield chunk
@@ -328,9 +324,7 @@ async def test_cards_and_results_stand_in_the_order_of_the_calls(host: Host, scr
     assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
 
 
-async def test_the_view_waits_with_its_part_while_you_are_asked_about_another_call_of_the_turn(
-    host: Host, screen: PageScreen
-) -> None:
+async def test_view_keeps_its_draft_while_another_call_is_asked_about(host: Host, screen: PageScreen) -> None:
     cards: list[Any] = []
 
     async def approve(request: Request) -> Decision:
@@ -364,15 +358,13 @@ async def test_the_view_waits_with_its_part_while_you_are_asked_about_another_ca
     assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
 
 
-async def test_a_call_whose_id_another_has_gets_its_view_when_it_goes_out(host: Host, screen: PageScreen) -> None:
+async def test_call_with_a_duplicate_id_gets_its_view_when_sent(host: Host, screen: PageScreen) -> None:
     whole = ['{"region": "US"}']
     await run(host, screen, writes(*whole), writes(*whole))
     assert screen.written == [{}, {"region": "US"}]
 
 
-async def test_the_view_is_told_at_most_ten_times_a_second_and_nothing_of_long_arguments(
-    host: Host, screen: PageScreen
-) -> None:
+async def test_draft_updates_are_limited_in_rate_and_size(host: Host, screen: PageScreen) -> None:
     began = time.monotonic()
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
@@ -410,7 +402,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.booleans(), st.data())
-def test_each_beginning_of_an_object_is_an_object_and_can_be_sent(
+def test_every_prefix_of_an_object_heals_to_a_sendable_object(
     value: dict[str, Any], ascii_only: bool, data: st.DataObject
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)

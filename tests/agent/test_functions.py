@@ -78,7 +78,7 @@ async def servers(host: Host, tmp_path: Path) -> Host:
 
 @environments.needs_node
 @pytest.mark.timeout(2 * environments.BUILD_TIMEOUT)
-async def test_every_tool_of_the_known_servers_is_taken_by_both_providers_with_its_schema_as_it_is(
+async def test_both_providers_accept_every_tool_with_its_schema(
     servers: Host,
 ) -> None:
     offers = (await Registry(servers).refresh()).values()
@@ -262,7 +262,7 @@ def test_what_had_to_leave_the_schema_is_told_in_the_description() -> None:
     )
 
 
-def test_names_of_arguments_that_anthropic_refuses_are_changed_and_changed_back() -> None:
+def test_argument_names_anthropic_refuses_are_mapped_both_ways() -> None:
     properties = {"filter[id]": {"description": "The id"}, "filter_id": TEXT, "größe": TEXT, "": TEXT, "x" * 70: TEXT}
     schema = {"type": "object", "properties": properties, "required": ["filter[id]", "filter_id"]}
     function = function_of("a__b", Tool(name="b", input_schema=schema))

@@ -51,7 +51,7 @@ async def test_a_model_without_tools_answers(host: Host) -> None:
     assert state["messages"][-1].text == "Hello."
 
 
-async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_order(host: Host, shop: Shop) -> None:
+async def test_calls_of_a_turn_run_together_and_answer_in_order(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": n}) for n in ("a", "b", "c")], "done"])
     running = asyncio.ensure_future(build_graph(model, host).ainvoke(asked()))
     async with asyncio.timeout(60):
@@ -82,7 +82,7 @@ async def test_steps_carry_on_over_several_servers(host: Host, shop: Shop) -> No
     assert tools_said(state) == [("success", "2.0"), ("success", "paid 2.0")]
 
 
-async def test_a_tool_that_reports_an_error_is_an_error_message_and_the_model_goes_on(host: Host) -> None:
+async def test_tool_error_becomes_an_error_message(host: Host) -> None:
     model = ScriptedModel([[("shop:fail", {"reason": "no stock"})], "It failed."])
 
     state = await build_graph(model, host).ainvoke(asked())
@@ -93,7 +93,7 @@ async def test_a_tool_that_reports_an_error_is_an_error_message_and_the_model_go
     assert state["messages"][-1].text == "It failed."
 
 
-async def test_a_tool_that_does_not_exist_is_told_to_the_model_with_what_there_is(host: Host) -> None:
+async def test_unknown_tool_error_suggests_the_nearest_name(host: Host) -> None:
     model = ScriptedModel([[("shop__prise", {"item": "apple"})], "ok"])
 
     state = await build_graph(model, host).ainvoke(asked())
@@ -106,7 +106,7 @@ async def test_a_tool_that_does_not_exist_is_told_to_the_model_with_what_there_i
     assert "shop__" not in shown
 
 
-async def test_arguments_that_do_not_fit_are_told_to_the_model_and_nobody_is_asked(host: Host, shop: Shop) -> None:
+async def test_misfit_arguments_go_to_the_model_without_a_question(host: Host, shop: Shop) -> None:
     host.consent.policy = "ask"
     model = ScriptedModel([[("shop:price", {"thing": 1})], "ok"])
 
@@ -130,7 +130,7 @@ async def test_arguments_that_are_no_json_are_told_to_the_model(host: Host) -> N
     assert "the arguments are not a JSON object" in message.text
 
 
-async def test_what_a_model_leaves_out_is_filled_in_before_anybody_decides(host: Host) -> None:
+async def test_defaults_are_filled_in_before_approval(host: Host) -> None:
     scaled = {
         "type": "object",
         "properties": {"scale": {"enum": ["css", "px"], "default": "css"}},
@@ -161,7 +161,7 @@ async def test_a_lone_surrogate_of_a_model_is_told_to_it(host: Host, shop: Shop)
     assert shop.called == []
 
 
-async def test_a_denied_call_comes_back_with_the_reason_and_does_not_go_out(host: Host, shop: Shop) -> None:
+async def test_denied_call_returns_the_reason_and_is_not_sent(host: Host, shop: Shop) -> None:
     async def approver(request: Request) -> Decision:
         return Decision.deny("too dear")
 
@@ -176,9 +176,7 @@ async def test_a_denied_call_comes_back_with_the_reason_and_does_not_go_out(host
     assert shop.called == []
 
 
-async def test_a_call_goes_out_with_the_arguments_the_person_made_of_it_and_the_model_is_told(
-    host: Host, shop: Shop
-) -> None:
+async def test_edited_arguments_are_sent_and_reported_to_the_model(host: Host, shop: Shop) -> None:
     async def approver(request: Request) -> Decision:
         return Decision.approve({"item": "apple", "count": 2})
 
@@ -314,7 +312,7 @@ def same_ids(*calls: tuple[str, dict[str, Any]], id: str = "call_1") -> AIMessag
     return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": id} for name, arguments in calls])
 
 
-async def test_what_is_decided_about_a_call_holds_for_no_other_of_the_same_id(host: Host, shop: Shop) -> None:
+async def test_decision_does_not_cover_another_call_with_the_same_id(host: Host, shop: Shop) -> None:
     twin = type(shop)()
     await host.connect(twin.server, name="live")
     host.consent.rules = [Rule("deny", "live:*"), Rule("allow", "shop:*")]
@@ -360,9 +358,7 @@ async def test_blocks_of_content_get_the_ids_of_their_calls() -> None:
     assert turn.tool_calls[1]["id"] == "call_1"  # a model may hold on to what it gave
 
 
-async def test_calls_of_the_same_id_in_a_state_that_was_written_from_outside_do_not_go_out(
-    host: Host, shop: Shop
-) -> None:
+async def test_duplicate_ids_in_a_written_state_are_not_called(host: Host, shop: Shop) -> None:
     graph = build_graph(ScriptedModel(["done"]), host, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
     turn = same_ids(("shop__buy", {"item": "pear"}), ("shop__buy", {"item": "apple"}))
@@ -374,7 +370,7 @@ async def test_calls_of_the_same_id_in_a_state_that_was_written_from_outside_do_
     assert all("another call of this turn has the same id" in text for _, text in tools_said(state))
 
 
-async def test_a_call_that_was_changed_after_it_was_approved_does_not_go_out(host: Host, shop: Shop) -> None:
+async def test_call_changed_after_approval_is_not_sent(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:buy", {"item": "pear"})], "done"])
     graph = build_graph(model, host, ask="interrupt", approve="ask", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
@@ -390,7 +386,7 @@ async def test_a_call_that_was_changed_after_it_was_approved_does_not_go_out(hos
     assert "the decision was about another tool or other arguments" in tools_said(state)[0][1]
 
 
-async def test_what_was_decided_in_a_turn_that_came_to_no_end_holds_for_no_later_one(host: Host, shop: Shop) -> None:
+async def test_decision_of_an_unfinished_turn_does_not_last(host: Host, shop: Shop) -> None:
     model = ScriptedModel([same_ids(("shop__buy", {"item": "pear"})), "done"])
     graph = build_graph(model, host, approve="deny", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
@@ -415,7 +411,7 @@ async def test_an_id_that_reads_like_a_decision_is_none(host: Host, shop: Shop) 
     assert shop.called == [("buy", {"item": "decision", "count": 1})]
 
 
-async def test_a_tool_that_changes_before_the_graph_is_resumed_is_not_called(host: Host, shop: Shop) -> None:
+async def test_tool_changed_before_the_resume_is_not_called(host: Host, shop: Shop) -> None:
     host.consent.policy = "ask"
     calls = [("shop:buy", {"item": "pear"})]
     graph = build_graph(ScriptedModel([calls, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
@@ -546,7 +542,7 @@ async def test_the_graph_streams_events_as_any_langgraph_does(host: Host) -> Non
     assert kinds[-1] == "on_chain_end"
 
 
-async def test_a_server_that_is_gone_in_the_middle_is_told_to_the_model(host: Host) -> None:
+async def test_lost_server_is_reported_to_the_model(host: Host) -> None:
     async def leave() -> None:
         await host["shop"].close()
 
@@ -566,7 +562,7 @@ async def test_a_server_that_is_gone_in_the_middle_is_told_to_the_model(host: Ho
     assert last["think"]["messages"][0].text == "It is gone."
 
 
-async def test_an_integer_of_thirty_digits_reaches_the_tool_and_the_thread(host: Host) -> None:
+async def test_thirty_digit_integer_reaches_tool_and_thread(host: Host) -> None:
     big = 123456789012345678901234567890
     got: list[Any] = []
     bank = MCPServer("bank", log_level="ERROR")
@@ -608,7 +604,7 @@ async def test_several_texts_of_a_result_reach_the_model_as_blocks(host: Host) -
     assert state["messages"][2].content == ["one", "two"]
 
 
-async def test_a_call_that_takes_too_long_is_told_to_the_model_and_the_server_goes_on(host: Host, shop: Shop) -> None:
+async def test_timeout_is_reported_to_the_model_and_the_server_lives(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": "a"}), ("shop:price", {"item": "pear"})], "ok"])
 
     state = await build_graph(model, host, timeout=2.0).ainvoke(asked())

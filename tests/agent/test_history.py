@@ -38,7 +38,7 @@ async def trip(host: Host, where: Any) -> Any:
     return where
 
 
-async def test_a_listing_has_the_last_request_and_the_counts_the_latest_thread_first(host: Host, trip: Any) -> None:
+async def test_listing_shows_last_request_and_counts_latest_first(host: Host, trip: Any) -> None:
     await run(host, trip, ["hello"], "x" * 300, thread="other")
     async with open_threads(trip, fall_back=False) as opened:
         other, found = await list_threads(opened)
@@ -56,7 +56,7 @@ async def test_without_threads_a_listing_is_empty(host: Host, where: Any) -> Non
     assert str(caught.value) == "no thread 'trip'. `%%mcp_agent` begins one."
 
 
-async def test_a_thread_that_is_not_there_is_told_with_the_nearest_name(host: Host, trip: Any) -> None:
+async def test_missing_thread_error_suggests_the_nearest_name(host: Host, trip: Any) -> None:
     async with open_threads(trip, fall_back=False) as opened:
         for act in (messages_of, delete_thread):
             with pytest.raises(ThreadError) as caught:
@@ -142,7 +142,7 @@ async def test_a_deleted_thread_gives_its_space_back(host: Host, tmp_path: Path)
     assert file.stat().st_size < 1_200_000 < 1_500_000 < before
 
 
-async def test_threads_of_somebody_elses_graph_in_a_checkpointer_are_listed_and_shown() -> None:
+async def test_threads_of_a_foreign_graph_are_listed_and_shown() -> None:
     saver = InMemorySaver()
     graph: Any = StateGraph(MessagesState)
     graph.add_node("say", lambda state: {"messages": [AIMessage("hello")]})

@@ -61,7 +61,7 @@ async def test_an_image_of_a_job_reaches_a_model_that_reads_images(host: Host, c
     assert model.seen[2].messages[-1].content == [{"type": "image", "base64": PIXEL, "mime_type": "image/png"}]
 
 
-async def test_a_turn_does_not_wait_for_a_task_whose_result_comes_later(host: Host, ci: Scripted) -> None:
+async def test_turn_does_not_wait_for_a_background_task(host: Host, ci: Scripted) -> None:
     model = ScriptedModel([BUILD, wait(seconds=0), wait(job=7), wait(seconds=30), "done"])
 
     async def end_it() -> None:
@@ -95,9 +95,7 @@ async def test_a_task_that_ends_soon_is_a_call_like_any_other(host: Host, ci: Sc
     assert len(host.jobs) == 0
 
 
-async def test_interrupting_a_run_cancels_the_task_that_its_turn_waits_for(
-    host: Host, ci: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_interrupting_a_run_cancels_its_task(host: Host, ci: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.langchain.calls.JOB_SECONDS", 60.0)
     graph = build_graph(ScriptedModel([BUILD, "done"]), host, checkpointer=memory_threads())
     running = asyncio.create_task(run_agent(graph, host, "go", thread="jobs"))

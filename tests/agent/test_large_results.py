@@ -61,7 +61,7 @@ def answers(messages: list[Any]) -> list[tuple[str, str]]:
 # In a run
 
 
-async def test_a_model_reads_the_head_of_a_large_result_and_then_the_rows_that_it_wants(weather: Host) -> None:
+async def test_model_reads_head_then_chosen_rows_of_a_large_result(weather: Host) -> None:
     model = ScriptedModel([RAIN, read(rows="10:12", columns=["city", "rain"]), "done"])
 
     graph = build_graph(model, weather, spill=300, checkpointer=memory_threads())
@@ -93,7 +93,7 @@ async def test_read_result_is_bound_only_once_there_is_a_large_result(weather: H
     assert not anthropic_refuses(to_anthropic(model.seen[-1].tools))
 
 
-async def test_a_handle_is_numbered_in_its_thread_and_no_two_are_the_same(weather: Host) -> None:
+async def test_handles_are_numbered_per_thread_without_repeats(weather: Host) -> None:
     model = ScriptedModel([[*RAIN, ("shop:price", {"item": "pear"}), *RAIN], RAIN, "done"])
 
     state = await build_graph(model, weather, spill=300).ainvoke({"messages": [HumanMessage("go")]})
@@ -102,9 +102,7 @@ async def test_a_handle_is_numbered_in_its_thread_and_no_two_are_the_same(weathe
     assert handles == ["result_1", None, "result_3", "result_4"]
 
 
-async def test_a_handle_is_valid_after_a_restart_and_in_a_fork_and_not_in_another_thread(
-    weather: Host, tmp_path: Path
-) -> None:
+async def test_handle_works_after_restart_and_in_forks_of_its_thread(weather: Host, tmp_path: Path) -> None:
     async with open_threads(tmp_path / "threads.sqlite", fall_back=False) as saver:
         graph = build_graph(ScriptedModel([RAIN, "done"]), weather, spill=300, checkpointer=saver)
         await run_agent(graph, weather, "go", thread="first")
@@ -204,7 +202,7 @@ def test_other_json_is_read_by_lines() -> None:
     assert '"name": "x"' in read_result(result, limit=1000)
 
 
-def test_of_a_large_result_with_a_picture_the_model_sees_the_picture() -> None:
+def test_model_sees_the_picture_of_a_large_result() -> None:
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     raw = CallToolResult(
         content=[TextContent(text="a\n" * 500), ImageContent(data=pixel, mime_type="image/png")],

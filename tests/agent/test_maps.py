@@ -52,7 +52,7 @@ def answering(host: Host, answer: Decision) -> list[Request]:
     return asked
 
 
-async def test_all_calls_are_approved_together_and_their_answers_are_one_table(host: Host, shop: Shop) -> None:
+async def test_map_asks_one_approval_and_returns_one_table(host: Host, shop: Shop) -> None:
     asked = answering(host, Decision.approve())
     message = await mapped(host, approve="ask")
     assert [(request.name, request.calls, request.asker) for request in asked] == [("shop:buy", 3, "agent")]
@@ -201,7 +201,7 @@ async def test_a_running_map_tells_of_failures(host: Host) -> None:
     assert remarks[-1] == (2, 2, "2 failed · 0 in flight · work failed: ValueError: no station (2 rows)")
 
 
-async def test_the_model_is_given_map_only_if_it_is_asked_for_and_providers_take_it(host: Host, shop: Shop) -> None:
+async def test_map_is_offered_only_with_tables(host: Host, shop: Shop) -> None:
     given: list[list[dict[str, Any]]] = []
 
     class Watched(ScriptedModel):

@@ -88,7 +88,7 @@ def test_the_frame_of_no_calls_has_the_columns_and_their_types() -> None:
     assert (len(frame), frame["seconds"].dtype, frame["turn"].dtype) == (0, "float64", "int64")
 
 
-def test_the_frame_of_a_transcript_hides_what_the_schema_calls_secret() -> None:
+def test_transcript_frame_hides_secrets_of_the_schema() -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
     event = {"kind": "call", "id": "1", "server": "a", "tool": "b", "arguments": {"pin": "1234"}, "turn": 1}
     frame = calls_frame(told({**event, "definition": definition("b", schema)}))
@@ -102,7 +102,7 @@ def test_the_frame_says_why_a_call_did_not_happen() -> None:
     assert (frame["error"][0], frame["approved by"][0]) == ("too dear", None)
 
 
-async def test_display_messages_shows_calls_or_only_requests_and_answers() -> None:
+async def test_display_messages_shows_or_omits_calls() -> None:
     messages = await thread()
     assert "showcase:add" in html(display_messages(messages))
     brief = html(display_messages(messages, trace=False, tokens=False))

@@ -79,7 +79,7 @@ def test_a_key_that_is_missing_is_named(
     )
 
 
-def test_a_package_that_is_missing_is_named_with_what_installs_it() -> None:
+def test_missing_package_error_names_its_install_command() -> None:
     with pytest.raises(MissingDependencyError) as raised:
         make_model("mistralai:mistral-large-latest")
 
@@ -88,7 +88,7 @@ def test_a_package_that_is_missing_is_named_with_what_installs_it() -> None:
     )
 
 
-def test_langchain_that_is_missing_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_langchain_error_names_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'mcp-magic\[models\]'"):
         make_model("openai:gpt-5")
@@ -108,7 +108,7 @@ def test_langchain_that_is_missing_is_named_with_what_installs_it(monkeypatch: p
         ("anthropic:", "anthropic: is a provider; name one of its models, too: anthropic:NAME"),
     ],
 )
-def test_a_provider_that_nobody_knows_is_refused_with_those_that_there_are(name: str, begin: str) -> None:
+def test_unknown_provider_error_lists_the_valid_ones(name: str, begin: str) -> None:
     said = refusal(name)
 
     assert said.startswith(begin)
@@ -270,7 +270,7 @@ def test_an_error_of_ours_comes_back_as_it_is() -> None:
     assert model_error(error, "m") is error
 
 
-def test_secrets_of_the_environment_of_headers_and_of_urls_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_environment_headers_and_urls_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANY_TOKEN", "correct horse battery")
     headers = {"Authorization": "Basic dXNlcjpwYXNz", "X-Team": "blue team"}
     model = init_chat_model("openai:gpt-5", api_key="plain-and-odd", default_headers=headers)

@@ -172,7 +172,7 @@ def test_an_expression_of_several_operations_is_not_half_done() -> None:
         ("factorial of 5 and 6", [("math__factorial", {"n": each}) for each in (5, 6)]),
     ],
 )
-def test_one_question_about_several_values_is_several_calls_at_once(request_: str, expected: Calls) -> None:
+def test_question_about_several_values_makes_parallel_calls(request_: str, expected: Calls) -> None:
     assert calls(request_) == expected
 
 
@@ -206,7 +206,7 @@ def test_one_question_about_several_values_is_several_calls_at_once(request_: st
         ),
     ],
 )
-def test_the_steps_of_a_request_are_taken_in_order_with_the_results_before(request_: str, turns: list[Calls]) -> None:
+def test_steps_of_a_request_run_in_order_with_earlier_results(request_: str, turns: list[Calls]) -> None:
     talk = Conversation()
     talk.say(request_)
     assert talk.turns == turns
@@ -258,7 +258,7 @@ def test_a_new_request_is_no_reply() -> None:
     assert talk.turns == [[("math__subtract", {"a": 6, "b": 4})]]
 
 
-def test_a_later_step_that_lacks_something_or_fits_no_tool_is_said_beside_what_was_done() -> None:
+def test_failed_later_step_is_reported_beside_earlier_results() -> None:
     talk = Conversation()
     answer = talk.say("add 1 and 2, then tell me the forecast")
     assert answer.startswith("`math:add(a=1, b=2)` gives **3**.\n\n`weather:forecast` needs `location`")
@@ -332,7 +332,7 @@ def test_without_tools_it_says_so() -> None:
     assert OfflineModel().invoke("add 1 and 2").text.startswith("There is no tool to work with")
 
 
-def test_tools_may_be_functions_or_structured_tools_with_a_server_in_their_metadata() -> None:
+def test_functions_and_structured_tools_work_offline() -> None:
     @tool
     def shout(text: str) -> str:
         """Shout a text."""

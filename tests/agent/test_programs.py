@@ -87,7 +87,7 @@ async def test_a_program_calls_tools_and_its_value_stays_here(host: Host, shop: 
     assert run.answer == "done"
 
 
-async def test_the_model_gets_one_tool_and_the_functions_of_the_servers(host: Host) -> None:
+async def test_model_gets_one_tool_and_the_server_functions(host: Host) -> None:
     coder = Coder(host)
 
     await coder.run()
@@ -97,7 +97,7 @@ async def test_the_model_gets_one_tool_and_the_functions_of_the_servers(host: Ho
     assert "async def buy(item: str, *, count: int = 1) -> str: 'Buys items.'" in seen.messages[0].text
 
 
-async def test_calls_of_a_program_keep_their_order_also_where_a_later_one_is_answered_first() -> None:
+async def test_program_calls_keep_their_order() -> None:
     server, answered = MCPServer("pair", log_level="ERROR"), asyncio.Event()
 
     @server.tool()
@@ -122,7 +122,7 @@ async def test_calls_of_a_program_keep_their_order_also_where_a_later_one_is_ans
         assert [result and result.data for result in transcript.results][1:] == ["late", "early"]
 
 
-async def test_calls_of_a_program_have_their_cards_below_it_also_after_a_restart(host: Host) -> None:
+async def test_program_cards_contain_their_calls_after_a_restart(host: Host) -> None:
     run = await Coder(host, SUM).run()
 
     for transcript in (run.transcript, Transcript.from_messages(run.messages)):
@@ -136,7 +136,7 @@ async def test_calls_of_a_program_have_their_cards_below_it_also_after_a_restart
         assert "prices = await asyncio.gather" in str(transcript)
 
 
-async def test_variables_and_imports_live_on_over_the_programs_of_a_thread(host: Host) -> None:
+async def test_program_variables_and_imports_last_in_the_thread(host: Host) -> None:
     coder = Coder(host, SUM, "prices = [await price('pear'), *prices]", "f'{len(prices)} prices'")
 
     run = await coder.run()
@@ -147,7 +147,7 @@ async def test_variables_and_imports_live_on_over_the_programs_of_a_thread(host:
     assert "Name `prices` used when not defined" in answers(again)[0]
 
 
-async def test_a_program_with_a_type_error_is_not_asked_about_and_calls_nothing(host: Host, shop: Shop) -> None:
+async def test_program_with_a_type_error_is_not_asked_about_or_run(host: Host, shop: Shop) -> None:
     host.consent.policy, log = "ask", []
     host.consent.approver = approve(log)
 
@@ -181,7 +181,7 @@ async def test_what_cannot_run_is_said_in_a_line(host: Host, code: str, problem:
     assert problem in answers(await Coder(host, code).run())[0]
 
 
-async def test_data_of_several_types_and_names_that_functions_assign_are_fine(host: Host) -> None:
+async def test_mixed_types_and_assigned_names_pass_the_type_check(host: Host) -> None:
     code = """
 rows = [{"n": 1}]
 rows[0]["name"] = "one"
@@ -203,7 +203,7 @@ count, found
     assert run.programs[0].value == (1, {"n": 1, "name": "one"})
 
 
-async def test_an_exception_goes_back_with_its_line_and_what_was_printed(host: Host) -> None:
+async def test_exception_returns_its_line_and_the_printed_output(host: Host) -> None:
     code = "from shop import fail\nprint('so far')\nx = 7\nasync def go():\n    await fail('no more')\nawait go()"
     coder = Coder(host, code, "x")
 
@@ -258,9 +258,7 @@ async def test_a_denied_program_does_not_run(host: Host, shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("policy", "asked"), [("readonly", ["price"]), ("auto", []), ("ask", ["run_program", "price"])]
 )
-async def test_a_sandbox_counts_as_read_only_because_its_calls_are_decided(
-    host: Host, policy: str, asked: list[str]
-) -> None:
+async def test_sandbox_counts_as_read_only(host: Host, policy: str, asked: list[str]) -> None:
     host.consent.policy, log = policy, []
     host.consent.approver = approve(log)
 
@@ -287,9 +285,7 @@ class Planner:
         return {at: answers.get(item, Decision.approve()) for at, item in enumerate(items)}
 
 
-async def test_calls_of_a_program_that_wait_together_are_one_plan_and_what_it_calls_later_is_asked_for(
-    host: Host, shop: Shop
-) -> None:
+async def test_waiting_calls_of_a_program_form_one_plan(host: Host, shop: Shop) -> None:
     host.consent.policy, host.consent.approver = "ask", (planner := Planner())
     code = """
 import asyncio
@@ -340,9 +336,7 @@ async def test_stop_ends_a_program_whose_calls_wait_for_a_plan(host: Host, shop:
     assert shop.called == []
 
 
-async def test_where_a_graph_is_interrupted_the_program_is_asked_about_and_its_calls_follow_the_rules(
-    host: Host, shop: Shop
-) -> None:
+async def test_interrupt_asks_about_the_program_not_its_calls(host: Host, shop: Shop) -> None:
     host.consent.policy = "ask"
     host.consent.add(Rule("allow", "shop:price"))
     code = "from shop import price, buy\nprint(await price('apple'))\nawait buy('apple')"
@@ -368,7 +362,7 @@ async def test_a_rule_lets_the_programs_of_the_sandbox_run(host: Host) -> None:
     assert [request.name for request in log] == ["shop:price"]
 
 
-async def test_the_calls_of_a_program_are_traced_and_played_from_a_cassette(shop: Shop, tmp_path: Path) -> None:
+async def test_program_calls_are_traced_and_replayed_from_a_cassette(shop: Shop, tmp_path: Path) -> None:
     async def ran(model: ScriptedModel) -> AgentRun:
         async with Host() as host:
             host.consent.policy = "auto"
@@ -395,7 +389,7 @@ def test_every_provider_takes_the_tool() -> None:
     assert not anthropic_refuses(to_anthropic([tool]))
 
 
-async def test_tables_are_dataframes_and_the_model_reads_their_beginning(host: Host) -> None:
+async def test_tables_become_dataframes_and_the_model_reads_the_head(host: Host) -> None:
     code = "rows = [{'city': f'c{n}', 'rain': n} for n in range(200)]\nrows"
 
     run = await Coder(host, code, programs=Programs(characters=300)).run()
@@ -439,7 +433,7 @@ async def test_an_interrupt_ends_a_program_that_computes(host: Host) -> None:
             await running
 
 
-async def test_a_thread_goes_on_after_its_variables_are_gone_and_the_model_is_told(host: Host, shop: Shop) -> None:
+async def test_model_learns_that_the_variables_of_a_thread_are_lost(host: Host, shop: Shop) -> None:
     coder = Coder(host, "x = 1")
     before = await coder.run()
     other = Coder(host, "2")
@@ -478,7 +472,7 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
     assert [name for name, _ in shop.called] == ["price", "price"]
 
 
-def test_imports_of_servers_become_assignments_and_other_lines_stay() -> None:
+def test_server_imports_become_assignments() -> None:
     code = "import json, shop as s; from shop import (\n    price as p,\n    buy,\n)\nx = 'import shop'\nawait p('a')"
 
     assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines()[1:] == [
@@ -503,7 +497,7 @@ async def test_a_module_of_a_server_returns_data(host: Host) -> None:
     assert await shop.buy(item="pear", count=2) == "bought 2 pear"
 
 
-async def test_of_many_tools_the_model_reads_those_that_fit_and_finds_the_others(host: Host) -> None:
+async def test_model_reads_relevant_tools_and_searches_for_the_rest(host: Host) -> None:
     server = MCPServer("many", log_level="ERROR")
     for number in range(100):
         server.add_tool(lambda text: text, f"tool_{number}", description=f"Does thing number {number} with a text")
@@ -524,7 +518,7 @@ async def test_of_many_tools_the_model_reads_those_that_fit_and_finds_the_others
 # In the kernel.
 
 
-async def test_a_program_in_the_kernel_uses_its_variables_and_the_tools(host: Host, shop: Shop) -> None:
+async def test_program_in_the_kernel_uses_its_variables_and_tools(host: Host, shop: Shop) -> None:
     host.consent.approver = approve([])
     namespace: dict[str, Any] = {"items": ["apple", "pear"]}
     code = "from shop import price\nprint('hello')\nprices = {i: await price(i) for i in items}\nsum(prices.values())"

@@ -86,9 +86,7 @@ async def test_a_model_calls_tools_of_live_servers_and_answers(
     assert told[3]["content"] == "7"
 
 
-async def test_every_tool_of_the_servers_is_offered_under_a_name_that_says_whose_it_is(
-    servers: Host, client: httpx.AsyncClient
-) -> None:
+async def test_offered_tool_names_contain_their_server(servers: Host, client: httpx.AsyncClient) -> None:
     fake = FakeOpenAI(Turn("Hello."))
     async with fake.running():
         await build_graph(chat(fake, client), servers, search_above=None).ainvoke(asked())
@@ -98,9 +96,7 @@ async def test_every_tool_of_the_servers_is_offered_under_a_name_that_says_whose
     assert [tool["function"]["name"] for tool in fake.requests[0]["tools"]] == [f"{s}__{tool}" for s, tool in listed]
 
 
-async def test_text_is_told_piece_by_piece_and_calls_when_they_are_whole(
-    servers: Host, client: httpx.AsyncClient
-) -> None:
+async def test_text_streams_in_pieces_and_calls_arrive_whole(servers: Host, client: httpx.AsyncClient) -> None:
     fake = FakeOpenAI(Turn("I add them now.", [("math__add", {"a": 1234, "b": 5678})]), Turn("The sum is 6912."))
     events: list[dict[str, Any]] = []
     texts: list[str] = []
@@ -118,7 +114,7 @@ async def test_text_is_told_piece_by_piece_and_calls_when_they_are_whole(
     assert (wanted["server"], wanted["tool"], wanted["arguments"]) == ("math", "add", {"a": 1234, "b": 5678})
 
 
-async def test_calls_of_one_turn_run_at_the_same_time_and_are_answered_in_order(
+async def test_calls_of_a_turn_run_together_and_answer_in_order(
     host: Host, shop: Shop, client: httpx.AsyncClient
 ) -> None:
     names = ["a", "b", "c"]
@@ -180,7 +176,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-async def test_an_error_of_the_provider_is_one_line_and_the_thread_goes_on(
+async def test_provider_error_is_one_line_and_the_thread_goes_on(
     host: Host, client: httpx.AsyncClient, name: str
 ) -> None:
     failure, expected = FAILURES[name]
@@ -259,7 +255,7 @@ async def test_a_call_of_no_arguments_that_ended_early_does_not_go_out(host: Hos
     assert [status for status, _ in answers(state)] == ["error"]
 
 
-async def test_an_error_of_a_tool_and_a_denial_reach_the_provider_as_answers(
+async def test_tool_error_and_denial_reach_the_provider_as_answers(
     host: Host, shop: Shop, client: httpx.AsyncClient
 ) -> None:
     calls = [("shop__fail", {"reason": "no stock"}), ("shop__nothing", {}), ("shop__buy", {"item": 3})]

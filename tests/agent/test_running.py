@@ -95,7 +95,7 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
     assert min(taken) < 825
 
 
-async def test_a_run_has_the_answer_the_messages_the_calls_and_the_usage(host: Host) -> None:
+async def test_run_has_answer_messages_calls_and_usage(host: Host) -> None:
     agent = Agent(host, [[("shop:price", {"item": "apple"})], "It costs **1.5**."])
 
     run = await agent.run("What does an apple cost?")
@@ -144,7 +144,7 @@ async def test_threads_know_nothing_of_each_other(host: Host) -> None:
 
 
 @pytest.mark.timed
-async def test_an_interrupted_call_is_cancelled_and_what_was_done_stays_in_the_thread(host: Host, shop: Shop) -> None:
+async def test_interrupt_cancels_the_call_and_keeps_finished_work(host: Host, shop: Shop) -> None:
     calls = [("shop:price", {"item": "apple"}), ("shop:wait", {"name": "a"})]
     agent = Agent(host, [calls, "going on"])
     running = asyncio.ensure_future(agent.run("go"))
@@ -171,7 +171,7 @@ async def test_an_interrupted_call_is_cancelled_and_what_was_done_stays_in_the_t
     assert unanswered(await agent.messages()) == []
 
 
-async def test_an_interrupt_while_somebody_is_asked_leaves_a_thread_that_goes_on(host: Host) -> None:
+async def test_interrupt_during_a_question_keeps_the_thread_usable(host: Host) -> None:
     asked = asyncio.Event()
 
     async def approver(request: Request) -> Decision:
@@ -243,7 +243,7 @@ async def test_a_greeting_is_shown_once_a_thread(host: Host) -> None:
     assert "a demo answers" not in str(second.transcript)
 
 
-async def test_calls_that_a_dead_kernel_left_unanswered_are_answered_when_the_thread_goes_on(host: Host) -> None:
+async def test_calls_left_by_a_dead_kernel_are_answered_on_resume(host: Host) -> None:
     agent = Agent(host, ["ok"])
     left = AIMessage("", tool_calls=[{"name": "shop__price", "args": {"item": "pear"}, "id": "c1"}])
     await agent.graph.aupdate_state({"configurable": {"thread_id": "t"}}, {"messages": ["hi", left]}, as_node="think")
@@ -255,7 +255,7 @@ async def test_calls_that_a_dead_kernel_left_unanswered_are_answered_when_the_th
     assert kinds[3] == ("human", "go on")
 
 
-async def test_a_model_that_fails_raises_one_line_and_the_thread_goes_on(host: Host) -> None:
+async def test_model_failure_is_one_line_and_the_thread_goes_on(host: Host) -> None:
     class RateLimitError(Exception):
         status_code = 429
 
@@ -269,7 +269,7 @@ async def test_a_model_that_fails_raises_one_line_and_the_thread_goes_on(host: H
     assert (await agent.run("again")).answer == "ok"
 
 
-async def test_a_run_that_fails_is_a_run_all_the_same_and_says_how_to_go_on(host: Host) -> None:
+async def test_failed_run_is_kept_and_says_how_to_go_on(host: Host) -> None:
     agent = Agent(host, ["before", [("shop:buy", {"item": "pear"})], RuntimeError("overloaded"), "going on"])
     await agent.run("hi")
     agent.over.clear()
@@ -300,7 +300,7 @@ async def test_an_error_that_is_raised_twice_says_once_how_to_go_on(host: Host) 
     assert "(error: overloaded)" in str(agent.over[1].transcript)
 
 
-async def test_a_run_that_fails_before_anything_was_done_names_no_thread_to_go_on_with(host: Host) -> None:
+async def test_run_that_fails_at_once_names_no_thread(host: Host) -> None:
     agent = Agent(host, [RuntimeError("overloaded")])
 
     with pytest.raises(ModelError) as caught:
@@ -310,7 +310,7 @@ async def test_a_run_that_fails_before_anything_was_done_names_no_thread_to_go_o
     assert [m.text for m in agent.over[0].messages] == ["go"]
 
 
-async def test_an_error_of_programming_in_a_model_is_named_in_the_transcript_without_its_words(host: Host) -> None:
+async def test_transcript_names_a_model_bug_without_its_message(host: Host) -> None:
     agent = Agent(host, [[("shop:buy", {"item": "pear"})], TypeError("sk-abcdefghijklmnop")])
 
     with pytest.raises(TypeError) as caught:
@@ -378,7 +378,7 @@ async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host
     assert repr(run).startswith("<AgentRun t: 2 calls, ")
 
 
-async def test_what_arguments_hide_is_hidden_in_the_answer_of_their_call_and_nowhere_else(host: Host) -> None:
+async def test_only_the_transcript_hides_secret_arguments_in_an_answer(host: Host) -> None:
     password = "hunter2 & <co>"  # as HTML and JSON write it, too
 
     bank = MCPServer("bank", log_level="ERROR")
@@ -414,7 +414,7 @@ async def test_a_secret_that_is_a_common_word_hides_nothing_else(host: Host) -> 
     assert "a a none b" in str(run.transcript)
 
 
-async def test_the_error_of_a_call_does_not_tell_what_its_arguments_hide(host: Host) -> None:
+async def test_call_error_hides_secret_arguments(host: Host) -> None:
     bank = MCPServer("bank", log_level="ERROR")
 
     @bank.tool()
@@ -429,7 +429,7 @@ async def test_the_error_of_a_call_does_not_tell_what_its_arguments_hide(host: H
     assert "hunter2" not in str(run.transcript) + html(run.transcript) + run.calls["error"][0]
 
 
-async def test_a_model_that_takes_no_tools_says_so_in_a_line_and_answers_without_any(host: Host) -> None:
+async def test_model_without_tool_support_says_so_and_answers(host: Host) -> None:
     agent = Agent(host, [])
     agent.model = FakeListChatModel(responses=["hello"])
     agent.graph = build_graph(agent.model, host, checkpointer=agent.saver)
@@ -463,7 +463,7 @@ async def test_what_was_approved_for_a_run_holds_for_that_run_only(host: Host, s
     assert host.consent.rules == []
 
 
-async def test_when_one_question_is_cancelled_no_other_of_its_run_waits_on(host: Host) -> None:
+async def test_cancelling_one_question_ends_the_others_of_the_run(host: Host) -> None:
     ended: list[str] = []
 
     async def approver(request: Request) -> Decision:

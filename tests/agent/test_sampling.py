@@ -98,7 +98,7 @@ async def test_a_model_that_reasons_is_spared_what_it_refuses(client: httpx.Asyn
     assert expected.notes == ("the temperature 0.2 is not passed on: gpt-5 takes none",)
 
 
-async def test_tools_are_offered_and_calls_come_back_under_the_servers_names(client: httpx.AsyncClient) -> None:
+async def test_sampling_tool_calls_return_under_the_server_names(client: httpx.AsyncClient) -> None:
     properties = {"filter[id]": {"type": "string"}}
     odd = Tool(name="files/find it", input_schema={"type": "object", "properties": properties})
     fake = FakeOpenAI(Turn(), Turn("Found."))
@@ -177,9 +177,7 @@ async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx
         ),
     ],
 )
-def test_a_hint_that_does_not_name_the_configured_model_gets_a_note(
-    hints: tuple[str, ...], name: str, notes: tuple[str, ...]
-) -> None:
+def test_hint_for_another_model_adds_a_note(hints: tuple[str, ...], name: str, notes: tuple[str, ...]) -> None:
     model = ScriptedModel(["Hi"])
     expected = ModelSampler(lambda: model).expected(asking(preferences=hinting(*hints)))
 
@@ -209,7 +207,7 @@ def test_a_model_that_takes_no_tools_is_known(setting: Any, takes: bool) -> None
     assert ModelSampler(lambda: setting).takes_tools is takes
 
 
-async def test_a_model_that_takes_no_tools_and_is_given_some_says_so_in_a_line() -> None:
+async def test_sampling_model_without_tool_support_says_so() -> None:
     sampler = ModelSampler(lambda: FakeListChatModel(responses=["x"]))
 
     with pytest.raises(ModelError) as caught:
@@ -228,7 +226,7 @@ async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.Monke
         await sampler(asking())
 
 
-async def test_calls_that_a_model_gives_one_id_reach_the_server_under_their_own() -> None:
+async def test_sampling_calls_with_a_duplicate_id_get_their_own() -> None:
     calls = [{"name": "add", "args": {"a": 1, "b": b}, "id": "call_1"} for b in (1, 2)]
     reply = await ModelSampler(lambda: ScriptedModel([AIMessage("", tool_calls=calls)]))(asking(tools=(ADD,)))
 
@@ -265,7 +263,7 @@ async def test_offline_quotes_where_it_is_given_no_tools() -> None:
     assert done.text.startswith("The tools gave: 7")
 
 
-async def test_offline_calls_the_tools_of_a_server_and_answers_from_their_results() -> None:
+async def test_offline_sampling_calls_tools_and_uses_their_results() -> None:
     sampler = ModelSampler(lambda: "offline")
 
     first = await sampler(asking("What is 3 plus 4?", tools=(ADD,)))
@@ -277,7 +275,7 @@ async def test_offline_calls_the_tools_of_a_server_and_answers_from_their_result
     assert last.text == "`add(a=3, b=4)` gives **7**."
 
 
-async def test_what_a_model_says_to_a_server_is_no_part_of_the_agents_run(host: Host) -> None:
+async def test_sampled_text_stays_out_of_the_agent_run(host: Host) -> None:
     class Yes:
         async def request(self, asked: SamplingRequest, expected: Any) -> Review:
             return Review.approve()

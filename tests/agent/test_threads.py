@@ -70,7 +70,7 @@ def url(port: int) -> str:
 
 
 @pytest.mark.lowest
-async def test_a_thread_in_a_file_goes_on_and_its_tool_messages_survive(host: Host, file: Path) -> None:
+async def test_thread_in_a_file_resumes_with_its_tool_messages(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"])
     second, problem = await run(host, str(file), ["again"], "and?")
 
@@ -107,7 +107,7 @@ async def test_threads_in_memory_are_there_for_the_next_run(host: Host) -> None:
     assert await kept(":memory:") == [*SAID, ("human", "and?"), ("ai", "again")]
 
 
-async def test_any_checkpointer_keeps_threads_and_its_history_is_left_alone(host: Host) -> None:
+async def test_any_checkpointer_keeps_threads_and_their_history(host: Host) -> None:
     saver = InMemorySaver()
     await run(host, saver, [BUY, "done"])
     assert await kept(saver) == SAID
@@ -191,7 +191,7 @@ def _database(file: Path) -> None:
     [_text, _truncated, _overwritten, _folder, _below_a_file, _read_only, _other_tables],
     ids=lambda f: f.__name__,
 )
-async def test_a_file_that_cannot_be_used_is_one_line_and_the_run_goes_on_in_memory(
+async def test_unusable_file_is_one_line_and_the_run_uses_memory(
     host: Host, file: Path, spoil: Callable[[Path], str]
 ) -> None:
     file.parent.mkdir()
@@ -228,7 +228,7 @@ async def test_a_file_that_another_process_locks_costs_two_seconds(host: Host, f
     assert await kept(file) == SAID
 
 
-async def test_a_file_that_is_locked_in_the_middle_of_a_run_lets_it_go_on(host: Host, file: Path) -> None:
+async def test_file_locked_during_a_run_does_not_stop_it(host: Host, file: Path) -> None:
     with ExitStack() as stack:
 
         async def lock(messages: list[Any]) -> str:
@@ -247,7 +247,7 @@ async def test_a_file_that_is_locked_in_the_middle_of_a_run_lets_it_go_on(host: 
     assert second.answer == "again"
 
 
-async def test_a_thread_that_began_in_memory_moves_into_the_file_when_that_works(host: Host, file: Path) -> None:
+async def test_thread_begun_in_memory_moves_to_the_file(host: Host, file: Path) -> None:
     file.parent.mkdir()
     file.mkdir()
     await run(host, file, [BUY, "done"])
@@ -258,7 +258,7 @@ async def test_a_thread_that_began_in_memory_moves_into_the_file_when_that_works
         await kept(":memory:")
 
 
-async def test_what_is_in_memory_takes_no_place_of_another_thread_of_that_name(host: Host, file: Path) -> None:
+async def test_memory_thread_does_not_replace_a_file_thread(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"])
     with locked(file):
         await run(host, file, ["elsewhere"], "begin")
@@ -266,7 +266,7 @@ async def test_what_is_in_memory_takes_no_place_of_another_thread_of_that_name(h
     assert await kept(file) == [*SAID, ("human", "and?"), ("ai", "again")]
 
 
-async def test_a_thread_whose_messages_are_damaged_leaves_the_others_alone(host: Host, file: Path) -> None:
+async def test_damaged_thread_does_not_affect_others(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"], thread="good")
     await run(host, file, [BUY, "done"], thread="bad")
     with sqlite3.connect(file) as connection:
@@ -313,7 +313,7 @@ class _Touch:
         return {"path": self.path}
 
 
-async def test_another_kernel_that_goes_on_with_a_thread_meanwhile_loses_nothing(host: Host, file: Path) -> None:
+async def test_concurrent_kernel_loses_nothing_of_a_thread(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"])
 
     async def meanwhile(messages: list[Any]) -> str:
@@ -332,9 +332,7 @@ async def test_another_kernel_that_goes_on_with_a_thread_meanwhile_loses_nothing
 @pytest.mark.parametrize(
     "said", [AIMessage("the end", id="a"), AIMessage("", id="a", tool_calls=[CALL])], ids=["an answer", "a call"]
 )
-async def test_what_a_kernel_wrote_last_before_it_died_stays_in_the_thread(
-    host: Host, file: Path, said: AIMessage
-) -> None:
+async def test_last_writes_of_a_dead_kernel_stay_in_the_thread(host: Host, file: Path, said: AIMessage) -> None:
     async with open_threads(file) as opened:
         graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
@@ -401,7 +399,7 @@ async def test_a_step_writes_its_own_messages_and_not_the_conversation(
     assert len(await kept(file)) == 42
 
 
-async def test_a_file_in_which_a_checkpoint_holds_all_messages_is_read_and_gone_on_with(host: Host, file: Path) -> None:
+async def test_checkpoint_with_all_messages_is_read_and_continued(host: Host, file: Path) -> None:
     file.parent.mkdir()
     said = [HumanMessage("before", id="1"), AIMessage("answered", id="2")]
     with SqliteSaver.from_conn_string(str(file)) as saver:
@@ -459,7 +457,7 @@ async def test_names_of_threads_are_known_wherever_they_are(host: Host, file: Pa
 # PostgreSQL
 
 
-async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host: Host, url: str) -> None:
+async def test_postgresql_threads_resume_list_prune_and_delete(host: Host, url: str) -> None:
     await run(host, url, [*[BUY] * 20, "done"], max_turns=30)
     made, problem = await run(host, url, ["again"], "and?")
 
@@ -477,7 +475,7 @@ async def test_a_thread_in_postgresql_goes_on_is_listed_pruned_and_deleted(host:
         assert await list_threads(opened) == []
 
 
-async def test_a_wrong_password_is_one_line_without_it_and_the_run_goes_on(host: Host, port: int) -> None:
+async def test_wrong_password_is_not_shown_and_the_run_goes_on(host: Host, port: int) -> None:
     made, problem = await run(host, f"postgresql://tester:hunter-22@127.0.0.1:{port}/postgres", ["done"])
     assert made.answer == "done"
     assert problem.startswith(f"threads cannot be kept in postgresql://***@127.0.0.1:{port}/postgres: ")
@@ -486,7 +484,7 @@ async def test_a_wrong_password_is_one_line_without_it_and_the_run_goes_on(host:
     assert "\n" not in problem
 
 
-async def test_a_database_that_ends_in_the_middle_of_a_run_lets_it_go_on(host: Host, url: str) -> None:
+async def test_database_lost_during_a_run_does_not_stop_it(host: Host, url: str) -> None:
     import psycopg
 
     async def end(messages: list[Any]) -> str:
@@ -512,9 +510,7 @@ UNREACHABLE = {
 
 @pytest.mark.timed
 @pytest.mark.parametrize(("url", "words"), UNREACHABLE.values(), ids=UNREACHABLE)
-async def test_a_database_that_cannot_be_reached_is_one_line_without_the_password(
-    host: Host, url: str, words: str
-) -> None:
+async def test_unreachable_database_is_one_line_without_the_password(host: Host, url: str, words: str) -> None:
     pytest.importorskip("psycopg")
     started = time.monotonic()
     made, problem = await run(host, url, ["done"])

@@ -94,7 +94,7 @@ async def test_a_tool_that_the_request_names_is_bound(many: Host) -> None:
     assert len(bound(model)[0]) == 6
 
 
-async def test_what_was_found_or_called_stays_bound_in_the_thread_and_after_a_restart(many: Host) -> None:
+async def test_tools_searched_or_called_stay_bound_after_a_restart(many: Host) -> None:
     thread = memory_threads()
     first = ScriptedModel([[("search_tools", {"query": "currency"})], [("office:send_mail", {"to": "Ada"})], "."])
     await run_agent(build_graph(first, many, checkpointer=thread), many, "hello", thread="search")
@@ -115,9 +115,7 @@ async def test_pinned_tools_are_always_bound(many: Host) -> None:
 
 
 @pytest.mark.parametrize(("above", "searches"), [(152, True), (153, False), (0.5, False), (0.01, True), (None, False)])
-async def test_the_setting_is_a_number_of_tools_or_a_share_of_the_context(
-    many: Host, above: float | None, searches: bool
-) -> None:
+async def test_setting_is_a_tool_count_or_a_context_share(many: Host, above: float | None, searches: bool) -> None:
     model = ScriptedModel(["."])
 
     await build_graph(model, many, search_above=above).ainvoke(asked("Good morning"))
@@ -167,7 +165,7 @@ def test_words_of_parameters_and_choices_count() -> None:
     assert {*stems("money krona currency")} <= set(found)
 
 
-def test_a_rare_word_tells_more_than_a_common_one_and_equal_scores_keep_their_order() -> None:
+def test_rare_words_score_higher_and_ties_keep_their_order() -> None:
     index = Index([{"read": 1, "file": 1}, {"read": 1, "mail": 1}, {"read": 1, "page": 1}])
 
     assert index.best("read mail", 3) == [1, 0, 2]

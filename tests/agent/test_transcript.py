@@ -14,7 +14,7 @@ def only_call(transcript: Transcript) -> Called:
     return found
 
 
-def test_entries_are_what_was_asked_noted_said_and_called_in_order() -> None:
+def test_entries_are_requests_notes_text_and_calls_in_order() -> None:
     transcript = told(
         {"kind": "asked", "text": "add"},
         {"kind": "note", "text": "offline", "level": "info"},
@@ -36,7 +36,7 @@ def test_text_grows_and_is_replaced_by_the_whole_turn() -> None:
     assert len(transcript.entries) == 1
 
 
-def test_the_whole_turn_of_a_provider_that_gives_it_another_id_is_not_shown_twice() -> None:
+def test_whole_turn_with_another_id_is_shown_once() -> None:
     transcript = told(
         {"kind": "text", "id": "run-1", "text": "Hi"}, {"kind": "said", "message": turn("Hi", id="msg_2")}
     )
@@ -73,12 +73,12 @@ def test_a_denied_call_stays_denied_when_its_message_comes() -> None:
     assert (one.status, one.error, one.approved) == ("denied", "too dear", False)
 
 
-def test_changed_arguments_are_what_was_sent_and_the_others_what_was_asked() -> None:
+def test_transcript_separates_asked_and_sent_arguments() -> None:
     one = only_call(told(call("1", arguments={"a": 1}), decided("1", arguments={"a": 2})))
     assert (one.arguments, one.sent) == ({"a": 1}, {"a": 2})
 
 
-def test_progress_is_kept_while_the_call_runs_and_forgotten_with_its_result() -> None:
+def test_progress_is_kept_until_the_result() -> None:
     event = {"kind": "progress", "id": "1", "progress": 3, "total": 10, "message": "reading"}
     transcript = told(call("1"), {"kind": "started", "id": "1"}, event)
     assert "3 of 10 (30 %) reading" in str(transcript)
@@ -86,7 +86,7 @@ def test_progress_is_kept_while_the_call_runs_and_forgotten_with_its_result() ->
     assert "reading" not in str(transcript)
 
 
-def test_interrupted_marks_what_waited_or_ran_and_leaves_what_was_done() -> None:
+def test_interruption_marks_only_unfinished_calls() -> None:
     transcript = told(
         call("1"),
         call("2"),
@@ -113,7 +113,7 @@ def test_a_message_that_says_that_it_was_interrupted_is_no_error() -> None:
     assert only_call(told(call("1"), result("1", message))).status == "interrupted"
 
 
-def test_a_call_that_a_resumed_graph_announces_again_is_the_same_call() -> None:
+def test_call_repeated_by_a_resumed_graph_is_shown_once() -> None:
     assert len(told(call("1"), call("1"), result("1", texts("7"))).calls) == 1
 
 
@@ -138,7 +138,7 @@ def test_steps_count_the_turns_of_each_request() -> None:
     assert [entry.turn for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
 
 
-def test_usage_is_the_sum_of_the_turns_and_empty_where_no_model_tells() -> None:
+def test_usage_sums_the_turns_or_is_empty() -> None:
     transcript = told({"kind": "said", "message": turn("a", id="1", tokens=usage(10, 2))})
     transcript.on_event({"kind": "said", "message": turn("b", id="2", tokens=usage(20, 3))})
     assert transcript.usage == usage(30, 5)
@@ -155,11 +155,11 @@ def test_usage_is_the_sum_of_the_turns_and_empty_where_no_model_tells() -> None:
         {"kind": "decided", "id": "?"},
     ],
 )
-def test_events_of_others_and_of_unknown_calls_are_nobodys_business(event: dict[str, object]) -> None:
+def test_foreign_events_and_unknown_calls_are_ignored(event: dict[str, object]) -> None:
     assert told(event).entries == ()
 
 
-def test_the_note_that_the_graph_puts_before_an_edited_result_is_not_the_tools_word() -> None:
+def test_note_about_edited_arguments_is_not_in_the_result() -> None:
     note = "[the user changed the arguments to {'token': 'secret'}]"
     message = answer("1", texts("7"))
     message = message.model_copy(update={"content": f"{note}\n{message.content}"})

@@ -114,7 +114,7 @@ def test_errors_are_known_by_status_or_by_their_first_word(message: ToolMessage,
     assert (replayed.calls[0].status, replayed.calls[0].error) == (status, error)
 
 
-def test_a_tool_message_without_artifact_is_a_result_with_its_text_and_pictures() -> None:
+def test_tool_message_without_artifact_keeps_text_and_pictures() -> None:
     content: Any = [
         "a",
         {"type": "text", "text": "b"},
@@ -154,7 +154,7 @@ def test_turns_without_ids_do_not_run_together() -> None:
     assert [entry.text for entry in replayed.entries if isinstance(entry, (Asked, Said))] == ["a", "x", "b"]
 
 
-def test_pictures_of_a_request_are_counted_and_instructions_folded() -> None:
+def test_pictures_are_counted_and_instructions_folded() -> None:
     asked = HumanMessage([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "x"}}])
     assert str(Transcript.from_messages([SystemMessage("Be brief."), asked])) == (
         "(instructions, 9 characters)\n\n> What is it?\n> [1 image]"

@@ -45,7 +45,7 @@ def shown_live(events: list[dict[str, Any]]) -> tuple[Transcript, float]:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("text", [LONG, ROWS], ids=["text", "table"])
-def test_200_steps_with_10_kb_each_render_after_every_event_in_less_than_a_second_and_stay_small(text: str) -> None:
+def test_200_steps_render_fast_and_stay_small(text: str) -> None:
     assert len(text) > 10_000
     events = [event for number in range(200) for event in step(number, text)]
     transcript, seconds = shown_live(events)
@@ -58,7 +58,7 @@ def test_200_steps_with_10_kb_each_render_after_every_event_in_less_than_a_secon
     assert bundle["text/html"].count("<details") < 200
 
 
-def test_a_run_of_any_length_stays_below_500_kb_and_says_what_is_not_shown() -> None:
+def test_run_of_any_length_stays_small_and_reports_omissions() -> None:
     transcript = told(*(event for number in range(1500) for event in step(number, ROWS)))
     page = transcript._repr_mimebundle_()["text/html"]
     assert len(page.encode()) < 500_000
@@ -92,14 +92,14 @@ def test_the_segments_together_are_what_the_whole_shows() -> None:
     assert "\n\n".join(segments) == str(transcript)
 
 
-def test_only_the_first_segment_brings_the_style_that_all_of_them_have() -> None:
+def test_only_the_first_segment_contains_the_style() -> None:
     transcript = told(*(event for number in range(25) for event in step(number, "x")))
     pages = [transcript.render_segment(index)["text/html"] for index in range(transcript.segment_count)]
     assert [page.count("<style>") for page in pages] == [2] + [0] * (len(pages) - 1)
     assert all('<div class="mcp-magic' in page for page in pages)
 
 
-def test_a_segment_once_left_behind_is_rendered_anew_only_when_something_in_it_changes() -> None:
+def test_change_in_an_old_segment_renders_it_again() -> None:
     transcript = told(*(call(str(n)) for n in range(30)))
     rendered(transcript)
     transcript.on_event(result("0", texts("late")))
@@ -118,7 +118,7 @@ def test_calls_that_are_not_shown_make_no_segments() -> None:
     assert told(*events, show="answer").segment_count == 1
 
 
-def test_22_finished_calls_are_a_few_lines_above_the_answer_and_the_others_open_by_a_click() -> None:
+def test_22_finished_calls_fold_above_the_answer() -> None:
     events = [event for number in range(22) for event in step(number, ROWS)]
     transcript = told({"kind": "asked", "text": "go"}, *events, {"kind": "said", "message": turn("Done.", id="z")})
     shown = html(transcript)

@@ -58,7 +58,7 @@ async def test_the_page_has_the_same_and_the_answer_as_markdown() -> None:
     assert re.search('<div class="mcp-answer"[^>]*><p>The sum is <strong>7</strong>.</p>', page)
 
 
-async def test_a_page_without_its_style_and_attributes_still_has_every_word() -> None:
+async def test_page_without_style_and_attributes_keeps_its_text() -> None:
     bare = re.sub(r"<[^>]*>", "", html(await whole_run()))
     assert "✓ ok showcase:add a=3, b=4 → 7 · approved by you, 120 ms" in bare
 
@@ -68,7 +68,7 @@ async def test_there_is_html_and_text_and_no_markdown() -> None:
     assert set((await whole_run())._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
 
 
-async def test_a_table_is_a_table_and_the_line_of_its_call_says_how_large() -> None:
+async def test_table_is_rendered_and_the_call_line_states_its_size() -> None:
     transcript = told(call("1", "cities"), result("1", await called("cities")))
     page = html(transcript)
     assert "→ 2 rows x 2 columns" in page
@@ -107,7 +107,7 @@ def test_a_running_call_has_a_clock_after_a_second(monkeypatch: pytest.MonkeyPat
     assert "» running · 6 s" in html(transcript)
 
 
-def test_the_clock_of_a_call_stands_still_while_its_server_asks_you(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_clock_stops_while_the_server_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     begin, now = time.perf_counter(), 6.2
     monkeypatch.setattr(time, "perf_counter", lambda: begin + now)
     clock = Report("", "", started=begin)
@@ -189,7 +189,7 @@ def test_long_arguments_are_cut_in_the_line_and_told_in_a_table() -> None:
     assert "… 200 characters left out …" in page
 
 
-def test_the_remark_on_the_offline_model_is_a_note_and_an_error_is_marked_with_a_word() -> None:
+def test_offline_remark_is_a_note_and_an_error_is_marked() -> None:
     notes = [{"kind": "note", "text": "the model is offline"}, {"kind": "note", "text": "it broke", "level": "error"}]
     transcript = told(*notes)
     assert re.search('<p class="mcp-note"[^>]*>the model is offline</p>', html(transcript))
@@ -235,7 +235,7 @@ def test_tokens_of_several_turns_are_summed_up() -> None:
     assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
-def test_lines_are_wrapped_at_100_but_tables_and_code_keep_their_columns() -> None:
+def test_text_wraps_at_100_but_tables_and_code_do_not() -> None:
     code = "```\n" + "x = " + "1 + " * 40 + "1\n```"
     transcript = told({"kind": "said", "message": turn("word " * 60 + "\n\n" + code, id="1")})
     lines = str(transcript).split("\n")

@@ -38,7 +38,7 @@ async def page(host: Host) -> Page:
     return page
 
 
-async def test_a_model_is_told_what_a_shown_view_says_and_that_it_is_no_instruction(host: Host, page: Page) -> None:
+async def test_view_text_reaches_the_model_as_no_instruction(host: Host, page: Page) -> None:
     await page.ask("ui/update-model-context", content=[{"type": "text", "text": "EU is chosen"}])
     model = ScriptedModel(["."])
     await build_graph(model, host).ainvoke({"messages": [HumanMessage("Go on")]})

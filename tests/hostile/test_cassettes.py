@@ -99,7 +99,7 @@ def test_the_lines_of_the_table_are_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_every_line_without_one_of_its_members_is_read_or_refused_with_its_place(kind: str, tmp_path: Path) -> None:
+def test_line_without_a_member_is_read_or_refused_with_place(kind: str, tmp_path: Path) -> None:
     for name in LINES[kind]:
         less = {inner: value for inner, value in LINES[kind].items() if inner != name}
         before = [HEADER, *(line for other, line in LINES.items() if other != kind)]
@@ -107,7 +107,7 @@ def test_every_line_without_one_of_its_members_is_read_or_refused_with_its_place
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_every_member_of_every_line_with_a_value_of_another_type_is_read_or_refused(kind: str, tmp_path: Path) -> None:
+def test_member_of_another_type_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     for name in LINES[kind]:
         for value in VALUES.values():
             before = [HEADER, *(line for other, line in LINES.items() if other != kind)]
@@ -132,9 +132,7 @@ def test_every_member_of_every_line_with_a_value_of_another_type_is_read_or_refu
         (ANSWER | {"result": {"a": VALUES["deep"]}}, "nested deeper than 250 levels"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_said_with_its_number_and_what_to_type(
-    line: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
+def test_bad_line_error_has_its_number_and_a_remedy(line: dict[str, Any], problem: str, tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", HEADER, line)
     with pytest.raises(CassetteError) as caught:
         play(path)
@@ -170,7 +168,7 @@ def test_a_cassette_above_64_mb_is_refused_with_its_size(tmp_path: Path) -> None
         play(path)
 
 
-def test_a_turn_whose_parts_are_none_of_a_model_is_refused_with_its_number(tmp_path: Path) -> None:
+def test_turn_with_parts_of_no_model_is_refused_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     head = {"turn": 7, "model": "m", "messages": [{"role": "human", "content": "x"}]}
     written(path, HEADER, head, {"turn": 7, "chunk": {"content": 5}}, {"turn": 7, "done": True})
@@ -219,7 +217,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_small_cassettes_that_unpack_to_gigabytes_are_refused_in_two_gigabytes(tmp_path: Path) -> None:
+def test_cassette_bombs_are_refused_within_two_gigabytes(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{number}.jsonl", *lines) for number, lines in enumerate(BOMBS.values())]
     assert max(path.stat().st_size for path in paths) < 3_000_000
     done = subprocess.run(
@@ -325,7 +323,7 @@ async def test_a_full_cassette_gets_nothing_more_in_mode_auto(tmp_path: Path) ->
     play(tape)
 
 
-def test_the_turns_of_a_model_that_fill_a_cassette_end_the_recording_and_not_the_model(tmp_path: Path) -> None:
+def test_model_turns_that_fill_a_cassette_end_the_recording(tmp_path: Path) -> None:
     tape = tmp_path / "a.jsonl"
     told: list[str] = []
     with deck.holding(tape, "record", largest=BOUND, tell=told.append) as cassette:
@@ -338,9 +336,7 @@ def test_the_turns_of_a_model_that_fill_a_cassette_end_the_recording_and_not_the
     assert tape.stat().st_size <= BOUND
 
 
-def test_a_conversation_too_long_to_be_read_again_ends_the_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_conversation_too_long_to_replay_ends_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.agent.cassette.MOST_MESSAGES", 100)
     tape = tmp_path / "a.jsonl"
     with deck.holding(tape, "record") as cassette:

@@ -44,7 +44,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @JUMPS
-async def test_a_conversation_goes_on_in_a_new_kernel_after_the_clock_was_set(
+async def test_conversation_survives_a_new_kernel_and_a_clock_change(
     host: Host, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     file = tmp_path / "threads.sqlite"
@@ -57,9 +57,7 @@ async def test_a_conversation_goes_on_in_a_new_kernel_after_the_clock_was_set(
 
 
 @JUMPS
-async def test_what_is_said_of_a_lost_session_and_of_a_watch_counts_the_seconds_that_passed(
-    clock: Clock, jump: float
-) -> None:
+async def test_lost_session_and_watch_count_elapsed_seconds(clock: Clock, jump: float) -> None:
     backoff, watch = Reconnection(first=5.0, jitter=0.0).backoff(), Watch(Host(), "server", "a:b")
     assert backoff.pause() == 5.0
     clock.ahead = jump
@@ -96,9 +94,7 @@ async def test_a_call_has_the_time_that_it_was_given(clock: Clock, jump: float) 
 
 
 @JUMPS
-async def test_a_token_goes_on_to_be_used_or_is_renewed_without_the_person(
-    host: Host, clock: Clock, jump: float
-) -> None:
+async def test_token_survives_a_clock_change_without_a_new_log_in(host: Host, clock: Clock, jump: float) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url, name="notes")
@@ -108,14 +104,14 @@ async def test_a_token_goes_on_to_be_used_or_is_renewed_without_the_person(
     assert len(person.shown) == 1
 
 
-async def test_a_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_words(host: Host) -> None:
+async def test_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
     logging_in(host)
     async with protected_server(Behaviour(expires_in=10**400)) as protected:
         with pytest.raises(AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
             await host.connect(protected.url, name="notes")
 
 
-async def test_a_renewed_token_that_lasts_for_longer_than_a_clock_can_say_is_refused_in_words(host: Host) -> None:
+async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
     logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url, name="notes")

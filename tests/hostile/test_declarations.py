@@ -108,7 +108,7 @@ def test_what_loosens_is_refused_where_nobody_can_be_asked(
     assert kernel.ok("sorted(host), host.consent.rules").text == "(['mine'], [])"
 
 
-def test_the_line_that_the_refusal_offers_is_a_yes_to_this_content_alone(kernel: Kernel, clone: Path) -> None:
+def test_offered_trust_line_covers_this_content_only(kernel: Kernel, clone: Path) -> None:
     file = clone / "mcp_magic.toml"
     file.write_text(f"{SERVER}trust = true\n")
     line = kernel.run("%mcp up").evalue.rpartition("`")[0].rpartition("`")[2]
@@ -175,7 +175,7 @@ def test_what_only_tightens_or_declares_needs_no_yes(kernel: Kernel, clone: Path
     assert "(gets HOME)" in shown
 
 
-def test_a_server_of_the_person_that_a_file_puts_another_in_place_of_is_named(kernel: Kernel, clone: Path) -> None:
+def test_dry_run_names_the_personal_server_a_file_replaces(kernel: Kernel, clone: Path) -> None:
     (clone / "mcp_magic.toml").write_text(SERVER.replace("theirs", "github"))
 
     shown = " ".join(kernel.ok("%mcp up --dry-run").text.split())
@@ -208,9 +208,7 @@ def say_yes(kernel: Kernel, line: str) -> str:
 
 
 @pytest.mark.parametrize("file", [".mcp.json", "mcp.json", ".vscode/mcp.json"])
-def test_connecting_a_server_of_a_project_by_its_name_takes_the_same_yes(
-    kernel: Kernel, clone: Path, file: str
-) -> None:
+def test_connecting_a_project_server_by_name_requires_trust(kernel: Kernel, clone: Path, file: str) -> None:
     (clone / ".vscode").mkdir()
     theirs = {"url": "http://127.0.0.1:9/${AWS_SECRET_ACCESS_KEY}", "headers": {"X-Tenant": "1"}}
     (clone / file).write_text(servers(theirs=theirs))
@@ -229,7 +227,7 @@ def test_connecting_a_server_of_a_project_by_its_name_takes_the_same_yes(
     kernel.ok("e.close()")
 
 
-def test_a_name_of_the_person_that_a_project_took_is_not_connected_unasked(kernel: Kernel, clone: Path) -> None:
+def test_project_server_with_a_personal_name_requires_trust(kernel: Kernel, clone: Path) -> None:
     (clone / ".mcp.json").write_text(servers(github={"command": sys.executable, "args": [str(MATH)]}))
 
     cell = kernel.run("%mcp connect github")
@@ -251,9 +249,7 @@ def test_a_server_of_the_persons_own_files_is_not_asked_about(kernel: Kernel, ho
     assert SECRET not in cell.shown_error
 
 
-def test_a_server_that_takes_the_name_of_an_open_session_is_asked_about_and_rules_do_not_cover_it(
-    kernel: Kernel, clone: Path
-) -> None:
+def test_replacing_an_open_session_asks_and_loses_its_rules(kernel: Kernel, clone: Path) -> None:
     file = clone / "mcp_magic.toml"
     file.write_text(SERVER.replace("theirs", "mine") + 'env = { LD_AUDIT = "" }\n')
     kernel.ok("%mcp allow mine:*")

@@ -104,7 +104,7 @@ async def test_a_page_of_documentation_has_its_own_headings_only(text: str) -> N
     assert [token.tag for token in headings] == ["h1", "h2", "h3", "h2", "h3", "h2", "h2"]
 
 
-def test_a_line_of_an_exported_trace_is_one_line_that_shows_what_it_has(text: str) -> None:
+def test_exported_trace_entry_is_one_visible_line(text: str) -> None:
     recorder = Recorder("s", StdioSpec(command="s"))
     recorder.message(OUT, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": text, "a": [text]}})
     recorder.message(IN, {"jsonrpc": "2.0", "id": 1, "result": {text[:300]: text}})
@@ -198,6 +198,6 @@ async def test_a_function_may_have_a_name_that_the_program_uses_itself(
     assert ran == ["s"]
 
 
-async def test_a_variable_of_the_notebook_may_have_the_name_of_the_programs_server() -> None:
+async def test_notebook_variable_may_share_the_server_name() -> None:
     namespace = exported(cell_server("def f() -> str:\n    return server\n"), {"server": "a text"})
     assert namespace["f"]() == "a text"

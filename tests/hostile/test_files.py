@@ -58,7 +58,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_configuration_of_150_kb_is_read_or_refused_within_two_seconds(name: str, tmp_path: Path) -> None:
+def test_150_kb_configuration_is_handled_within_two_seconds(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(FILES[name])
     before = time.process_time()
@@ -73,7 +73,7 @@ def test_a_configuration_of_150_kb_is_read_or_refused_within_two_seconds(name: s
     assert time.process_time() - before < SECONDS
 
 
-def test_what_tab_asks_for_takes_no_longer_with_a_hostile_file_in_the_folder(tmp_path: Path) -> None:
+def test_hostile_file_does_not_slow_tab_completion(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(FILES["a string without end.json"])
     (tmp_path / ".mcp.json").write_text(FILES["many servers.json"])
     before = time.process_time()
@@ -83,7 +83,7 @@ def test_what_tab_asks_for_takes_no_longer_with_a_hostile_file_in_the_folder(tmp
 
 
 @pytest.mark.parametrize("name", ["mcp.json", "mcp_magic.toml"])
-def test_a_configuration_above_a_megabyte_is_refused_with_its_size(name: str, tmp_path: Path) -> None:
+def test_configuration_above_a_megabyte_is_refused_with_size(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with path.open("wb") as file:
         file.truncate(3_000_000_000)  # no disk is used for it

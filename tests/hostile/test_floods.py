@@ -79,7 +79,7 @@ async def flood(person: Person) -> AsyncIterator[Connection]:
 
 
 @pytest.mark.parametrize(("tool", "done"), [("ask", "decline"), ("sample", "replied")])
-async def test_questions_are_asked_one_at_a_time_up_to_a_limit_that_the_server_is_told(
+async def test_questions_come_one_at_a_time_up_to_a_told_limit(
     flood: Connection, person: Person, tool: str, done: str
 ) -> None:
     result = await flood.call_tool(tool, {"count": 300}, timeout=60)
@@ -95,7 +95,7 @@ async def test_each_call_has_questions_of_its_own(flood: Connection, person: Per
         assert json.loads((await flood.call_tool("ask", {"count": 15}, timeout=60)).text) == {"decline": 15}
 
 
-async def test_questions_of_a_call_that_is_over_are_not_asked_in_the_next(flood: Connection) -> None:
+async def test_questions_of_a_finished_call_are_not_asked_later(flood: Connection) -> None:
     asked: list[str] = []
     first = asyncio.Event()
 
@@ -213,7 +213,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frontend]:
 
 
 @pytest.mark.kernel
-def test_a_flood_of_questions_is_one_panel_which_interrupt_ends_with_all_that_wait(notebook: Frontend) -> None:
+def test_interrupt_ends_the_one_panel_and_all_waiting_questions(notebook: Frontend) -> None:
     cell = notebook.start("r = %mcp call flood:ask count=300")
     for number in range(3):
         notebook.read_until(lambda: len(notebook._named("Decline", cell)) == 1, what="a panel")
@@ -251,7 +251,7 @@ def test_a_call_that_asks_too_much_ends_with_its_result(notebook: Frontend) -> N
 
 
 @pytest.mark.kernel
-def test_interrupt_at_a_line_to_type_drops_all_questions_and_none_comes_under_the_next_call(notebook: Frontend) -> None:
+def test_interrupt_at_a_typed_question_drops_all_others(notebook: Frontend) -> None:
     notebook.kernel.ok("%config MCPMagics.ask_with = 'input'")
     cell = notebook.start("r = %mcp call flood:ask count=300")
     notebook.awaits_input()
@@ -288,7 +288,7 @@ def test_interrupt_at_a_line_to_type_drops_all_calls_of_a_turn(notebook: Fronten
 
 
 @pytest.mark.kernel
-def test_of_many_calls_twenty_are_shown_and_the_next_come_when_these_are_decided(notebook: Frontend) -> None:
+def test_twenty_calls_are_shown_and_the_next_after_decisions(notebook: Frontend) -> None:
     notebook.kernel.ok(MODEL)
     sent = 0
     take = notebook._take
@@ -341,7 +341,7 @@ m = ScriptedModel([[("flood:echo", {})], "done"])
 
 
 @pytest.mark.kernel
-def test_interrupt_ends_the_drawing_of_a_result_that_would_take_for_ever(notebook: Frontend) -> None:
+def test_interrupt_ends_an_endless_drawing_of_a_result(notebook: Frontend) -> None:
     notebook.kernel.ok(f"{SLOW}\n%config MCPMagics.approval = 'auto'")
     cell = notebook.start("%%mcp_agent --model $m\ngo")
     notebook.read_until(lambda: any("flood:echo" in line for line in cell.lines), what="the call is shown")

@@ -71,7 +71,7 @@ async def test_saved_rules_are_for_the_same_server_in_another_kernel(host: Host)
         assert (same.consent.verdict(MINE), another.consent.verdict(MINE)) == ("allow", "ask")
 
 
-async def test_an_answer_that_is_remembered_is_for_the_server_that_asked(host: Host) -> None:
+async def test_remembered_answer_is_only_for_the_asking_server(host: Host) -> None:
     asked: list[Request] = []
 
     async def always(request: Request) -> Decision:
@@ -93,7 +93,7 @@ async def test_an_answer_that_is_remembered_is_for_the_server_that_asked(host: H
         assert "evil" in said
 
 
-async def test_what_was_approved_for_one_server_is_not_called_at_another_that_comes_meanwhile(host: Host) -> None:
+async def test_approval_does_not_cover_a_replaced_server(host: Host) -> None:
     async def slow(request: Request) -> Decision:
         await host.connect(adder("evil"), name="math")
         return Decision.approve()
@@ -104,7 +104,7 @@ async def test_what_was_approved_for_one_server_is_not_called_at_another_that_co
         await host.consent.check(MINE)
 
 
-def test_what_a_server_is_does_not_hang_on_its_secrets_and_hangs_on_all_the_rest() -> None:
+def test_server_identity_ignores_only_secrets() -> None:
     spec = StdioSpec(command="npx", args=("server", "--token", "abc-1"), env={"API_KEY": "a", "PORT": "1"})
     same = replace(spec, args=("server", "--token", "abc-2"), env={"API_KEY": "b", "PORT": "1"}, timeout=5)
     assert same.identity == spec.identity

@@ -87,7 +87,7 @@ async def host() -> AsyncIterator[Host]:
 
 
 @pytest.mark.parametrize("name", TURNS)
-async def test_the_run_goes_on_is_kept_and_shows_no_markup_of_the_model(host: Host, tmp_path: Path, name: str) -> None:
+async def test_run_goes_on_is_kept_and_shows_no_model_markup(host: Host, tmp_path: Path, name: str) -> None:
     began = time.thread_time()
     made, problem = await run(host, tmp_path / "threads.sqlite", [TURNS[name], "done"], approve="auto")
     if TURNS[name] is EVIL or name in ("blocks", "2 MB of brackets"):
@@ -133,7 +133,7 @@ class Loads(HTMLParser):
             self.found.append(str(self.get_starttag_text()))
 
 
-async def test_a_notebook_that_nbconvert_makes_a_page_of_fetches_nothing_of_the_models(host: Host) -> None:
+async def test_nbconvert_page_fetches_nothing_of_the_model(host: Host) -> None:
     from nbconvert import HTMLExporter
 
     outputs = []

@@ -54,9 +54,7 @@ async def failing(connection: Connection, tool: str) -> MCPMagicError:
 
 
 @TRANSPORTS
-async def test_a_call_whose_answer_is_no_json_ends_with_an_error_and_the_session_goes_on(
-    host: Host, transport: str
-) -> None:
+async def test_invalid_json_answer_ends_the_call_not_the_session(host: Host, transport: str) -> None:
     async with connected(host, transport) as connection:
         breaks = [how for how in BREAKS if how != "huge_integer"]  # which is read as a text
         for tool in (*breaks, "error", "id_last", "id_last_in_a_long_answer"):
@@ -80,7 +78,7 @@ async def test_calls_beside_one_that_is_no_json_get_their_answers(host: Host, tr
 
 
 @TRANSPORTS
-async def test_a_notification_that_is_no_json_disturbs_nothing_and_is_in_the_log(host: Host, transport: str) -> None:
+async def test_invalid_json_notification_is_only_logged(host: Host, transport: str) -> None:
     async with connected(host, transport) as connection:
         assert (await connection.call("notice")).text == "right"
         (entry,) = logged(connection)
@@ -90,7 +88,7 @@ async def test_a_notification_that_is_no_json_disturbs_nothing_and_is_in_the_log
 
 @TRANSPORTS
 @pytest.mark.parametrize(("tool", "code"), [("request", -32700), ("wrong_request", -32600)])
-async def test_a_request_of_the_server_that_cannot_be_read_is_refused_so_that_its_call_ends(
+async def test_unreadable_server_request_is_refused_and_the_call_ends(
     host: Host, transport: str, tool: str, code: int
 ) -> None:
     async with connected(host, transport) as connection:
@@ -108,23 +106,21 @@ async def test_a_flood_of_messages_that_are_no_json_is_told_ten_times(host: Host
 
 
 @TRANSPORTS
-async def test_a_handshake_that_is_answered_with_no_json_fails_soon_and_says_why(host: Host, transport: str) -> None:
+async def test_invalid_json_handshake_fails_soon_with_a_reason(host: Host, transport: str) -> None:
     with pytest.raises(ConnectError, match="Failed to parse the answer: Invalid JSON"):
         async with connected(host, transport, "initialize"):
             pass
 
 
 @TRANSPORTS
-async def test_a_listing_that_is_answered_with_no_json_is_an_error_in_words(host: Host, transport: str) -> None:
+async def test_invalid_json_listing_is_a_readable_error(host: Host, transport: str) -> None:
     async with connected(host, transport, "tools/list") as connection:
         with pytest.raises(InvalidResponseError, match="Failed to parse the answer: Invalid JSON"):
             await asyncio.wait_for(connection.listing("tools", refresh=True), SECONDS)
         await until(lambda: bool(logged(connection)))
 
 
-async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at_its_end(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_long_line_ends_its_call_even_with_the_id_last(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "MAX_MESSAGE", 2**20)
     async with connected(host, "stdio") as connection:
         found = await failing(connection, "too_long_id_last")
@@ -133,7 +129,7 @@ async def test_a_line_that_is_too_long_ends_its_call_also_where_its_id_stands_at
 
 
 @pytest.mark.parametrize(("tool", "why"), [("bad_json", "EOF while parsing a value"), ("bad_utf8", "expected value")])
-async def test_over_http_the_error_and_the_log_say_what_is_wrong_with_the_json(host: Host, tool: str, why: str) -> None:
+async def test_http_error_and_log_explain_the_invalid_json(host: Host, tool: str, why: str) -> None:
     async with rogue_http() as rogue:
         connection = await host.connect(rogue.url, name="rogue")
         found = await failing(connection, tool)

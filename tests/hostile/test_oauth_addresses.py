@@ -154,7 +154,7 @@ async def attempt(host: Host, port: int, **options: Any) -> str:
     return str(caught.value)
 
 
-async def test_the_metadata_of_a_server_of_the_internet_are_not_asked_for_on_this_machine(
+async def test_internet_server_metadata_is_not_read_from_this_machine(
     host: Host, trap: tuple[Trap, int], leading: tuple[Leading, int]
 ) -> None:
     logging_in(host)
@@ -167,7 +167,7 @@ async def test_the_metadata_of_a_server_of_the_internet_are_not_asked_for_on_thi
         assert f"--issuer http://{where}:{trap[1]}" in said
 
 
-async def test_the_authorization_server_of_a_server_of_the_internet_is_not_on_this_machine(
+async def test_internet_server_cannot_use_a_local_authorization_server(
     host: Host, trap: tuple[Trap, int], leading: tuple[Leading, int]
 ) -> None:
     logging_in(host)
@@ -176,7 +176,7 @@ async def test_the_authorization_server_of_a_server_of_the_internet_is_not_on_th
     assert trap[0].asked == leading[0].posted == []
 
 
-async def test_no_endpoint_leads_there_and_nobody_is_asked_or_registered(
+async def test_local_endpoints_are_refused_without_any_question(
     host: Host, trap: tuple[Trap, int], leading: tuple[Leading, int]
 ) -> None:
     person = logging_in(host)
@@ -195,7 +195,7 @@ async def test_no_endpoint_leads_there_and_nobody_is_asked_or_registered(
     assert trap[0].asked == leading[0].posted == asked == person.shown == []
 
 
-async def test_a_name_that_leads_elsewhere_when_it_is_looked_up_again_is_not_asked(
+async def test_name_that_resolves_elsewhere_later_is_not_contacted(
     host: Host, trap: tuple[Trap, int], leading: tuple[Leading, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
@@ -241,9 +241,7 @@ async def test_a_host_that_the_person_named_is_asked(host: Host, leading: tuple[
     assert protected.authority.asked("token")
 
 
-async def test_a_log_in_without_a_person_goes_on_where_the_person_named_the_issuer(
-    host: Host, leading: tuple[Leading, int]
-) -> None:
+async def test_log_in_without_a_person_accepts_the_named_issuer(host: Host, leading: tuple[Leading, int]) -> None:
     client = {"grant": "client_credentials", "client_id": "nightly", "client_secret": "sesame-4711"}
     async with protected_server() as protected:
         protected.authority.clients["nightly"] = {"client_secret": "sesame-4711"}
@@ -275,7 +273,7 @@ async def test_logging_out_does_not_send_the_tokens_there(host: Host, trap: tupl
 # The person first
 
 
-async def test_the_person_is_asked_before_this_program_registers_with_all_hosts(host: Host) -> None:
+async def test_oauth_registration_asks_the_person_first(host: Host) -> None:
     asked: list[tuple[str, int]] = []
 
     async def confirm(text: str) -> bool:

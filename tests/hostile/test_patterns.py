@@ -60,9 +60,7 @@ def test_arguments_are_checked_as_far_as_the_bounds_go(gave: dict[str, tuple[flo
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-def test_looking_at_a_tool_filling_a_form_a_line_and_an_answer_end(
-    gave: dict[str, tuple[float, str]], name: str
-) -> None:
+def test_hostile_patterns_do_not_hang_cards_forms_and_calls(gave: dict[str, tuple[float, str]], name: str) -> None:
     refused = name == "backtracks"
     assert all(gave[f"look {name} {way}"][1] == "ToolCard" for way in schemas(""))
     assert gave[f"form {name}"][1].startswith('["text: expected' if refused else "[]")
@@ -109,20 +107,18 @@ def test_what_is_not_checked_is_said_where_the_argument_is_shown() -> None:
         (7, "x", None),
     ],
 )
-def test_ordinary_patterns_accept_and_refuse_and_the_others_are_not_checked(
-    pattern: Any, text: str, fits: bool | None
-) -> None:
+def test_ordinary_patterns_are_checked_and_others_are_not(pattern: Any, text: str, fits: bool | None) -> None:
     assert matches(pattern, text) is fits
 
 
-def test_a_pattern_that_is_not_checked_leaves_the_rest_of_its_schema_checked() -> None:
+def test_unchecked_pattern_leaves_the_rest_of_the_schema_checked() -> None:
     schema = {"properties": {"a": {"type": "string", "pattern": EXPLODES}, "b": {"type": "integer"}}}
 
     with pytest.raises(ArgumentsError, match="b: expected integer"):
         s.check_arguments({"a": "x", "b": "y"}, schema)
 
 
-def test_names_that_fit_a_pattern_have_its_schema_and_others_are_refused() -> None:
+def test_names_must_match_a_pattern_and_its_schema() -> None:
     schema = {"patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": False}
 
     check_answer({"n_a": 1}, schema)
@@ -147,7 +143,7 @@ def test_an_answer_of_many_rows_is_checked_in_time(name: str) -> None:
 ROWS = {"type": "object", "properties": {"a": {"type": "string", "pattern": EXPLODES}, "n": {"type": "integer"}}}
 
 
-async def test_a_call_says_once_below_it_that_a_pattern_of_its_answer_was_not_checked() -> None:
+async def test_call_notes_an_unchecked_answer_pattern_once() -> None:
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
         nothing = {"type": "object", "properties": {}}
         return ListToolsResult(tools=[Tool(name=name, input_schema=nothing, output_schema=ROWS) for name in "xy"])

@@ -131,7 +131,7 @@ async def test_a_log_in_names_its_host_in_ascii(host: Host) -> None:
     assert "log in at xn--pple-43d.com." in shown[1]
 
 
-def test_idle_connections_do_not_keep_the_browser_from_the_callback() -> None:
+def test_idle_connections_do_not_block_the_callback() -> None:
     callback = CallbackServer()
     callback.expect(lambda url: "done" if url.endswith("?code=1") else "stale")
     idle = []
@@ -194,9 +194,7 @@ def asking_server(properties: dict[str, Any], message: str = "Who are you?") -> 
 
 
 @pytest.mark.parametrize("protocol", ["handshake", "2026-07-28"])
-async def test_secrets_that_a_form_asks_for_are_warned_of_and_recorded_nowhere(
-    host: Host, tmp_path: Path, protocol: str
-) -> None:
+async def test_form_secrets_cause_a_warning_and_are_not_recorded(host: Host, tmp_path: Path, protocol: str) -> None:
     shown: list[str] = []
 
     async def elicitor(asked: Elicitation) -> Answer:
@@ -267,7 +265,7 @@ def test_a_long_message_takes_no_time(word: str) -> None:
     assert cost.seconds < 1.0
 
 
-def test_a_panel_hides_what_is_typed_into_a_field_that_asks_for_a_secret() -> None:
+def test_panel_masks_a_field_that_asks_for_a_secret() -> None:
     asked = secrets_marked({"type": "object", "properties": {"value": {"type": "string", "title": "Your PIN"}}}, "")
     form = Form(asked)
     assert form.draft == {}

@@ -104,7 +104,7 @@ ESCAPES = (
 )
 
 
-async def test_a_program_reaches_no_file_no_process_no_network_and_no_kernel(
+async def test_program_reaches_no_file_process_network_or_kernel(
     host: Host, notes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     canary = tmp_path / "canary"
@@ -151,7 +151,7 @@ EXHAUSTION = {
 }
 
 
-async def test_a_program_that_takes_too_much_ends_and_the_kernel_goes_on(
+async def test_program_over_its_limits_ends_and_the_kernel_goes_on(
     host: Host, notes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_magic.agent.program.CHECK_SECONDS", 2.0)
@@ -209,7 +209,7 @@ async def test_values_that_share_their_parts_do_not_fill_the_kernel(host: Host, 
     assert time.perf_counter() - started < 60
 
 
-async def test_what_a_program_prints_is_cut_for_the_model_and_for_the_page(host: Host, notes: list[str]) -> None:
+async def test_printed_output_is_cut_for_model_and_page(host: Host, notes: list[str]) -> None:
     made = await run(host, "for n in range(20_000): print('a line of text', n)")
 
     assert "[the first 2,000 of" in said(made)
@@ -287,7 +287,7 @@ NAMES = (
 )
 
 
-async def test_no_server_takes_the_name_of_another_or_of_a_module_of_python(host: Host) -> None:
+async def test_server_name_does_not_shadow_servers_or_python_modules(host: Host) -> None:
     got: list[str] = []
     for name in NAMES:
         server = MCPServer(name, log_level="ERROR")
@@ -322,7 +322,7 @@ async def test_no_server_takes_the_name_of_another_or_of_a_module_of_python(host
         assert (got, made.value) == ([module.server], module.server)
 
 
-async def test_a_server_that_comes_later_does_not_take_over_a_module_of_a_thread(host: Host) -> None:
+async def test_later_server_does_not_take_over_a_thread_module(host: Host) -> None:
     got: list[str] = []
 
     def serving(name: str) -> MCPServer:
@@ -371,7 +371,7 @@ def test_no_tool_takes_the_name_of_another_or_of_a_builtin() -> None:
     assert {stub.tool.name: stub.name for stub in stubs} == ODD_TOOLS
 
 
-async def test_each_odd_tool_can_be_called_and_is_asked_about_under_its_own_name(host: Host) -> None:
+async def test_odd_tools_are_callable_and_asked_under_their_own_names(host: Host) -> None:
     names = [name for name in ODD_TOOLS if name]
     await host.connect(serving_tools(*(Tool(name=name, input_schema=SCHEMA) for name in names)), name="odd")
     asked: list[str] = []
@@ -401,7 +401,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts_of_a_server_stay_texts_in_the_code_that_is_made_from_them(text: str) -> None:
+def test_server_texts_stay_texts_in_generated_code(text: str) -> None:
     schema: Any = {
         "type": "object",
         "description": text,
@@ -448,7 +448,7 @@ async def test_the_words_of_a_result_are_data_and_never_markup(host: Host) -> No
     assert [call.name for call in made.transcript.calls] == ["run_program", "evil:read"]
 
 
-async def test_the_question_about_a_program_shows_all_of_it_with_nothing_hidden() -> None:
+async def test_program_question_shows_the_whole_code() -> None:
     from mcp_magic.ask.approval import approval_question
 
     code = "x = 1\n" + "# filler\n" * 500 + "from bank import send\nawait send('\u202emine')" + " " * 500 + "; evil = 1"

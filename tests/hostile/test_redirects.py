@@ -40,7 +40,7 @@ async def redirecting(location: str, seen: list[Request]) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-async def test_a_redirect_to_another_origin_is_not_followed_so_no_header_gets_there(host: Host, name: str) -> None:
+async def test_redirect_to_another_origin_is_not_followed(host: Host, name: str) -> None:
     first: list[Request] = []
     other: list[Request] = []
     async with asyncio.timeout(SECONDS), redirecting("/", other) as away:
@@ -54,7 +54,7 @@ async def test_a_redirect_to_another_origin_is_not_followed_so_no_header_gets_th
     assert "canary" not in str(caught.value)
 
 
-async def test_a_redirect_within_the_server_is_followed_with_the_headers(host: Host) -> None:
+async def test_redirect_within_the_server_keeps_the_headers(host: Host) -> None:
     seen: list[Request] = []
     async with asyncio.timeout(SECONDS), redirecting("/mcp", seen) as url:
         with pytest.raises(ConnectError):  # there is nothing at /mcp either

@@ -260,7 +260,7 @@ def test_an_enum_too_long_for_a_model_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
-def test_the_doctor_says_that_references_that_double_are_not_checked(keyword: str) -> None:
+def test_doctor_reports_that_doubling_references_are_unchecked(keyword: str) -> None:
     assert "schema-steps" in {finding.code for finding in lint_tool(_tool(doubling(keyword)), "s")}
 
 
@@ -270,7 +270,7 @@ UNCHECKED = [
 ]
 
 
-async def test_a_result_and_an_agent_s_card_say_what_was_not_checked_and_why() -> None:
+async def test_result_and_agent_card_explain_unchecked_parts() -> None:
     nothing = {"type": "object"}
     tools = [Tool(name="plain", input_schema=of({"type": "string", "pattern": "^x"}))]
     for number, (unchecked, _) in enumerate(UNCHECKED):
@@ -326,7 +326,7 @@ def test_what_an_ordinary_schema_refuses_is_refused_still() -> None:
     check_answer({"a": [1, True]}, of({"uniqueItems": True}))
 
 
-def test_a_file_whose_name_or_text_cannot_be_encoded_is_written_or_an_error_in_words(tmp_path: Path) -> None:
+def test_unencodable_file_is_written_or_a_readable_error(tmp_path: Path) -> None:
     write_text(tmp_path / "page.md", "Zo\u00eb \ud83d")
 
     assert (tmp_path / "page.md").read_bytes() == b"Zo\xc3\xab \\ud83d"

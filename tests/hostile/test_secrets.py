@@ -98,7 +98,7 @@ def test_what_a_header_stands_for_is_a_secret_too(headers: dict[str, str], secre
         assert secret not in spec.masked(f"I was sent {secret} just now")
 
 
-def test_the_user_and_password_of_a_url_are_masked_as_the_header_that_they_become() -> None:
+def test_url_credentials_are_masked_like_their_header() -> None:
     spec = HttpSpec(url=f"https://me:{quote(PASSWORD)}%21@x.example/")
     sent = base64.b64encode(f"me:{PASSWORD}!".encode()).decode()
     for said in (sent, sent.rstrip("="), f"me:{PASSWORD}!", f"{PASSWORD}!"):
@@ -124,7 +124,7 @@ def test_a_declaration_with_variables_is_shown_with_their_names(tmp_path: Path, 
     assert declared(tmp_path, environ, {"url": "http://x.example/${NO_TOKEN:-fallback}"}).spec.secrets == {"fallback"}
 
 
-async def test_a_server_that_repeats_its_request_leaves_no_secret_in_trace_cassette_or_card(
+async def test_echoed_request_leaks_no_secret_to_trace_cassette_card(
     host: Host, tmp_path: Path, environ: dict[str, str]
 ) -> None:
     server = MCPServer("mirror")
@@ -209,7 +209,7 @@ def in_base64(secret: str) -> list[str]:
     return [base64.b64encode(f"{'x' * before}{secret}yz".encode()).decode() for before in range(3)]
 
 
-def test_a_secret_that_was_seen_under_its_name_is_masked_in_base64_too() -> None:
+def test_named_secret_is_masked_in_base64_too() -> None:
     masker = Masker(())
     masked(masker, {"params": {"arguments": {"password": PLAIN}}})
     for written in [base64.b64encode(PLAIN.encode()).decode(), *in_base64(PLAIN)]:
@@ -225,7 +225,7 @@ def test_a_secret_that_was_seen_under_its_name_is_masked_in_base64_too() -> None
         {"params": {"text": f"authorization: I sent basic {BASIC.rstrip('=')}"}},
     ],
 )
-def test_credentials_that_a_message_shows_in_base64_are_masked_wherever_they_come_again(message: Any) -> None:
+def test_base64_credentials_are_masked_everywhere(message: Any) -> None:
     masker = Masker(())
     assert BASIC.rstrip("=") not in masked(masker, message)
     for secret in (BASIC, BASIC.rstrip("="), f"me:{PASSWORD}", PASSWORD, *in_base64(PASSWORD)):
@@ -246,7 +246,7 @@ def test_credentials_that_a_message_shows_in_base64_are_masked_wherever_they_com
         json.dumps({"text": json.dumps({"Cookie": f"a=b; sid={PASSWORD}"})}),
     ],
 )
-def test_cookies_in_a_text_are_masked_and_their_values_wherever_they_come_again(text: str) -> None:
+def test_cookies_in_text_are_masked_everywhere(text: str) -> None:
     masker = Masker(())
     for message in ({"result": {"text": text}}, {"result": {"text": f"got {PASSWORD} and {in_base64(PASSWORD)}"}}):
         shown = masked(masker, message)
@@ -255,9 +255,7 @@ def test_cookies_in_a_text_are_masked_and_their_values_wherever_they_come_again(
     assert masker.text("the theme is dark") == "the theme is dark"
 
 
-async def test_a_cookie_that_a_server_sets_over_http_stays_out_of_trace_and_cassette(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_http_cookie_stays_out_of_trace_and_cassette(host: Host, tmp_path: Path) -> None:
     server = MCPServer("mirror")
 
     @server.tool()
@@ -301,7 +299,7 @@ await begin()
 """
 
 
-def test_a_verbose_traceback_shows_the_values_of_the_cell_and_none_of_ours(
+def test_verbose_traceback_shows_only_values_of_the_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from IPython.core.interactiveshell import InteractiveShell

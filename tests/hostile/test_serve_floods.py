@@ -78,9 +78,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /
 
 @needs_proc
 @pytest.mark.parametrize(("count", "sent"), [(1000, ""), (300, STARTED)], ids=["silent", "in the middle of a header"])
-async def test_connections_without_the_token_take_few_descriptors_and_calls_go_on(
-    count: int, sent: str, tmp_path: Path
-) -> None:
+async def test_tokenless_connections_take_few_descriptors(count: int, sent: str, tmp_path: Path) -> None:
     host = Host()
     async with serving(tmp_path) as found:
         before = descriptors()
@@ -108,9 +106,7 @@ async def test_a_connection_that_sends_no_token_in_time_is_closed(
 
 
 @pytest.mark.lowest
-async def test_a_connection_with_the_token_stays_as_long_as_its_answer_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connection_with_token_stays_until_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loopback, "HEADER_SECONDS", 2.0)
     server: MCPServer = MCPServer("slow")
 
@@ -127,7 +123,7 @@ async def test_a_connection_with_the_token_stays_as_long_as_its_answer_takes(
     await found.stop()
 
 
-async def test_a_body_without_the_token_is_not_read_and_its_connection_is_closed(tmp_path: Path) -> None:
+async def test_body_without_token_is_not_read_and_the_connection_ends(tmp_path: Path) -> None:
     async with serving(tmp_path) as found:
         reader, writer = await asyncio.open_connection("127.0.0.1", found.port)
         writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * 1000)
@@ -148,7 +144,7 @@ async def test_a_client_cannot_say_that_it_is_another_one(tmp_path: Path) -> Non
 
 
 @needs_proc
-async def test_a_log_in_that_waits_keeps_few_connections_and_still_answers() -> None:
+async def test_waiting_log_in_keeps_few_connections_and_answers() -> None:
     server = CallbackServer()
     try:
         before = descriptors()

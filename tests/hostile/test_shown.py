@@ -81,7 +81,7 @@ class Typist:
 # White space
 
 
-def test_a_command_behind_white_space_is_seen_wherever_the_call_is_shown() -> None:
+def test_command_after_white_space_is_visible_everywhere() -> None:
     asked = wanted()
     rule = lasting_rule("arguments", asked.name, asked.arguments, None, None)
     transcript = told(call("1", arguments={"command": SPACES}))
@@ -149,7 +149,7 @@ def test_what_cannot_be_seen_is_written_out(hidden: str) -> None:
     assert code in approval_part(wanted(f"rm{hidden}x"), {"command": f"rm{hidden}x"}).html
 
 
-def test_colours_of_a_terminal_are_not_taken_away_they_are_sent_too() -> None:
+def test_terminal_colours_are_shown_not_removed() -> None:
     assert visible("\x1b[31mred") == "\\x1b[31mred"
 
 
@@ -206,7 +206,7 @@ def test_honest_text_of_other_scripts_is_left_alone(text: str) -> None:
 # Long values
 
 
-def test_the_end_of_a_long_value_is_shown_and_how_much_is_left_out() -> None:
+def test_end_of_a_long_value_is_shown_with_the_omitted_length() -> None:
     for shown in (
         approval_part(wanted(LONG), {"command": LONG}).plain,
         approval_part(wanted(LONG), {"command": LONG}).html,
@@ -365,7 +365,7 @@ async def test_a_long_value_that_is_hidden_is_opened_as_well(panel: ApprovalPane
     assert (await asked).approved
 
 
-async def test_a_value_that_was_opened_may_be_edited_and_one_that_was_made_short_needs_no_look(
+async def test_opened_value_is_editable_and_a_short_edit_needs_no_look(
     panel: ApprovalPanel,
 ) -> None:
     [asked] = await ask(panel, wanted(LONG))
@@ -392,7 +392,7 @@ async def test_in_a_terminal_yes_shows_the_whole_and_asks_again() -> None:
     assert again == question
 
 
-async def test_in_a_terminal_always_waits_as_well_and_w_shows_the_whole() -> None:
+async def test_terminal_always_waits_too_and_w_shows_the_whole() -> None:
     typist = Typist("a", "n")
     assert not (await typist.answer(wanted(LONG))).approved
     assert f"  command = {LONG}" in typist.seen
@@ -401,14 +401,14 @@ async def test_in_a_terminal_always_waits_as_well_and_w_shows_the_whole() -> Non
     assert await typist.answer(wanted(LONG)) == Decision.approve(always="tool")
 
 
-async def test_in_a_terminal_a_very_long_value_comes_in_parts_and_counts_when_the_last_was_shown() -> None:
+async def test_terminal_shows_a_very_long_value_in_parts_to_the_last() -> None:
     typist = Typist("y", "q", "y", "", "y")
     assert (await typist.answer(wanted("a" * 150_000 + PAYLOAD))).approved
     assert typist.seen.count("Enter shows part 2 of 2, q goes back: ") == 2
     assert not typist.lines
 
 
-async def test_in_a_notebook_without_buttons_the_whole_is_taken_away_again() -> None:
+async def test_notebook_without_buttons_removes_the_whole_again() -> None:
     typist, shown = Typist("y", "", "y"), list[str]()
 
     def reveal(text: str) -> Any:
@@ -440,7 +440,7 @@ def test_what_is_edited_is_written_out_and_reads_back_as_it_is(command: str) -> 
     assert json.loads(escaped_json({command: [command]})) == {command: [command]}
 
 
-async def test_in_a_terminal_the_line_to_edit_shows_what_the_question_shows() -> None:
+async def test_terminal_edit_line_shows_the_same_as_the_question() -> None:
     typist = Typist("e", "", "n")
     await typist.answer(wanted("user\u202egnp.exe p\u0430ypal"))
     assert r'now: {"command": "user\u202egnp.exe p\u0430ypal"}' in typist.seen
@@ -515,7 +515,7 @@ async def opened_in_a_panel(page: Page, question: Question, name: str) -> Reply:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_request_for_a_model_is_approved_once_all_of_it_was_opened(page: Page, name: str) -> None:
+async def test_sampling_request_needs_a_full_view_before_approval(page: Page, name: str) -> None:
     asked = long_request(**REQUESTS[name])
     reply = await opened_in_a_panel(page, request_question(asked, Expected("m")), name)
     assert request_review(asked, reply) == Review.approve()

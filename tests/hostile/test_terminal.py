@@ -49,7 +49,7 @@ async def test_spans_on_the_console_steer_no_terminal(capsys: pytest.CaptureFixt
     assert all(line.startswith("span ") and ", id " in line for line in said.splitlines())
 
 
-def test_what_is_printed_while_a_resource_is_watched_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_watch_output_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     watch: Any = SimpleNamespace(
         updates=1,
         problem="",

@@ -6,7 +6,7 @@ import sys
 from tests.environments import ROOT
 
 
-def test_tools_are_called_without_await_from_a_cell_from_threads_and_where_no_loop_runs() -> None:
+def test_tools_work_without_await_in_cells_threads_and_scripts() -> None:
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.langchain.blocking_script"],
         cwd=ROOT,

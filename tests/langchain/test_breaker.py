@@ -57,7 +57,7 @@ def test_a_success_in_between_starts_the_count_again(breaker: Breaker) -> None:
 
 
 @pytest.mark.parametrize("error", [ProtocolError("refused", -32602), ToolError("failed"), asyncio.CancelledError()])
-def test_what_shows_nothing_wrong_with_the_session_does_not_count(breaker: Breaker, error: BaseException) -> None:
+def test_errors_unrelated_to_the_session_do_not_count(breaker: Breaker, error: BaseException) -> None:
     for _ in range(5):
         attempt(breaker, error)
     assert not breaker.is_open
@@ -86,7 +86,7 @@ def test_an_open_one_says_since_when_and_what_to_do(breaker: Breaker, clock: Clo
     )
 
 
-def test_after_thirty_seconds_calls_try_again_and_one_failure_opens_it_again(breaker: Breaker, clock: Clock) -> None:
+def test_breaker_retries_after_30_seconds_and_reopens_on_failure(breaker: Breaker, clock: Clock) -> None:
     for _ in range(3):
         attempt(breaker, SessionClosedError("gone"))
     clock.now += 30

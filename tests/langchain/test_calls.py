@@ -63,7 +63,7 @@ async def until(true: Callable[[], bool]) -> None:
 # What comes back
 
 
-async def test_a_call_gives_content_and_an_artifact_that_says_what_was_sent_and_who_approved(
+async def test_call_returns_content_and_artifact_with_the_approval(
     host: NotebookHost,
 ) -> None:
     math = await host.connect(load("math_server").server, name="math")
@@ -75,7 +75,7 @@ async def test_a_call_gives_content_and_an_artifact_that_says_what_was_sent_and_
     assert artifact["seconds"] > 0
 
 
-async def test_a_tools_error_has_its_words_and_keeps_its_structured_content(host: NotebookHost) -> None:
+async def test_tool_error_keeps_its_text_and_structured_content(host: NotebookHost) -> None:
     show = await host.connect(load("showcase_server").server, name="show")
     error = await fails(show, "fail_structured")
     assert error.content == str(error) == "The quota is used up."
@@ -86,7 +86,7 @@ async def test_a_tools_error_has_its_words_and_keeps_its_structured_content(host
     assert str(several) == "It failed.\nTwice."
 
 
-async def test_what_does_not_fit_the_schema_is_told_the_model_and_nobody_is_asked(host: NotebookHost) -> None:
+async def test_schema_misfit_goes_to_the_model_without_a_question(host: NotebookHost) -> None:
     math = await host.connect(load("math_server").server, name="math")
     asked, sent = ask(host, Decision.approve()), math.calls
     error = await fails(math, "add", {"a": "x", "c": 1})
@@ -140,7 +140,7 @@ async def test_an_edited_call_goes_out_as_edited(host: NotebookHost) -> None:
     assert artifact["approval"]["decision"] == "edit"
 
 
-async def test_a_decision_that_was_taken_already_is_not_asked_for_again(host: NotebookHost) -> None:
+async def test_earlier_decision_is_not_asked_again(host: NotebookHost) -> None:
     math = await host.connect(load("math_server").server, name="math")
     asked = ask(host, Decision.deny())
     assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve()))[0] == "3"
@@ -157,7 +157,7 @@ async def test_a_decision_that_was_taken_already_is_not_asked_for_again(host: No
 
 
 @pytest.mark.timed
-async def test_a_call_that_takes_too_long_ends_and_is_not_sent_again_without_a_trusted_hint(host: NotebookHost) -> None:
+async def test_timed_out_call_is_not_repeated_without_a_trusted_hint(host: NotebookHost) -> None:
     runs: list[str] = []
     server = MCPServer("waiting")
 
@@ -209,9 +209,7 @@ async def dying(host: NotebookHost, log: Path, *, trust: bool = False, script: P
     return await host.connect_spec(spec, "dying")
 
 
-async def test_a_server_that_dies_in_a_call_is_not_called_again_and_lives_again_for_the_next(
-    host: NotebookHost, log: Path
-) -> None:
+async def test_fatal_call_is_not_repeated_and_the_server_restarts(host: NotebookHost, log: Path) -> None:
     connection = await dying(host, log, trust=True)
     error = await fails(connection, "die")
     assert "dying:die: the session has ended" in str(error)
@@ -224,7 +222,7 @@ async def test_a_server_that_dies_in_a_call_is_not_called_again_and_lives_again_
 
 
 @pytest.mark.parametrize(("trust", "runs"), [(True, 2), (False, 1)])
-async def test_a_reading_tool_is_called_again_where_the_person_trusts_the_server(
+async def test_reading_tool_of_a_trusted_server_is_called_again(
     host: NotebookHost, log: Path, trust: bool, runs: int
 ) -> None:
     asked = ask(host, Decision.approve())
@@ -239,9 +237,7 @@ async def test_a_reading_tool_is_called_again_where_the_person_trusts_the_server
     assert len(asked.requests) == 1, "the person is asked once, however often it is sent"
 
 
-async def test_a_tool_that_always_kills_its_server_is_tried_three_times_and_then_not_at_all(
-    host: NotebookHost, log: Path
-) -> None:
+async def test_tool_that_always_kills_its_server_is_tried_three_times(host: NotebookHost, log: Path) -> None:
     connection = await dying(host, log, trust=True)
     await fails(connection, "always_die")
     assert happened(log, "always_die") == 3
@@ -260,9 +256,7 @@ async def test_calls_that_find_the_session_lost_together_open_it_once(host: Note
 
 
 @pytest.mark.timed
-async def test_a_dead_server_fails_at_once_while_the_others_go_on_until_the_person_reconnects(
-    host: NotebookHost, log: Path, tmp_path: Path
-) -> None:
+async def test_dead_server_fails_at_once_until_reconnected(host: NotebookHost, log: Path, tmp_path: Path) -> None:
     script = tmp_path / "server.py"
     script.write_text(DYING.read_text())
     connection = await dying(host, log, script=script)
@@ -303,7 +297,7 @@ async def test_a_session_that_the_person_ended_is_not_opened_again(host: Noteboo
     assert happened(log, "start") == 1
 
 
-async def test_a_call_that_found_nobody_listening_is_made_once_the_server_is_back(host: NotebookHost) -> None:
+async def test_call_to_a_missing_server_is_made_once_after_its_return(host: NotebookHost) -> None:
     runs: list[int] = []
 
     def app() -> Any:
@@ -340,7 +334,7 @@ async def test_a_server_that_stays_away_is_tried_three_times(host: NotebookHost)
 
 
 @pytest.mark.timed
-async def test_an_interrupted_call_ends_at_once_and_the_session_goes_on(host: NotebookHost) -> None:
+async def test_interrupt_ends_the_call_and_keeps_the_session(host: NotebookHost) -> None:
     show = await host.connect(command("showcase_server"), name="show")
     started = asyncio.Event()
 

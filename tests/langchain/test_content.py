@@ -50,7 +50,7 @@ def text(count: int) -> TextContent:
 # What the model reads
 
 
-def test_one_text_is_a_string_several_are_a_list_and_none_is_empty() -> None:
+def test_one_text_is_a_string_and_several_are_a_list() -> None:
     a, b = TextContent(text="a"), TextContent(text="b")
     assert to_content(result(a))[0] == "a"
     assert to_content(result(a, b))[0] == ["a", "b"]
@@ -168,7 +168,7 @@ def test_an_error_without_words_is_put_into_words() -> None:
     assert artifact["content"] == []
 
 
-def test_a_lone_surrogate_does_not_reach_the_model_and_stays_in_the_artifact() -> None:
+def test_lone_surrogate_stays_in_the_artifact() -> None:
     content, artifact = to_content(result(TextContent(text="a\ud800")))
     assert content == "a?"
     assert artifact["content"] == [{"type": "text", "text": "a\ud800"}]
@@ -177,7 +177,7 @@ def test_a_lone_surrogate_does_not_reach_the_model_and_stays_in_the_artifact() -
 # The artifact
 
 
-def test_the_artifact_is_json_by_the_names_of_the_protocol_without_what_the_content_has() -> None:
+def test_artifact_is_protocol_json_without_the_content_text() -> None:
     block = TextContent(text="see _meta", _meta={"example.com/block": 1})
     answer = result(block, ImageContent(data=PIXEL, mime_type="image/png"), structured={"a": 1}, _meta={"trace": "abc"})
     _, artifact = to_content(answer)
@@ -226,7 +226,7 @@ SHOWCASE = [
 
 
 @pytest.mark.parametrize("images", [False, True])
-async def test_every_kind_of_result_comes_back_whole_from_its_stored_message(
+async def test_every_result_kind_returns_whole_from_its_message(
     host: NotebookHost, tmp_path: Path, images: bool
 ) -> None:
     show = await host.connect(load("showcase_server").server, name="show")
@@ -275,15 +275,13 @@ def test_a_note_before_the_text_does_not_get_into_the_result() -> None:
 @pytest.mark.parametrize(
     "artifact", [None, "theirs", {}, {"content": 5}, {"content": [{"type": "image"}]}, {"content": [{}]}]
 )
-def test_a_message_with_another_or_a_damaged_artifact_gives_its_text(artifact: Any) -> None:
+def test_message_with_a_foreign_or_damaged_artifact_keeps_text(artifact: Any) -> None:
     given = ToolMessage(["a", "b"], tool_call_id="1", name="t", artifact=artifact, status="error")
     rebuilt = result_of(given)
     assert (rebuilt.text, rebuilt.is_error, rebuilt.tool) == ("ab", True, "t")
 
 
-async def test_tables_of_a_server_of_the_first_generation_are_read_as_they_are(
-    host: NotebookHost, tmp_path: Path
-) -> None:
+async def test_tables_of_a_first_generation_server_are_read(host: NotebookHost, tmp_path: Path) -> None:
     sqlite = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     await sqlite.call("create_table", query="CREATE TABLE city (name TEXT, people INTEGER)")
     await sqlite.call("write_query", query="INSERT INTO city VALUES ('Oslo', 700000)")

@@ -51,7 +51,7 @@ async def run(host: NotebookHost, *calls: tuple[str, dict[str, Any]], **settings
         (("math__divide", {"a": 1, "b": 0}), "auto", "Cannot divide by zero."),
     ],
 )
-async def test_a_denial_a_bad_argument_and_an_error_of_a_tool_come_back_to_the_model(
+async def test_denial_bad_argument_and_tool_error_reach_the_model(
     host: NotebookHost, call: tuple[str, dict[str, Any]], policy: str, said: str
 ) -> None:
     await host.connect(load("math_server").server, name="math")
@@ -82,7 +82,7 @@ async def test_tools_of_a_spec_answer_the_model_too(host: NotebookHost) -> None:
     assert told.status == "error"
 
 
-async def test_a_program_that_calls_a_tool_with_arguments_alone_gets_the_exception(host: NotebookHost) -> None:
+async def test_direct_tool_call_raises_the_tool_exception(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     [divide] = [tool for tool in host.langchain_tools() if tool.name == "math__divide"]
     with pytest.raises(ToolException, match="Cannot divide by zero"):
@@ -101,7 +101,7 @@ async def test_how_a_program_handles_errors_itself_is_left_to_it(host: NotebookH
 # Consent in programs
 
 
-async def test_a_host_of_a_program_has_the_tools_and_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_script_host_offers_tools_and_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_MAGIC_APPROVAL", "auto")
     async with Host() as host:
         await host.connect(load("math_server").server, name="math")
@@ -109,7 +109,7 @@ async def test_a_host_of_a_program_has_the_tools_and_follows_the_environment(mon
     assert (told.text, told.status) == ("3", "success")
 
 
-def test_a_policy_in_the_environment_that_is_none_says_which_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_policy_in_the_environment_lists_the_valid_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_MAGIC_APPROVAL", "yes")
     with pytest.raises(ConfigError) as caught:
         Host()

@@ -53,7 +53,7 @@ def asked(text: str = "go") -> dict[str, Any]:
     return {"messages": [("user", text)]}
 
 
-async def test_a_large_result_is_read_in_parts_also_one_of_another_tool(host: Host) -> None:
+async def test_large_results_of_any_tool_are_read_in_parts(host: Host) -> None:
     @tool
     def lines() -> str:
         """Returns many lines."""
@@ -85,7 +85,7 @@ async def test_a_large_result_is_read_in_parts_also_one_of_another_tool(host: Ho
     assert bound(model)[:2] == [{"weather__rain", "lines"}, {"weather__rain", "lines", "read_result"}]
 
 
-async def test_of_many_tools_those_that_fit_are_bound_and_others_are_found(host: Host) -> None:
+async def test_relevant_tools_are_bound_and_others_are_searchable(host: Host) -> None:
     schema = {"type": "object", "properties": {"currency": {"type": "string"}}}
     tools = [Tool(name="convert", description="Converts money.", input_schema=schema)]
     tools += [Tool(name=f"register_{n}", description="Reads a device.", input_schema=schema) for n in range(90)]

@@ -53,7 +53,7 @@ def test_twenty_servers_with_the_same_tools_have_different_names() -> None:
     assert [names.person(name) for name in given] == [":".join(pair) for pair in pairs]
 
 
-def test_a_clash_is_resolved_by_more_digits_for_the_one_that_is_not_plain() -> None:
+def test_name_clash_adds_digits_to_the_name_that_is_not_plain() -> None:
     odd = ("a", "b c")
     plain = ("a", provider_name(*odd).removeprefix("a__"))
     for order in ([odd, plain], [plain, odd]):

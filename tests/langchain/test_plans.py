@@ -35,7 +35,7 @@ class Planner:
         return {at: answers[call.request.arguments["a"]] for at, call in enumerate(calls) if call.decision is None}
 
 
-async def test_the_calls_of_a_turn_are_one_question_and_each_decision_ends_with_it(host: NotebookHost) -> None:
+async def test_calls_of_a_turn_are_one_plan_and_decisions_end_with_it(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     host.consent.policy = "ask"
     host.consent.add(Rule("deny", "math:add", {"a": 4}))

@@ -30,7 +30,7 @@ async def test_text_and_data_are_blobs_that_know_where_they_are_from(host: Noteb
     assert picture.as_bytes().startswith(b"\x89PNG")
 
 
-async def test_a_server_stands_for_all_that_it_lists_and_nothing_for_all_servers(host: NotebookHost) -> None:
+async def test_server_name_selects_its_resources_and_none_selects_all(host: NotebookHost) -> None:
     math = await host.connect(load("math_server").server, name="math")
     weather = await host.connect(load("weather_server").server, name="weather")
     expected = {c.name: [str(r.uri) for r in await c.listing("resources")] for c in (math, weather)}

@@ -108,7 +108,7 @@ def test_results_that_are_no_text_are_read_too() -> None:
     assert [message.content for message in plain[1:]] == ["inside", '{"n": 1}']
 
 
-def test_names_and_ids_that_providers_refuse_are_replaced_everywhere() -> None:
+def test_names_and_ids_providers_refuse_are_replaced_everywhere() -> None:
     use = ToolUseContent(name="files/read it", id="id with spaces", input={"filter[id]": 1})
     result = ToolResultContent(tool_use_id="id with spaces", content=[text("x")])
     tools = {"files/read it": Renamed(called("files/read it"), {"filter_id": "filter[id]"})}
@@ -147,7 +147,7 @@ def test_the_model_is_named_as_the_provider_names_it() -> None:
     assert to_sampled(message, model="openai:gpt-5").model == "gpt-5-2026-01-01"
 
 
-def test_a_stop_sequence_ends_the_reply_also_where_the_provider_goes_on() -> None:
+def test_stop_sequence_ends_the_reply_for_every_provider() -> None:
     reply = to_sampled(AIMessage("one, two END three"), model="m", stop_sequences=["###", "END"])
 
     assert (reply.text, reply.stop_reason) == ("one, two ", "stopSequence")

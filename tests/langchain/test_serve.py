@@ -118,7 +118,7 @@ def raising(error: BaseException, **options: Any) -> StructuredTool:
 # What is listed
 
 
-async def test_a_tool_has_the_name_the_description_and_the_schema_that_a_model_would_see(
+async def test_served_tool_has_the_name_and_schema_a_model_sees(
     serve: Callable[..., Any],
 ) -> None:
     structured = StructuredTool.from_function(
@@ -223,7 +223,7 @@ async def test_defaults_are_langchains(serve: Callable[..., Any]) -> None:
     }
 
 
-async def test_arguments_that_do_not_fit_are_refused_by_langchain_in_one_line() -> None:
+async def test_langchain_refuses_misfit_arguments_in_one_line() -> None:
     server = serve_langchain([add, Travel()])
     result = await server.call_tool("travel", {"route": {}, "days": 99})
     assert isinstance(result, CallToolResult)
@@ -360,7 +360,7 @@ async def test_audio_files_and_links_come_as_their_blocks(serve: Callable[..., A
     ],
     ids=["none", "dict", "list", "model", "no json"],
 )
-async def test_an_artifact_that_has_a_json_form_is_the_structured_content(
+async def test_json_artifact_becomes_structured_content(
     serve: Callable[..., Any], artifact: Any, structured: Any
 ) -> None:
     given = returning(("read this", artifact), response_format="content_and_artifact")
@@ -385,7 +385,7 @@ async def test_a_result_of_another_mcp_tool_passes_whole(host: NotebookHost, ser
     assert result.structured_content == direct.structured_content
 
 
-async def test_what_our_own_tools_leave_in_a_message_becomes_the_mcp_result_again(
+async def test_message_of_our_own_tool_becomes_its_mcp_result_again(
     host: NotebookHost, serve: Callable[..., Any]
 ) -> None:
     math = await host.connect(load("math_server").server, name="math")
@@ -449,7 +449,7 @@ async def test_a_failing_tool_answers_with_its_text_as_an_error(given: BaseTool,
     assert "\n" not in block.text
 
 
-async def test_the_session_goes_on_after_an_error_and_the_notebook_has_its_text(serve: Callable[..., Any]) -> None:
+async def test_session_survives_an_error_and_the_notebook_shows_it(serve: Callable[..., Any]) -> None:
     connection = await serve(add, raising(RuntimeError("out of ink")))
     with pytest.raises(MCPMagicError, match="lc:fail failed: RuntimeError: out of ink"):
         await connection.call("fail")
@@ -582,7 +582,7 @@ class ByRun(BaseTool):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_injected_arguments_are_a_type_error_and_the_tool_is_named(given: BaseTool, argument: str) -> None:
+def test_injected_arguments_raise_a_type_error_naming_the_tool(given: BaseTool, argument: str) -> None:
     with pytest.raises(TypeError, match=rf"'{given.name}' takes injected arguments \({argument}\)") as raised:
         serve_langchain([add, given])
     assert isinstance(raised.value, MCPMagicError)
@@ -598,7 +598,7 @@ def test_a_dict_as_schema_is_a_type_error_and_the_tool_is_named() -> None:
         serve_langchain([given])
 
 
-async def test_a_tool_that_came_from_an_mcp_server_is_a_type_error_that_says_so(host: NotebookHost) -> None:
+async def test_tool_of_an_mcp_server_raises_a_type_error(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     with pytest.raises(
         TypeError, match=r"args_schema of 'math__\w+' is a dict, .*connect to the MCP server that it comes from\.$"
@@ -646,7 +646,7 @@ def test_arguments_without_a_json_schema_are_a_type_error() -> None:
         serve_langchain([given])
 
 
-def test_annotations_that_are_none_are_a_type_error_that_lists_the_valid_ones() -> None:
+def test_invalid_annotations_raise_a_type_error_with_valid_ones() -> None:
     given = add.model_copy(update={"metadata": {"annotations": {"read_only_hint": "perhaps"}}})
     with pytest.raises(TypeError, match=r"metadata\['annotations'\] of 'add' .* read_only_hint, destructive_hint"):
         serve_langchain([given])

@@ -104,7 +104,7 @@ async def test_an_old_url_is_asked_over_sse(host: NotebookHost) -> None:
         assert await pick(tools, "one_text").ainvoke({}) == "Hello!"
 
 
-async def test_a_server_that_is_away_is_an_error_when_listing_and_tells_the_model_when_calling(
+async def test_absent_server_fails_the_listing_and_tells_the_model(
     host: NotebookHost,
 ) -> None:
     with pytest.raises(UnreachableError, match="nothing listens"):
@@ -139,9 +139,7 @@ async def test_options_hold_for_the_calls(host: NotebookHost) -> None:
     assert str(await pick(tools, "one_text").ainvoke({"text": "x" * 9})).startswith("xxxxx\n[cut")
 
 
-async def test_a_trusted_servers_reading_tool_is_not_called_again_over_a_session_of_its_own(
-    host: NotebookHost, spec: StdioSpec
-) -> None:
+async def test_trusted_reading_tool_with_own_session_is_not_repeated(host: NotebookHost, spec: StdioSpec) -> None:
     """There is no session to go on with: the next call opens the next one."""
     read = pick(await host.langchain_spec_tools(replace(spec, trust=True), name="dying"), "read")
     with pytest.raises(ToolException, match="the session has ended"):

@@ -31,7 +31,7 @@ def tool_call(tool: StructuredTool, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_call", "id": "1", "name": tool.name, "args": arguments}
 
 
-async def test_the_tools_of_all_open_sessions_or_of_one_are_langchain_tools(host: NotebookHost) -> None:
+async def test_tools_of_all_sessions_or_one_become_langchain_tools(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     await host.connect(load("showcase_server").server, name="show")
     names = [tool.name for tool in host.langchain_tools()]
@@ -41,7 +41,7 @@ async def test_the_tools_of_all_open_sessions_or_of_one_are_langchain_tools(host
     assert {tool.metadata["server"] for tool in host.langchain_tools("math")} == {"math"}  # type: ignore[index]
 
 
-async def test_a_tool_has_the_schema_as_it_is_and_answers_a_message_with_the_result_as_artifact(
+async def test_tool_keeps_its_schema_and_returns_a_message_with_result(
     host: NotebookHost,
 ) -> None:
     await host.connect(load("math_server").server, name="math")
