@@ -49,9 +49,7 @@ async def echoed(connection: Connection, tool: str, **arguments: Any) -> Any:
 
 
 @needs_node
-async def test_a_required_argument_with_a_default_is_filled_in_and_the_result_says_so(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_required_default_is_filled_in_and_reported(host: Host, tmp_path: Path) -> None:
     browser = await host.connect(playwright_command(tmp_path), name="browser")
     result = await browser.tools.browser_take_screenshot()
     assert result.filled == {"scale": "css"}
@@ -62,7 +60,7 @@ async def test_a_required_argument_with_a_default_is_filled_in_and_the_result_sa
     assert (given.filled, "filled in" in str(given)) == ({}, False)
 
 
-async def test_a_data_frame_is_the_rows_of_a_sheet_and_of_a_documents_table(host: Host, tmp_path: Path) -> None:
+async def test_data_frame_becomes_rows_of_sheet_and_table(host: Host, tmp_path: Path) -> None:
     excel = await host.connect(excel_command(), name="excel", env={"EXCEL_FILES_PATH": str(tmp_path)})
     await excel.call("create_workbook", path="book.xlsx")
     await excel.call("write_range", path="book.xlsx", sheet="Sheet1", at="A1", rows=CITIES)
@@ -120,7 +118,7 @@ VALUES: list[tuple[Any, Any]] = [
 ]
 
 
-async def test_every_way_to_call_sends_a_python_object_as_the_same_json(server: Connection, host: Host) -> None:
+async def test_all_ways_to_call_send_an_object_as_the_same_json(server: Connection, host: Host) -> None:
     host.consent.policy = "auto"
     by_model = {tool.metadata["tool"]: tool for tool in langchain_tools(server)}["any"]
 
@@ -163,7 +161,7 @@ async def test_a_table_is_what_the_schema_wants(
     assert (await echoed(server, tool, **{name: value}))[name] == expected
 
 
-async def test_a_missing_value_where_null_is_not_allowed_is_an_error_that_names_it(host: Host) -> None:
+async def test_error_names_missing_value_where_null_is_invalid(host: Host) -> None:
     number = {"type": "object", "properties": {"xs": {"type": "array", "items": {"type": "number"}}}}
     strict = await host.connect(serving_tools(Tool(name="t", input_schema=number)), name="strict")
     with pytest.raises(ArgumentsError, match=r"^xs\[1\]: expected number, got nan, which JSON does not have$"):
@@ -209,7 +207,7 @@ async def test_a_lone_surrogate_is_an_error_and_the_session_lives_on(server: Con
     assert server.failures == 0
 
 
-async def test_what_an_approver_makes_of_the_arguments_is_converted_and_checked_too(host: Host) -> None:
+async def test_arguments_an_approver_changes_are_converted_and_checked(host: Host) -> None:
     anything = await host.connect(serving_tools(Tool(name="t", input_schema={"type": "object"})), name="s")
     host.consent.rules.append(Rule("ask", "s:*"))
     edits = iter([{"day": dt.date(2026, 1, 2)}, {"day": LONE}])
@@ -245,7 +243,7 @@ NESTED: dict[str, Any] = {
 }
 
 
-async def test_defaults_are_filled_in_where_they_are_required_and_nowhere_else(host: Host) -> None:
+async def test_only_required_arguments_get_their_defaults(host: Host) -> None:
     connection = await host.connect(serving_tools(Tool(name="t", input_schema=NESTED)), name="s")
     with pytest.raises(ArgumentsError, match=r"^missing: title \(string\)$"):  # null is no string
         await connection.call("t")

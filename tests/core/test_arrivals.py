@@ -73,9 +73,7 @@ async def both(*calls: Any) -> list[Any]:
     return await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def test_two_servers_of_the_same_default_name_that_open_together_get_different_names(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_servers_opened_together_get_different_names(host: Host, tmp_path: Path) -> None:
     one, two = Late(tmp_path / "one", "first"), Late(tmp_path / "two", "second")
     for server in (one, two):
         server.may_start()
@@ -88,7 +86,7 @@ async def test_two_servers_of_the_same_default_name_that_open_together_get_diffe
     }
 
 
-async def test_one_server_that_is_wanted_twice_at_a_time_is_started_once(host: Host, tmp_path: Path) -> None:
+async def test_concurrent_connects_start_one_server(host: Host, tmp_path: Path) -> None:
     server = Late(tmp_path)
     server.may_start()
     one, two = await both(host.connect(server.command), host.connect(server.command))
@@ -116,7 +114,7 @@ async def test_whoever_joined_opens_it_when_the_first_is_interrupted(host: Host,
     assert list(host) == ["late"]
 
 
-async def test_a_host_that_is_closed_while_a_session_is_being_opened_has_none(host: Host, tmp_path: Path) -> None:
+async def test_closing_host_discards_session_being_opened(host: Host, tmp_path: Path) -> None:
     server = Late(tmp_path)
     opening = asyncio.create_task(host.connect(server.command))
     await server.started()
@@ -127,7 +125,7 @@ async def test_a_host_that_is_closed_while_a_session_is_being_opened_has_none(ho
     assert list(host) == []
 
 
-async def test_a_host_that_is_closed_does_not_try_the_older_transport_either(host: Host) -> None:
+async def test_closed_host_does_not_try_older_transport(host: Host) -> None:
     asked = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -162,9 +160,7 @@ async def reopening(host: Host, server: Late) -> tuple[Connection, asyncio.Task[
 
 
 @pytest.mark.parametrize("how", ["disconnect", "close", "connection"])
-async def test_a_session_that_is_closed_while_it_is_being_opened_again_is_closed(
-    host: Host, tmp_path: Path, how: str
-) -> None:
+async def test_closing_session_stops_its_reopening(host: Host, tmp_path: Path, how: str) -> None:
     server = Late(tmp_path)
     connection, again, waiting = await reopening(host, server)
     if how == "disconnect":
@@ -182,7 +178,7 @@ async def test_a_session_that_is_closed_while_it_is_being_opened_again_is_closed
     assert connection.state == "closed"
 
 
-async def test_a_session_that_is_closed_while_it_ends_to_be_opened_again_is_closed(host: Host) -> None:
+async def test_closing_session_that_ends_for_reopening_closes_it(host: Host) -> None:
     connection = await host.connect(PLAIN, name="math")
     again, gone = await both(host.reconnect("math"), host.disconnect("math"))
     assert isinstance(again, errors.SessionClosedError)
@@ -200,7 +196,7 @@ async def test_a_session_that_was_closed_can_be_opened_again(host: Host) -> None
     assert (await connection.call("add", a=1, b=3)).data == 4
 
 
-async def test_a_tool_is_of_its_own_server_although_another_leaves_during_the_look_up(host: Host) -> None:
+async def test_look_up_names_right_server_while_another_leaves(host: Host) -> None:
     for name in ("first", "second", "third"):
         server = MCPServer(name)
         server.add_tool(lambda name=name: name, name=f"of_{name}")

@@ -125,7 +125,7 @@ async def test_one_log_in_serves_all_calls_that_wait_for_it(host: Host) -> None:
     assert len(person.shown) == 2
 
 
-async def test_neither_the_handshake_nor_a_call_has_to_hurry_while_a_person_logs_in(host: Host) -> None:
+async def test_log_in_pauses_time_outs_of_handshake_and_call(host: Host) -> None:
     loop = asyncio.get_running_loop()
     shown: list[Report] = []
     host.reports.reporter = shown.append  # type: ignore[assignment]
@@ -191,7 +191,7 @@ async def test_scopes_that_were_not_given_are_not_asked_for_again(host: Host) ->
     assert len(person.shown) == 2
 
 
-async def test_scopes_that_the_person_names_are_the_ones_that_are_asked_for(host: Host) -> None:
+async def test_log_in_asks_for_scopes_the_person_names(host: Host) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
         await host.connect(protected.url, auth={"scopes": ["read", "write"]})
@@ -281,7 +281,7 @@ async def test_tokens_can_be_bound_to_a_key(host: Host, nonce: str) -> None:
 # Where there is nothing to log in to, or nobody to do it
 
 
-async def test_without_anybody_to_ask_nothing_is_registered_and_the_error_says_where_to_log_in(host: Host) -> None:
+async def test_log_in_without_person_registers_nothing_and_says_where(host: Host) -> None:
     host.logins.where = "memory"
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
@@ -308,7 +308,7 @@ async def test_a_log_in_that_is_not_wanted_does_not_begin(host: Host, options: d
     assert not protected.authority.seen
 
 
-async def test_a_server_that_does_not_say_how_is_asked_in_the_usual_places(host: Host) -> None:
+async def test_log_in_tries_usual_places_without_a_challenge(host: Host) -> None:
     person = logging_in(host)
     async with protected_server() as protected:
         protected.challenges = False
@@ -418,7 +418,7 @@ async def test_the_end_of_a_listing_is_the_end_of_its_log_in(host: Host, kind: s
     assert not [thread for thread in threading.enumerate() if "callback" in thread.name]
 
 
-async def test_a_log_in_that_was_refused_is_not_asked_for_again_by_those_that_waited(host: Host) -> None:
+async def test_waiting_calls_do_not_repeat_a_refused_log_in(host: Host) -> None:
     asked = []
 
     async def refusing(login: LogIn) -> None:

@@ -114,7 +114,7 @@ async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> N
     assert not person.shown
 
 
-async def test_a_server_without_any_metadata_is_refused_as_one_that_takes_keys(host: Host) -> None:
+async def test_server_without_metadata_fails_with_401_and_no_log_in(host: Host) -> None:
     person = logging_in(host)
     async with protected_server(Behaviour(has_metadata=False)) as protected:
         protected.status = 401
@@ -163,7 +163,7 @@ async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) ->
 @pytest.mark.parametrize(
     "issuer", ["https://evil.example", None], ids=["another issuer", "no issuer, and one promised"]
 )
-async def test_the_words_of_an_error_that_comes_from_elsewhere_are_not_shown(host: Host, issuer: str | None) -> None:
+async def test_log_in_hides_error_text_from_elsewhere(host: Host, issuer: str | None) -> None:
     person = logging_in(host, Person())
     host.logins.seconds = 2.0
     promised = {"authorization_response_iss_parameter_supported": True}

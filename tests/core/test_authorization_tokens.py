@@ -69,7 +69,7 @@ async def test_a_new_kernel_needs_no_log_in() -> None:
     assert len(protected.authority.asked("token")) == 1
 
 
-async def test_a_new_kernel_refreshes_a_token_that_has_expired_meanwhile(home: Path) -> None:
+async def test_new_kernel_refreshes_expired_token(home: Path) -> None:
     async with protected_server() as protected:
         async with kernel() as (host, _):
             await asks(host, protected)
@@ -117,7 +117,7 @@ async def test_a_client_that_is_forgotten_registers_again() -> None:
     assert len(protected.authority.asked("register")) == len(person.shown) == 2
 
 
-async def test_a_refresh_that_fails_for_now_keeps_the_log_in_and_the_session(home: Path) -> None:
+async def test_failed_refresh_keeps_log_in_and_session(home: Path) -> None:
     async with protected_server() as protected, kernel() as (host, person):
         connection = await host.connect(protected.url, name="notes")
         protected.authority.tokens.clear()

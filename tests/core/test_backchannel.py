@@ -89,7 +89,7 @@ def answered(host: Host, tmp_path: Path) -> Host:
         ("roots", "asks for roots by `list_roots`", "roots: Annotated[ListRootsResult, Resolve(ask)]"),
     ],
 )
-async def test_a_tool_that_asks_by_a_request_is_told_what_to_write_instead(
+async def test_error_of_asking_by_request_suggests_a_parameter(
     answered: Host, tool: str, does: str, parameter: str
 ) -> None:
     connection = await answered.connect(asking_server(), name="asks")

@@ -27,7 +27,7 @@ TRANSPORT_ERRORS = [
 
 
 @pytest.mark.parametrize("kind", TRANSPORT_ERRORS, ids=lambda kind: kind.__name__)
-def test_every_transport_error_of_httpx2_is_explained_while_connecting(kind: type[Exception]) -> None:
+def test_connect_explains_all_httpx2_transport_errors(kind: type[Exception]) -> None:
     explained = connect_error(ExceptionGroup("unhandled", [ExceptionGroup("inner", [kind("sesame-123 lost")])]), HTTP)
     assert isinstance(explained, errors.ConnectError | errors.TargetError)
     assert not str(explained).startswith("web: cannot connect"), "the fallback is for what nobody foresaw"
@@ -45,7 +45,7 @@ def test_closed_streams_end_a_session(kind: type[Exception]) -> None:
     assert isinstance(connect_error(kind(), HTTP), errors.ConnectError)
 
 
-def test_what_nobody_foresaw_is_still_an_error_of_ours_with_secrets_masked() -> None:
+def test_unforeseen_error_is_ours_and_masks_secrets() -> None:
     explained = connect_error(KeyError("sesame-123"), HTTP)
     assert str(explained) == "web: cannot connect to http://127.0.0.1:1/mcp: '***'"
     assert str(request_error(KeyError("x"), HTTP, "web:tool")) == "web:tool: KeyError: 'x'"
@@ -98,7 +98,7 @@ def test_protocol_errors_say_whose_fault_they_are_and_what_to_do(code: int, data
     assert len(str(explained).splitlines()) <= 2
 
 
-def test_what_the_sdk_made_up_for_a_late_answer_is_a_time_out_and_no_error_of_the_server() -> None:
+def test_late_answer_error_of_sdk_is_a_time_out() -> None:
     late = request_error(MCPError(-32001, "Request 'tools/call' timed out"), HTTP, "web:x", 3.0)
     assert isinstance(late, errors.RequestTimeoutError)
 

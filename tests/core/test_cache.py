@@ -65,7 +65,7 @@ def sent(connection: Connection, method: str) -> int:
     return sum(entry.kind == "request" and entry.method == method for entry in connection.trace.entries)
 
 
-async def test_a_listing_is_fetched_again_when_it_is_next_used_after_its_time(host: Host) -> None:
+async def test_expired_listing_is_fetched_again_on_use(host: Host) -> None:
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection:
         await connection.listing("tools")
@@ -103,7 +103,7 @@ async def test_a_notice_ends_the_time_of_a_listing(host: Host) -> None:
         assert connection.info().kept == {"tools": 60}
 
 
-async def test_a_listing_that_cannot_be_fetched_again_is_an_error_and_calls_go_on(host: Host) -> None:
+async def test_failed_refetch_of_listing_is_an_error_and_calls_go_on(host: Host) -> None:
     from mcp import MCPError
     from mcp_types import PaginatedRequestParams
 
@@ -148,7 +148,7 @@ async def test_a_read_is_kept_for_its_time_and_costs_no_request(host: Host) -> N
 
 
 @pytest.mark.parametrize("ttl", [0, MINUTE])
-async def test_reads_are_kept_by_no_older_version_and_without_a_time_by_none(host: Host, ttl: int) -> None:
+async def test_cache_keeps_no_reads_of_older_versions_or_without_ttl(host: Host, ttl: int) -> None:
     clock = Clock()
     changing = Changing(ttl=ttl, handshake=ttl > 0)
     options = {"protocol": "handshake"} if ttl else {}
@@ -159,9 +159,7 @@ async def test_reads_are_kept_by_no_older_version_and_without_a_time_by_none(hos
         assert connection.info().kept == {}
 
 
-async def test_an_announced_change_ends_the_time_of_a_read_and_so_does_an_interrupted_subscription(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_change_or_interrupted_subscription_expires_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.session.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection, await connection.subscribe(URI) as updates:

@@ -27,7 +27,7 @@ async def show(host: Host) -> Connection:
     return await host.connect(load("showcase_server").server, name="show")
 
 
-async def test_a_tool_is_an_awaitable_function_with_a_signature_and_documentation(show: Connection) -> None:
+async def test_tool_is_awaitable_with_signature_and_documentation(show: Connection) -> None:
     enums = show.tools.enums
     assert inspect.iscoroutinefunction(type(enums).__call__)
     parameters = inspect.signature(enums).parameters
@@ -44,7 +44,7 @@ async def test_a_tool_is_called_with_python_values(show: Connection) -> None:
 
 
 @pytest.mark.parametrize("name", ["enums", "nullable", "union", "tree", "defaults", "formats"])
-async def test_every_kind_of_schema_has_a_signature_that_takes_its_example(show: Connection, name: str) -> None:
+async def test_signatures_accept_the_examples_of_their_schemas(show: Connection, name: str) -> None:
     from mcp_magic import schema
 
     tool = show.tools[name]
@@ -53,7 +53,7 @@ async def test_every_kind_of_schema_has_a_signature_that_takes_its_example(show:
     assert not (await tool(**example)).is_error
 
 
-async def test_missing_and_unknown_arguments_are_refused_before_anything_is_sent(show: Connection) -> None:
+async def test_missing_and_unknown_arguments_are_refused_unsent(show: Connection) -> None:
     sent = show.calls
     with pytest.raises(errors.ArgumentsError):
         await show.tools.slow()
@@ -73,7 +73,7 @@ async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> 
     assert repr(show.tools.slow).startswith("<tool show:slow(seconds: float")
 
 
-async def test_a_tool_with_a_hyphen_is_reached_with_an_underscore_where_that_is_clear(host: Host) -> None:
+async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host: Host) -> None:
     names = ["get-sum", "a-b", "a.b", "c_d", "c-d", "class", "3d"]
     schema = {"type": "object", "properties": {"max-width": {"type": "integer"}}, "required": ["max-width"]}
     server = serving_tools(*(types.Tool(name=name, input_schema=schema) for name in names))
@@ -89,7 +89,7 @@ async def test_a_tool_with_a_hyphen_is_reached_with_an_underscore_where_that_is_
         await tools.get_sum()
 
 
-async def test_an_unknown_tool_is_an_attribute_error_that_says_what_was_meant(show: Connection) -> None:
+async def test_unknown_tool_is_attribute_error_with_suggestion(show: Connection) -> None:
     with pytest.raises(AttributeError, match=r"show has no tool 'slo'\. Did you mean 'slow'"):
         show.tools.slo
     with pytest.raises(errors.UnknownToolError):
@@ -116,7 +116,7 @@ async def test_calls_take_arguments_that_are_named_like_options(show: Connection
     assert (await show.call("one_text", {"text": "a"}, text="b")).text == "b"
 
 
-async def test_arguments_may_have_any_name_whichever_way_a_tool_is_called(host: Host) -> None:
+async def test_all_ways_to_call_accept_any_argument_name(host: Host) -> None:
     names = ("self", "tool", "name", "arguments", "timeout", "server", "connection", "args", "kwargs", "named", "class")
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
 
@@ -137,7 +137,7 @@ async def test_arguments_may_have_any_name_whichever_way_a_tool_is_called(host: 
         assert answer.text == repr(given)
 
 
-async def test_a_call_that_a_server_refuses_until_its_tools_are_listed_is_sent_once_more(host: Host) -> None:
+async def test_call_refused_before_listing_is_sent_again_once(host: Host) -> None:
     entered: list[str] = []
 
     async def tools(context: Any, params: Any) -> types.ListToolsResult:

@@ -97,7 +97,7 @@ async def test_a_replay_shows_what_was_seen_without_the_server(tape: Path, way: 
         assert await everything(host, target) == recorded
 
 
-async def test_a_server_in_this_kernel_runs_while_the_others_are_replayed(tape: Path) -> None:
+async def test_cassette_runs_kernel_servers_and_replays_others(tape: Path) -> None:
     kept: list[str] = []
     notes = MCPServer("notes", log_level="ERROR")
 
@@ -115,7 +115,7 @@ async def test_a_server_in_this_kernel_runs_while_the_others_are_replayed(tape: 
 
 
 @pytest.mark.parametrize("era", ["rounds", "handshake"])
-async def test_the_answers_of_the_person_are_played_where_nobody_can_be_asked(
+async def test_cassette_replays_answers_where_no_person_can_be_asked(
     tape: Path, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if era == "handshake":
@@ -133,7 +133,7 @@ async def test_the_answers_of_the_person_are_played_where_nobody_can_be_asked(
 
 
 @pytest.mark.parametrize("era", ["rounds", "handshake"])
-async def test_a_person_who_can_be_asked_is_asked_again_and_has_to_answer_the_same(
+async def test_cassette_asks_person_again_and_needs_same_answer(
     tape: Path, era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if era == "handshake":
@@ -166,7 +166,7 @@ async def record_sums(tape: Path, *pairs: tuple[int, int]) -> None:
             await math.call("add", a=a, b=b)
 
 
-async def test_a_request_that_is_not_in_it_names_the_nearest_and_what_differs(tape: Path) -> None:
+async def test_cassette_names_nearest_request_and_difference(tape: Path) -> None:
     await record_sums(tape, (1, 2), (5, 6))
 
     async with hosting(tape, "replay") as host:
@@ -182,7 +182,7 @@ async def test_a_request_that_is_not_in_it_names_the_nearest_and_what_differs(ta
         assert (await math.call("add", a=5, b=6)).data == 11
 
 
-async def test_a_call_is_played_as_often_as_it_was_recorded_and_a_listing_as_often_as_one_likes(tape: Path) -> None:
+async def test_cassette_replays_calls_as_recorded_and_listings_freely(tape: Path) -> None:
     server = MCPServer("counter", log_level="ERROR")
     counted = iter(range(1, 10))
 
@@ -203,7 +203,7 @@ async def test_a_call_is_played_as_often_as_it_was_recorded_and_a_listing_as_oft
             await counter.call("count")
 
 
-async def test_what_an_older_version_took_for_a_secret_or_did_not_is_found_all_the_same(tape: Path) -> None:
+async def test_cassette_matches_calls_masked_by_older_version(tape: Path) -> None:
     server = MCPServer("vault", log_level="ERROR")
 
     @server.tool()
@@ -246,7 +246,7 @@ async def test_sessions_of_one_name_are_played_in_their_order(tape: Path) -> Non
         assert await seen(host) == recorded
 
 
-async def test_calls_at_the_same_time_get_their_own_answers_and_reports(tape: Path) -> None:
+async def test_cassette_gives_concurrent_calls_their_own_answers(tape: Path) -> None:
     async def seen(host: Host, target: Any) -> Any:
         watching = host.reports.reporter = Watching()
         connection = await host.connect(target, name="reports")
@@ -296,7 +296,7 @@ async def test_no_secret_is_written_and_what_is_masked_is_found_again(
         assert await session(host, again, "another-password") == "used ***"
 
 
-async def test_the_mode_auto_reaches_the_server_for_what_is_missing_and_keeps_it(tape: Path) -> None:
+async def test_cassette_auto_asks_server_for_missing_and_keeps_it(tape: Path) -> None:
     await record_sums(tape, (1, 2))
     before = tape.read_text("utf-8")
 
@@ -313,7 +313,7 @@ async def test_the_mode_auto_reaches_the_server_for_what_is_missing_and_keeps_it
         assert [(await math.call("add", a=1, b=b)).data for b in (4, 3, 2)] == [5, 4, 3]
 
 
-async def test_the_mode_auto_says_that_a_server_is_missing_that_would_have_to_be_asked(tape: Path) -> None:
+async def test_cassette_auto_reports_unreachable_server(tape: Path) -> None:
     await record_sums(tape, (1, 2))
 
     async with hosting(tape, "auto") as host:
@@ -326,7 +326,7 @@ async def test_the_mode_auto_says_that_a_server_is_missing_that_would_have_to_be
                 await math.call("add", a=1, b=3)
 
 
-async def test_the_mode_once_records_the_first_time_and_replays_from_then_on(tape: Path) -> None:
+async def test_cassette_once_records_first_then_replays(tape: Path) -> None:
     async with hosting(tape, "once") as host:
         math = await host.connect(math_server(), name="math")
         assert (await math.call("add", a=1, b=2)).data == 3
@@ -340,7 +340,7 @@ async def test_the_mode_once_records_the_first_time_and_replays_from_then_on(tap
     assert tape.read_text("utf-8") == kept
 
 
-async def test_recording_again_changes_no_line_where_nothing_is_different(tape: Path) -> None:
+async def test_cassette_recorded_again_keeps_same_lines(tape: Path) -> None:
     def fewer(text: str) -> list[str]:
         text = re.sub(r"listen-\d+", "listen-1", text)  # the SDK counts them over all sessions of a process
         without = [{k: v for k, v in json.loads(line).items() if k != "pause"} for line in text.splitlines()]
@@ -372,7 +372,7 @@ async def test_long_base64_is_written_once(tape: Path) -> None:
     assert sum("blob" in line for line in lines(tape)) == 1
 
 
-async def test_a_cassette_plays_in_another_folder_and_does_not_name_that_of_its_recording(tape: Path) -> None:
+async def test_cassette_replays_in_another_folder_and_omits_its_own(tape: Path) -> None:
     files = MCPServer("files", log_level="ERROR")
 
     @files.tool()
@@ -394,7 +394,7 @@ async def test_a_cassette_plays_in_another_folder_and_does_not_name_that_of_its_
     assert [word for word in text.split() if "/srv/first" in word and not any(other in word for other in others)] == []
 
 
-async def test_what_was_written_is_there_when_the_kernel_dies_and_half_a_line_is_passed_over(tape: Path) -> None:
+async def test_cassette_survives_dying_kernel_and_skips_half_a_line(tape: Path) -> None:
     async with hosting(tape, "record") as host:
         math = await host.connect(math_server(), name="math")
         await math.call("add", a=1, b=2)
@@ -411,7 +411,7 @@ async def test_what_was_written_is_there_when_the_kernel_dies_and_half_a_line_is
         assert (await math.call("add", a=2, b=2)).data == 4
 
 
-async def test_stderr_and_errors_of_the_protocol_are_played_as_they_were(tape: Path) -> None:
+async def test_cassette_replays_stderr_and_protocol_errors(tape: Path) -> None:
     async def seen(host: Host, target: Any) -> tuple[str, str, int]:
         connection = await host.connect(target, name="reports")
         await connection.call("stderr", text="from the server")
@@ -439,7 +439,7 @@ async def test_the_trace_has_what_is_replayed(tape: Path) -> None:
         ]
 
 
-async def test_open_sessions_begin_again_and_replayed_ones_are_left_behind(tape: Path) -> None:
+async def test_cassette_restarts_open_sessions_and_ends_replayed_ones(tape: Path) -> None:
     host = Host()
     try:
         await host.connect(math_server(), name="math")
@@ -517,6 +517,6 @@ def test_a_cassette_that_is_not_there_is_not_replayed(tape: Path) -> None:
     assert deck.cassette is None
 
 
-def test_a_mode_that_there_is_not_is_an_error_with_those_that_there_are(tape: Path) -> None:
+def test_cassette_error_for_unknown_mode_lists_modes(tape: Path) -> None:
     with pytest.raises(CassetteError, match=r"'recrod' is not a mode of a cassette. Did you mean 'record'"):
         deck.insert(tape, "recrod")

@@ -57,7 +57,7 @@ async def another() -> AsyncIterator[Host]:
         await host.close()
 
 
-async def test_reports_of_the_doctor_are_replayed_whole_and_nothing_is_started(tape: Path) -> None:
+async def test_cassette_replays_doctor_report_without_starting_servers(tape: Path) -> None:
     async def seen(host: Host, ill: Any, well: Any, url: str) -> list[Any]:
         reports = [
             await examine(host, ill, name="ill"),
@@ -84,7 +84,7 @@ async def test_reports_of_the_doctor_are_replayed_whole_and_nothing_is_started(t
             await examine(host, GONE, name="other")
 
 
-async def test_the_sessions_of_an_examination_are_not_taken_for_those_that_are_opened_afterwards(tape: Path) -> None:
+async def test_cassette_separates_doctor_sessions_from_later_ones(tape: Path) -> None:
     async def seen(host: Host, target: list[str]) -> list[Any]:
         first = whole(await examine(host, target, name="sick"))
         connection = await host.connect(target, name="sick")
@@ -98,7 +98,7 @@ async def test_the_sessions_of_an_examination_are_not_taken_for_those_that_are_o
         assert await seen(host, GONE) == recorded
 
 
-async def test_a_server_in_this_kernel_is_examined_and_shows_the_report_that_was_recorded(tape: Path) -> None:
+async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape: Path) -> None:
     async with hosting(tape, "record") as host:
         recorded = whole(await examine(host, notes(), name="notes", call="keep"))
     async with hosting(tape, "replay") as host:
@@ -124,7 +124,7 @@ async def test_a_report_says_no_secret_and_can_be_read(tape: Path) -> None:
     assert "sesame" not in tape.read_text("utf-8")
 
 
-async def test_a_served_server_is_replayed_beside_the_live_one_of_the_same_name(tape: Path) -> None:
+async def test_cassette_replays_url_server_beside_live_namesake(tape: Path) -> None:
     async def seen(host: Host, other: Host, server: MCPServer, url: str) -> list[str]:
         await host.connect(server, name="notes")
         mine = (await host["notes"].call("keep")).text

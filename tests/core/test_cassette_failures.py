@@ -67,9 +67,7 @@ async def tried(connection: Connection, tool: str, timeout: float | None = None)
         return type(error).__name__, str(error)
 
 
-async def test_connections_that_failed_fail_again_with_the_same_words_and_without_trying(
-    tape: Path, tmp_path: Path
-) -> None:
+async def test_cassette_replays_failed_connection_without_trying(tape: Path, tmp_path: Path) -> None:
     program = tmp_path / "dying.py"
     program.write_text(DYING)
     async with AsyncExitStack() as stack:
@@ -106,7 +104,7 @@ async def test_connections_that_failed_fail_again_with_the_same_words_and_withou
         assert getattr(replayed["dying"], "stderr", "") == "loading with ***\nno data\n"
 
 
-async def test_a_server_that_is_connected_at_the_second_attempt_fails_at_the_first_one_only(tape: Path) -> None:
+async def test_cassette_fails_only_first_connect_of_a_retried_server(tape: Path) -> None:
     async def seen(host: Host, *targets: Any) -> list[Any]:
         with pytest.raises(CommandNotFoundError) as failed:
             await host.connect(targets[0], name="math")
@@ -119,7 +117,7 @@ async def test_a_server_that_is_connected_at_the_second_attempt_fails_at_the_fir
         assert await seen(host, GONE, GONE) == recorded
 
 
-async def test_the_older_transport_to_which_a_url_falls_back_is_the_one_that_is_shown(tape: Path) -> None:
+async def test_cassette_replays_fallback_to_older_transport(tape: Path) -> None:
     app = load("math_server").server.sse_app()
     async with serving(app) as url, hosting(tape, "record") as host:
         connection = await host.connect(f"{url}/sse", name="math")
@@ -137,9 +135,7 @@ FAULTS = (
 
 
 @ERAS
-async def test_a_server_that_dies_and_writes_what_it_should_not_is_replayed_with_all_that_was_seen_of_it(
-    tape: Path, tmp_path: Path, version: str
-) -> None:
+async def test_cassette_replays_dying_server_with_stray_output(tape: Path, tmp_path: Path, version: str) -> None:
     async def seen(host: Host, target: list[str]) -> list[Any]:
         found = []
         connection = await host.connect(target, name="rogue")
@@ -169,7 +165,7 @@ ANSWERS = (
 
 
 @ERAS
-async def test_what_http_answers_is_replayed_as_the_same_error_at_the_same_place(tape: Path, version: str) -> None:
+async def test_cassette_replays_http_errors_at_the_same_place(tape: Path, version: str) -> None:
     async def seen(host: Host, url: str) -> list[Any]:
         found: list[Any] = []
         connection = await quick(host).connect(url, name="rogue")
@@ -188,7 +184,7 @@ async def test_what_http_answers_is_replayed_as_the_same_error_at_the_same_place
         assert await seen(host, rogue.url) == recorded
 
 
-async def test_a_session_that_was_forgotten_is_renewed_and_the_call_repeated_as_it_was(tape: Path) -> None:
+async def test_cassette_renews_forgotten_session_and_repeats_call(tape: Path) -> None:
     app = Forgetful(load("math_server").server.streamable_http_app())
 
     async def seen(host: Host, url: str) -> list[Any]:
@@ -206,7 +202,7 @@ async def test_a_session_that_was_forgotten_is_renewed_and_the_call_repeated_as_
         assert await seen(host, url) == recorded
 
 
-async def test_a_session_that_ended_while_nothing_was_asked_has_ended_by_the_next_call(tape: Path) -> None:
+async def test_cassette_ends_idle_session_by_the_next_call(tape: Path) -> None:
     async def seen(host: Host, target: list[str], *, kill: bool) -> list[Any]:
         connection = await host.connect(target, name="math")
         found: list[Any] = [(await connection.call("add", a=1, b=2)).data, connection.state]
@@ -229,7 +225,7 @@ async def test_a_session_that_ended_while_nothing_was_asked_has_ended_by_the_nex
         assert await seen(host, GONE, kill=False) == recorded == [3, "open", recorded[2], "lost", 4]
 
 
-async def test_what_a_server_said_last_is_on_the_cassette_when_it_was_shown(tape: Path) -> None:
+async def test_cassette_keeps_last_stderr_of_a_server(tape: Path) -> None:
     async def seen(host: Host, target: list[str]) -> str:
         connection = await host.connect(target, name="talking")
         await tried(connection, "right")
@@ -272,7 +268,7 @@ async def test_lines_of_kinds_that_are_not_known_are_passed_over(tape: Path) -> 
             await math.call("add", a=1, b=2)
 
 
-async def test_what_a_server_wrote_before_anything_was_sent_is_replayed_before_it(tape: Path, tmp_path: Path) -> None:
+async def test_cassette_replays_early_stderr_before_first_request(tape: Path, tmp_path: Path) -> None:
     program = tmp_path / "dying.py"
     program.write_text(DYING)
     spec = StdioSpec(command=sys.executable, args=(str(program),), env={"API_TOKEN": "sesame-123"})

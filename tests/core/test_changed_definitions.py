@@ -87,7 +87,7 @@ def test_every_part_of_a_definition_counts(other: Tool) -> None:
     assert digest(other) != digest(tool())
 
 
-def test_what_is_said_in_another_order_or_not_at_all_does_not_count() -> None:
+def test_digest_ignores_order_and_absent_fields() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"default": True}}}
     two = {"properties": {"b": {"default": True}, "a": {"type": "string"}}, "type": "object"}
     assert digest(tool(input_schema=one)) == digest(tool(input_schema=two))
@@ -113,7 +113,7 @@ def test_a_tool_is_compared_with_what_it_was_at_a_time() -> None:
     assert known.change("s:work", second) is not None
 
 
-def test_a_server_that_changes_a_tool_without_end_fills_no_memory() -> None:
+def test_definitions_keep_few_versions_of_a_changing_tool() -> None:
     known = Definitions()
     for number in range(200):
         known.saw("s", [tool(description=f"{number} {'x' * 1000}")])
@@ -159,7 +159,7 @@ async def test_a_rule_covers_a_tool_as_it_was_when_it_was_first_seen(
 
 
 @pytest.mark.parametrize("always", ["tool", "arguments", "run"])
-async def test_always_is_about_the_tool_as_it_was_then_and_approving_again_covers_the_new(
+async def test_always_covers_one_version_and_approval_covers_the_new(
     host: Host, changing: Changing, always: str
 ) -> None:
     person = host.consent.approver = Person(always=always)
@@ -230,7 +230,7 @@ async def test_a_server_that_comes_back_under_its_name_is_remembered(host: Host,
     assert len(person.asked) == 2, "another server under the name is one that changed, too"
 
 
-async def test_a_rule_that_denies_or_asks_is_about_all_that_a_tool_may_become(host: Host, changing: Changing) -> None:
+async def test_deny_and_ask_rules_cover_changed_tool(host: Host, changing: Changing) -> None:
     person = host.consent.approver = Person()
     host.consent.add(Rule("deny", "changing:work"))
     await change(host, description=EVIL)
@@ -239,7 +239,7 @@ async def test_a_rule_that_denies_or_asks_is_about_all_that_a_tool_may_become(ho
     assert not person.asked
 
 
-async def test_what_would_come_after_the_rule_does_not_decide_in_its_place(host: Host, changing: Changing) -> None:
+async def test_later_rule_does_not_decide_for_an_outdated_one(host: Host, changing: Changing) -> None:
     person = host.consent.approver = Person()
     host.consent.policy = "auto"
     host.consent.rules[:] = [Rule("allow", "changing:work"), Rule("deny", "changing:work")]
@@ -256,9 +256,7 @@ async def test_the_person_is_not_asked_about_a_call_of_their_own(host: Host, cha
     assert not person.asked
 
 
-async def test_where_nobody_can_be_asked_the_refusal_says_that_the_tool_has_changed(
-    host: Host, changing: Changing
-) -> None:
+async def test_refusal_without_a_person_says_tool_has_changed(host: Host, changing: Changing) -> None:
     host.consent.rules.append(Rule("allow", "changing:work"))
     await change(host, description=EVIL)
     with pytest.raises(errors.DeniedError) as caught:
@@ -270,7 +268,7 @@ async def test_where_nobody_can_be_asked_the_refusal_says_that_the_tool_has_chan
     )
 
 
-async def test_a_tool_that_changes_while_the_question_waits_was_not_approved(host: Host, changing: Changing) -> None:
+async def test_tool_that_changes_during_question_is_not_approved(host: Host, changing: Changing) -> None:
     async def slow(request: Request) -> Decision:
         await change(host, description=EVIL)
         return Decision.approve(always="tool")
@@ -281,9 +279,7 @@ async def test_a_tool_that_changes_while_the_question_waits_was_not_approved(hos
     assert host.consent.rules == []
 
 
-async def test_what_was_approved_does_not_go_out_if_the_tool_has_changed_meanwhile(
-    host: Host, changing: Changing
-) -> None:
+async def test_approved_call_is_not_sent_if_tool_has_changed(host: Host, changing: Changing) -> None:
     connection: Connection = host["changing"]
     host.consent.approver = Person()
     decision = await host.consent.review(Request("changing", "work", {}, "agent", await connection.find_tool("work")))
@@ -292,7 +288,7 @@ async def test_what_was_approved_does_not_go_out_if_the_tool_has_changed_meanwhi
         await connection.call_tool("work", {}, asker="agent", decision=decision)
 
 
-async def test_a_change_that_is_announced_and_not_listed_yet_is_waited_for(host: Host, changing: Changing) -> None:
+async def test_approval_waits_for_announced_but_unlisted_change(host: Host, changing: Changing) -> None:
     person = host.consent.approver = Person()
     host.consent.add(Rule("allow", "changing:work"))
     changing.description = EVIL
@@ -346,9 +342,7 @@ async def test_an_agent_is_asked_in_the_middle_of_a_run(host: Host, changing: Ch
     assert person.asked[0].change is not None
 
 
-async def test_what_waits_beside_an_approved_call_does_not_let_it_go_out_changed(
-    host: Host, changing: Changing
-) -> None:
+async def test_call_that_waits_for_another_is_not_sent_to_changed_tool(host: Host, changing: Changing) -> None:
     """One goes by rule, and waits for the person to decide about the other; meanwhile it changes."""
     host.consent.rules.append(Rule("allow", "changing:work"))
 

@@ -103,7 +103,7 @@ async def test_a_program_that_writes_something_else_and_ends(host: Host, tmp_pat
     )
 
 
-async def test_a_program_that_ends_without_a_word_is_asked_whether_it_is_a_server(host: Host, tmp_path: Path) -> None:
+async def test_error_of_silent_exit_asks_if_program_is_a_server(host: Host, tmp_path: Path) -> None:
     command = script(tmp_path, "import mcp_types")
     error = await failure(host, command)
     assert str(error) == (
@@ -131,7 +131,7 @@ async def test_a_stdio_handshake_that_is_never_answered(host: Host, tmp_path: Pa
     )
 
 
-async def test_a_server_file_that_listens_at_a_url_says_how_to_reach_it(host: Host, tmp_path: Path) -> None:
+async def test_error_of_server_file_with_url_says_how_to_reach_it(host: Host, tmp_path: Path) -> None:
     said = "INFO: Uvicorn running on http://127.0.0.1:8123/mcp (Press CTRL+C to quit)"
     command = script(tmp_path, f"import sys, time\nprint({said!r}, file=sys.stderr, flush=True)\ntime.sleep(60)")
     error = await failure(host, command, timeout=3)
@@ -139,7 +139,7 @@ async def test_a_server_file_that_listens_at_a_url_says_how_to_reach_it(host: Ho
     assert "If it listens at a URL instead: `%mcp connect http://127.0.0.1:8123/mcp`." in str(error)
 
 
-async def test_a_stdio_server_that_ignores_the_end_of_its_input_is_killed(host: Host, tmp_path: Path) -> None:
+async def test_stdio_server_that_ignores_end_of_input_is_killed(host: Host, tmp_path: Path) -> None:
     command = script(
         tmp_path, "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(1)"
     )
@@ -260,9 +260,7 @@ async def test_many_connects_report_the_failing_ones_and_keep_the_rest(host: Hos
     assert (await host.call("math:add", a=1, b=1)).data == 2
 
 
-async def test_an_error_that_nothing_expects_ends_a_connect_instead_of_letting_it_wait_for_ever(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unexpected_error_ends_connect(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def explain(error: BaseException, place: object) -> Exception:
         raise RuntimeError("nobody expects this")
 

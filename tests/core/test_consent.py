@@ -74,7 +74,7 @@ def test_rules_compare_the_text_of_arguments(pattern: Any, value: Any, matches: 
     assert Rule("allow", "*", {"x": pattern}).matches("a:b", {"x": value}) == matches
 
 
-def test_rules_reach_into_nested_arguments_and_need_them_to_be_there() -> None:
+def test_rules_match_nested_arguments_and_require_them() -> None:
     rule = Rule("allow", "*", {"user.name": "Ada"})
     assert rule.matches("a:b", {"user": {"name": "Ada"}})
     assert rule.matches("a:b", {"user.name": "Ada"})
@@ -107,7 +107,7 @@ def test_patterns_inside_of_objects_are_patterns_of_their_paths() -> None:
         ({"n": 1}, {"n": [1, 2]}),
     ],
 )
-def test_a_rule_that_refuses_is_about_any_reading_of_a_call_and_one_that_allows_about_all(
+def test_deny_matches_any_reading_of_a_call_and_allow_needs_all(
     wanted: dict[str, Any], arguments: dict[str, Any]
 ) -> None:
     assert Rule("deny", "*", wanted).matches("a:b", arguments)
@@ -132,12 +132,12 @@ def test_other_values_are_not_the_same_number(wanted: Any, value: Any) -> None:
     assert not Rule("deny", "*", {"n": wanted}).matches("a:b", {"n": value})
 
 
-def test_a_text_that_a_server_may_take_for_a_value_is_refused_and_not_allowed() -> None:
+def test_deny_matches_text_like_a_value_and_allow_does_not() -> None:
     assert Rule("deny", "*", {"force": True}).matches("a:b", {"force": "true"})
     assert not Rule("allow", "*", {"force": True}).matches("a:b", {"force": "true"})
 
 
-def test_a_permission_is_for_no_list_without_items_and_no_half_of_a_path() -> None:
+def test_allow_matches_no_empty_list_and_no_partial_path() -> None:
     allow = Rule("allow", "*", {"o.p": "/tmp/*"})
     assert allow.matches("a:b", {"o": [{"p": "/tmp/x"}, {"p": ["/tmp/y"]}]})
     assert not allow.matches("a:b", {"o": [{"p": "/tmp/x"}, {}]})
@@ -240,7 +240,7 @@ async def test_always_for_these_arguments_means_these_values(approved: Any, othe
         assert "denied" in await decided(saved, replace(AGENT, arguments={"x": other}))
 
 
-async def test_always_for_these_arguments_covers_no_call_with_more_of_them() -> None:
+async def test_always_for_arguments_does_not_cover_extra_ones() -> None:
     async def approver(request: Request) -> Decision:
         return Decision.approve(always="arguments")
 
@@ -268,7 +268,7 @@ async def test_an_approver_that_fails_is_a_denial_that_says_so() -> None:
     assert "denied by approver: the approver failed: ZeroDivisionError: oops." in denial
 
 
-async def test_a_time_out_of_the_approvers_own_is_a_failure_of_the_approver() -> None:
+async def test_time_out_inside_approver_is_failure_of_approver() -> None:
     async def approver(request: Request) -> Decision:
         raise TimeoutError("the other side is slow")
 
@@ -324,7 +324,7 @@ async def test_an_edited_call_may_be_allowed_always(host: Host) -> None:
     assert (await decided(consent, replace(AGENT, arguments={"path": "/tmp/b"}))).startswith("called")
 
 
-async def test_a_server_is_believed_to_be_read_only_where_it_is_trusted(host: Host) -> None:
+async def test_readonly_policy_believes_only_trusted_servers(host: Host) -> None:
     server = load("showcase_server").server
     host.consent.policy = "readonly"
     tools = await (await host.connect(server, name="plain")).listing("tools")

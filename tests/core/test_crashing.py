@@ -67,7 +67,7 @@ def leaving() -> MCPServer:
         ("interrupt", {}, KeyboardInterrupt, "KeyboardInterrupt"),
     ],
 )
-async def test_a_tool_that_ends_the_program_fails_like_any_other_and_the_session_goes_on(
+async def test_tool_that_exits_fails_and_session_goes_on(
     host: Host, tool: str, arguments: dict[str, Any], cause: type[BaseException], said: str
 ) -> None:
     connection = await host.connect(leaving())
@@ -119,9 +119,7 @@ def failing() -> MCPServer:
     return server
 
 
-async def test_a_tool_that_raises_shows_its_own_words_and_frames_and_nothing_of_the_sdk(
-    host: Host, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tool_error_shows_own_words_and_frames_without_sdk(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     server = failing()
     await host.connect(server, name="one")
     second = await host.connect(server, name="two")
@@ -141,7 +139,7 @@ async def test_a_tool_that_raises_shows_its_own_words_and_frames_and_nothing_of_
     assert caplog.records == []
 
 
-async def test_a_return_value_that_does_not_fit_is_an_error_without_a_line_of_the_sdk(host: Host) -> None:
+async def test_wrong_return_value_is_error_without_sdk_lines(host: Host) -> None:
     connection = await host.connect(failing())
     with pytest.raises(MCPToolError) as failed:
         await connection.call("count")
@@ -149,7 +147,7 @@ async def test_a_return_value_that_does_not_fit_is_an_error_without_a_line_of_th
     assert failed.value.__cause__ is None
 
 
-async def test_resources_prompts_and_low_level_tools_say_what_they_raised(
+async def test_resources_prompts_and_low_level_tools_say_their_error(
     host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     connection = await host.connect(failing())
@@ -172,7 +170,7 @@ async def test_resources_prompts_and_low_level_tools_say_what_they_raised(
     assert [record.name for record in caplog.records if record.exc_info] == []
 
 
-async def test_resources_and_prompts_that_end_the_program_are_errors_of_their_request(host: Host) -> None:
+async def test_exit_in_resource_or_prompt_fails_only_its_request(host: Host) -> None:
     connection = await host.connect(leaving())
     with pytest.raises(ProtocolError, match="the server raised SystemExit: no more"):
         await connection.read("leaving://now")
@@ -181,7 +179,7 @@ async def test_resources_and_prompts_that_end_the_program_are_errors_of_their_re
     assert (await connection.call("add", a=1, b=2)).data == 3
 
 
-async def test_a_low_level_server_that_ends_the_program_while_it_lists_fails_by_that_alone(host: Host) -> None:
+async def test_exit_in_low_level_listing_fails_only_the_listing(host: Host) -> None:
     async def listing(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         sys.exit("no tools")
 

@@ -115,7 +115,7 @@ async def test_a_server_behind_a_websocket(host: Host) -> None:
     assert "the session speaks protocol" in told(report, "version")
 
 
-async def test_a_server_of_the_old_transport_is_looked_at_if_one_says_so(host: Host) -> None:
+async def test_doctor_examines_old_transport_on_request(host: Host) -> None:
     async with serving(MCPServer("web").sse_app(), lifespan="on") as url:
         report = await examine(host, f"{url}/sse", transport="sse")
     assert report.ok, str(report)
@@ -181,7 +181,7 @@ async def test_a_program_that_is_no_server_is_told_from_one_that_hangs(host: Hos
         fails(report, "connect", *words)
 
 
-async def test_a_line_that_is_no_message_is_a_warning_where_the_server_works(host: Host) -> None:
+async def test_doctor_warns_of_stray_line_of_working_server(host: Host) -> None:
     report = await examine(host, sick(_banner="Starting up...", tools__list={"tools": []}))
     assert report.ok, str(report)
     words = "warning: it printed something to stdout that is not an MCP message: 'Starting up...'"
@@ -240,7 +240,7 @@ async def test_a_port_without_a_server_and_a_host_that_is_none(host: Host) -> No
 # TLS
 
 
-async def test_a_certificate_that_nobody_trusts_fails_at_tls_and_is_read_out(host: Host, tmp_path: Path) -> None:
+async def test_doctor_reads_untrusted_certificate_and_fails_at_tls(host: Host, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     app = MCPServer("web").streamable_http_app()
     async with serving(app, lifespan="on", ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
@@ -448,7 +448,7 @@ async def test_announced_and_answered_are_compared(host: Host) -> None:
     assert report["ping"].status == "ok"  # what does not stand on the list is looked at all the same
 
 
-async def test_a_list_that_fails_does_not_keep_the_others_from_being_looked_at(host: Host) -> None:
+async def test_doctor_checks_other_lists_after_one_fails(host: Host) -> None:
     report = await examine(
         host,
         sick(
@@ -482,7 +482,7 @@ async def test_items_and_pages_that_break_the_protocol_are_named(host: Host) -> 
     assert "warning: tools is null, not a list" in told(report, "lists")
 
 
-async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(host: Host) -> None:
+async def test_doctor_lints_broken_list_entries_with_the_rest(host: Host) -> None:
     bad = [TOOL, {"name": "bare"}, {**TOOL, "name": "text", "inputSchema": {"type": "string"}}]
     report = await examine(host, sick(tools__list={"tools": bad}))
     why = 'its inputSchema is of type "string"; the arguments of a tool are an object'
@@ -492,12 +492,12 @@ async def test_what_breaks_a_list_is_linted_all_the_same_with_the_rest_of_it(hos
     assert "checked 2 tools" in report.findings.note
 
 
-async def test_a_program_that_ends_at_once_is_asked_whether_it_is_a_server(host: Host) -> None:
+async def test_doctor_asks_if_a_program_that_ends_is_a_server(host: Host) -> None:
     report = await examine(host, script("import sys"))
     fails(report, "connect", "it ended before it answered (exit code 0)", "must call run()")
 
 
-async def test_a_tool_without_arguments_that_fails_is_not_blamed_on_example_arguments(host: Host) -> None:
+async def test_doctor_blames_no_example_arguments_without_arguments(host: Host) -> None:
     server = MCPServer("half")
 
     @server.tool()
@@ -539,7 +539,7 @@ async def test_a_call_goes_through_consent(host: Host) -> None:
     assert "warning: look() was not called" in told(report, "call")
 
 
-async def test_what_may_change_something_is_not_called_with_made_up_arguments(host: Host) -> None:
+async def test_doctor_does_not_call_a_changing_tool_with_examples(host: Host) -> None:
     tool = {"name": "wipe", "inputSchema": {"type": "object", "required": ["disk"], "properties": {"disk": {}}}}
     report = await examine(host, sick(tools__list={"tools": [tool]}), call="wipe")
     assert "wipe needs disk, and is not marked read-only, so it was not called -> %mcp call" in told(report, "call")

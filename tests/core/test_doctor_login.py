@@ -79,7 +79,7 @@ async def test_a_kept_token_that_expired_is_renewed(host: Host) -> None:
         await host.close()
 
 
-async def test_a_kept_token_that_is_worth_nothing_is_said_to_be_and_nobody_is_asked(host: Host) -> None:
+async def test_doctor_reports_worthless_token_without_asking(host: Host) -> None:
     async with logged_in_before(host) as (person, protected):
         protected.authority.forget()
 

@@ -83,7 +83,7 @@ def seen_by(
 
 
 @pytest.mark.parametrize("program", [PROGRAM, LINES], ids=["program", "lines"])
-def test_the_server_starts_before_the_heavy_imports_and_is_the_one_that_answers(program: str) -> None:
+def test_server_starts_before_heavy_imports_and_answers(program: str) -> None:
     seen = seen_by(program)
 
     assert len(seen["at import"]) == 1
@@ -96,11 +96,11 @@ def test_no_server_starts_where_a_cassette_answers(tmp_path: Path) -> None:
     assert seen == {"at import": [[]], "error": "CassetteError"}
 
 
-def test_a_target_that_is_none_is_refused_before_the_sdk_is_imported() -> None:
+def test_invalid_target_is_refused_before_sdk_import() -> None:
     assert seen_by(FAILING, "nowhere") == {"at import": [], "error": "TargetError"}
 
 
-async def test_a_server_that_was_started_early_ends_if_no_session_takes_it_over(
+async def test_early_server_ends_if_no_session_takes_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(sys.modules, "mcp")  # as before the first connect

@@ -26,9 +26,7 @@ def card(connection: Connection) -> str:
     return text
 
 
-async def test_whoever_connects_to_a_session_that_is_open_is_told_since_when_and_that_its_file_has_changed(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_reconnecting_reports_age_and_changed_file(host: Host, tmp_path: Path) -> None:
     program = tmp_path / "ed.py"
     source = SICK.read_text()
     program.write_text(source)
@@ -53,7 +51,7 @@ async def test_whoever_connects_to_a_session_that_is_open_is_told_since_when_and
     assert "since" not in card(connection)
 
 
-async def test_a_call_says_that_the_program_of_its_server_has_changed_also_in_its_error(
+async def test_call_and_its_error_report_changed_server_program(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_magic.session.connection.LOOK_SECONDS", 0.0)

@@ -107,7 +107,7 @@ def trip(request: pytest.FixtureRequest) -> Any:
     return trip_server() if request.param == "in process" else [sys.executable, str(TRIP)]
 
 
-async def test_the_answer_reaches_the_tool_that_asked_unless_it_cannot_be_sent(host: Host, trip: Any) -> None:
+async def test_elicitation_answer_reaches_tool_unless_unsendable(host: Host, trip: Any) -> None:
     answers = {
         "accept Oslo 2": Answer.accept({"city": "Oslo", "days": 2}),
         "accept Oslo 3": Answer.accept({"city": "Oslo"}),
@@ -132,7 +132,7 @@ async def test_the_answer_reaches_the_tool_that_asked_unless_it_cannot_be_sent(h
     assert connection.failures == 0
 
 
-async def test_without_an_elicitor_the_answer_is_no_and_the_log_says_why(host: Host) -> None:
+async def test_elicitation_without_elicitor_declines_and_logs_why(host: Host) -> None:
     host.elicitation.elicitor = Scripted()
     connection = await host.connect(trip_server(), name="trip")
     host.elicitation.elicitor = None
@@ -351,7 +351,7 @@ async def _with_everything(transport: str, check: Callable[[Any], Any]) -> None:
 
 
 @needs_node
-async def test_a_call_goes_out_again_when_the_pages_that_it_needs_were_visited_and_fails_when_not(host: Host) -> None:
+async def test_elicitation_repeats_call_after_page_visits_else_fails(host: Host) -> None:
     scripted = host.elicitation.elicitor = Scripted(*[Answer.accept()] * 3, Answer.decline())
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
     url = "https://example.org/authorize?id=7"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TERSE = Path(__file__).with_name("terse_server.py")
 
 
-async def test_a_result_of_2026_that_does_not_say_what_it_is_is_complete(host: Host) -> None:
+async def test_result_of_2026_without_type_is_complete(host: Host) -> None:
     connection = await host.connect([sys.executable, str(TERSE)], name="terse")
     assert connection.protocol_version == "2026-07-28"
 

@@ -66,9 +66,7 @@ def write(log: ErrorLog, code: str) -> None:
     subprocess.run([sys.executable, "-c", f"import os, sys\n{code}"], stderr=log.file, check=True)
 
 
-async def test_what_a_server_writes_while_nobody_asks_it_anything_is_cut(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stderr_of_an_idle_server_is_cut(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stderr, "LOOK_SECONDS", 0.02)
     (tmp_path / "chatty.py").write_text(CHATTY)
     connection = await host.connect([sys.executable, str(tmp_path / "chatty.py"), str(24 * 1024)], name="chatty")
@@ -112,7 +110,7 @@ def test_no_line_is_lost_and_none_is_told_twice_when_it_is_cut(log: ErrorLog) ->
     assert [line for line in log.tail().splitlines()[-5:] if set(line) != {"z"}] == late
 
 
-def test_a_process_that_does_not_append_leaves_a_hole_and_no_nulls(log: ErrorLog) -> None:
+def test_errlog_shows_no_nulls_after_a_write_past_its_end(log: ErrorLog) -> None:
     lines = Lines(log)
     reopened = "fd = os.open('/proc/self/fd/2', os.O_WRONLY); os.lseek(fd, 17 * 2**20, 0); os.write(fd, b'end\\n'); "
     write(log, f"os.write(2, b'z' * (17 * 2**20 - 1) + b'\\n'); {reopened}")

@@ -28,7 +28,7 @@ async def next_of(stream: EventStream, kind: str) -> tuple[str, str, str, str]:
     raise AssertionError(f"the stream ended without an event of the kind {kind}")
 
 
-async def test_states_listings_and_announced_changes_are_events_until_the_server_is_disconnected(host: Host) -> None:
+async def test_events_report_states_listings_and_changes_to_the_end(host: Host) -> None:
     connection = await host.connect(Changing().server, name="notes")
     following = connection.events()
     await connection.listing("tools", refresh=True)
@@ -46,7 +46,7 @@ async def test_states_listings_and_announced_changes_are_events_until_the_server
     assert all(event[0] == "notes" for event in rest), "it ends"
 
 
-async def test_what_is_under_way_is_remembered_until_it_ends_or_its_server_is_disconnected(host: Host) -> None:
+async def test_events_remember_work_until_it_or_its_server_ends(host: Host) -> None:
     connection = await host.connect(Changing().server, name="ci")
     other = await host.connect(Changing().server, name="dash")
     connection.publish("job", "build", "working")
@@ -63,9 +63,7 @@ async def test_what_is_under_way_is_remembered_until_it_ends_or_its_server_is_di
     assert host.events.under_way() == []
 
 
-async def test_a_server_cannot_fill_the_memory_with_what_is_under_way_or_with_events_that_wait(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_events_limit_memory_for_work_and_waiting_events(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "MAX_UNDER_WAY", 3)
     connection = await host.connect(Changing().server, name="ci")
     following = connection.events()

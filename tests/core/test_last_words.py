@@ -68,7 +68,7 @@ async def said(connection: Connection, tool: str, **arguments: object) -> str:
     return f"{type(caught.value).__name__}: {caught.value}"
 
 
-async def test_a_tool_that_raised_or_ended_its_server_is_told_with_its_own_words(host: Host, tmp_path: Path) -> None:
+async def test_failure_of_tool_or_server_has_its_own_words(host: Host, tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(HALF)
     program = [sys.executable, str(tmp_path / "half.py")]
     half = await host.connect(program, name="half", env={"API_TOKEN": "sesame-123"})

@@ -76,9 +76,7 @@ ERAS = pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "hand
 
 
 @ERAS
-async def test_a_server_that_is_away_and_comes_back_is_used_again_by_the_connection_that_is_held(
-    quick: Host, legacy: bool
-) -> None:
+async def test_connection_reuses_server_that_comes_back(quick: Host, legacy: bool) -> None:
     server = Counting()
     app = server.app(legacy=legacy)
     async with serving(app) as url, proxied(url) as proxy:
@@ -99,7 +97,7 @@ async def test_a_server_that_is_away_and_comes_back_is_used_again_by_the_connect
         await quick.disconnect("counting")
 
 
-async def test_a_server_process_that_is_killed_and_started_again_on_its_port_is_used_again(quick: Host) -> None:
+async def test_connection_reuses_process_restarted_on_its_port(quick: Host) -> None:
     argv = command("showcase_server", "--transport", "http", "--port", str(free_port()))
     with start_http(argv) as server:
         connection = await quick.connect(server.url, name="show")
@@ -165,7 +163,7 @@ def attentive(told: list[str]) -> Any:
     return Forgetful(server.streamable_http_app())
 
 
-async def test_what_the_server_was_told_is_told_the_one_that_comes_back(quick: Host, tmp_path: Path) -> None:
+async def test_returning_server_gets_log_level_roots_and_subscriptions(quick: Host, tmp_path: Path) -> None:
     told: tuple[list[str], list[str]] = ([], [])
     before, after = (attentive(one) for one in told)
     async with serving(before) as url, serving(after) as other, proxied(url) as proxy:
@@ -200,7 +198,7 @@ async def test_a_call_that_waits_in_vain_says_so_and_was_not_sent(quick: Host) -
         await quick.disconnect("counting")
 
 
-async def test_disconnecting_while_a_session_is_opened_again_ends_that_at_once(quick: Host) -> None:
+async def test_disconnecting_stops_a_reconnect_at_once(quick: Host) -> None:
     quick.reconnection.first = quick.reconnection.longest = 60.0
     async with serving(Counting().app()) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="counting")
@@ -216,7 +214,7 @@ async def test_disconnecting_while_a_session_is_opened_again_ends_that_at_once(q
         assert connection.state == "closed"
 
 
-async def test_a_server_that_stays_away_is_given_up_and_says_how_often_it_was_tried(quick: Host) -> None:
+async def test_reconnecting_gives_up_and_reports_attempts(quick: Host) -> None:
     quick.reconnection.total = 0.1
     async with serving(Counting().app()) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="counting")
@@ -266,7 +264,7 @@ async def test_nothing_is_opened_again_where_that_is_switched_off(quick: Host) -
 
 
 @ERAS
-async def test_a_call_that_may_have_run_is_not_sent_again_and_the_session_goes_on(quick: Host, legacy: bool) -> None:
+async def test_call_that_may_have_run_is_not_repeated(quick: Host, legacy: bool) -> None:
     server = Counting()
     async with serving(server.app(legacy=legacy)) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="counting")
@@ -284,7 +282,7 @@ async def test_a_call_that_may_have_run_is_not_sent_again_and_the_session_goes_o
 
 
 @pytest.mark.parametrize("trust", [True, False])
-async def test_a_reading_tool_is_sent_again_where_the_person_trusts_the_server(quick: Host, trust: bool) -> None:
+async def test_reading_tool_is_repeated_only_on_trusted_server(quick: Host, trust: bool) -> None:
     server = Counting()
     async with serving(server.app()) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="counting", trust=trust)
@@ -307,7 +305,7 @@ def unpooled(**options: Any) -> Any:
     return httpx2.AsyncClient(**options, limits=httpx2.Limits(max_keepalive_connections=0))
 
 
-async def test_a_request_that_finds_nobody_does_not_disturb_the_others_of_its_session(quick: Host) -> None:
+async def test_refused_request_does_not_disturb_others_of_session(quick: Host) -> None:
     server = Counting()
     async with serving(server.app()) as url, proxied(url) as proxy:
         spec = HttpSpec(url=proxy.url(), client_factory=unpooled)
@@ -350,7 +348,7 @@ class Restarted:
 
 
 @pytest.mark.parametrize("says", ["Bad Request: No valid session ID provided", "Bad Request: Server not initialized"])
-async def test_a_session_that_is_refused_by_400_is_renewed_and_the_call_runs_once(quick: Host, says: str) -> None:
+async def test_session_refused_with_400_is_renewed_and_call_runs_once(quick: Host, says: str) -> None:
     server = Counting()
     app = Restarted(server.app(), says)
     async with serving(app) as url:
@@ -435,7 +433,7 @@ async def test_retry_after_is_honoured(quick: Host, status: int) -> None:
         await quick.disconnect("counting")
 
 
-async def test_a_wait_that_is_longer_than_the_call_may_take_is_named_and_not_waited_for(quick: Host) -> None:
+async def test_wait_beyond_time_limit_is_reported_not_waited(quick: Host) -> None:
     app = Busy(Counting().app(), 429, "3600")
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")
@@ -479,7 +477,7 @@ async def test_a_call_in_which_a_stdio_server_dies_is_not_made_again(quick: Host
     assert connection.reconnects == 1
 
 
-async def test_a_server_that_dies_at_once_each_time_is_started_less_and_less_often(quick: Host, tmp_path: Any) -> None:
+async def test_server_that_keeps_dying_is_restarted_ever_more_slowly(quick: Host, tmp_path: Any) -> None:
     plan = quick.reconnection
     plan.mode, plan.lasting, plan.total, plan.wait = "all", 60.0, 1.0, 20.0
     script = tmp_path / "dying.py"

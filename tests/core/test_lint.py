@@ -314,7 +314,7 @@ def test_good_schemas_are_good(schema: dict[str, Any]) -> None:
     assert codes(list(schema_findings({"type": "object", **schema}, "tool t"))) == []
 
 
-def test_a_default_that_does_not_fit_a_catastrophic_pattern_is_found_at_once() -> None:
+def test_lint_reports_default_against_slow_pattern_at_once() -> None:
     schema = {"type": "object", "properties": {"a": {"pattern": "(a+)+$", "default": "a" * 40 + "b"}}}
 
     assert codes(list(schema_findings(schema, "tool t"))) == ["schema-default"]

@@ -62,14 +62,14 @@ async def test_paging_asks_for_no_more_than_the_limit() -> None:
     assert asked == [None, *(f"page {number}" for number in range(1, 7))]
 
 
-async def test_a_server_without_tools_resources_or_prompts_has_empty_listings(host: Host) -> None:
+async def test_server_without_features_has_empty_listings(host: Host) -> None:
     connection = await host.connect(Server("bare"), name="bare")
     for kind in KINDS:
         assert await connection.listing(kind) == ()
     assert connection.failures == 0, "capabilities are asked for, the methods are not"
 
 
-async def test_a_server_that_announces_what_it_does_not_know_has_empty_listings(host: Host) -> None:
+async def test_server_without_announced_method_has_empty_listing(host: Host) -> None:
     async def no_tools(*_: object) -> ListToolsResult:
         from mcp import MCPError
 
@@ -91,7 +91,7 @@ async def test_listings_are_fetched_once(host: Host) -> None:
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", "handshake"])
-async def test_a_tool_that_is_added_at_run_time_is_there_after_the_notice(host: Host, era: str) -> None:
+async def test_tool_added_at_run_time_appears_after_notice(host: Host, era: str) -> None:
     server = load("showcase_server").server
     app = server.streamable_http_app()
     async with serving(Forgetful(app) if era == "handshake" else app) as url:
@@ -120,7 +120,7 @@ async def test_a_change_notice_over_stdio_refreshes_the_listing(host: Host) -> N
     assert (await connection.read("showcase://extra/later1")).text == "I am later1"
 
 
-async def test_an_unknown_tool_is_refused_and_nothing_is_sent_but_one_listing(host: Host) -> None:
+async def test_unknown_tool_is_refused_after_one_listing(host: Host) -> None:
     connection = await host.connect(load("math_server").server, name="math")
     sent = connection.calls
     for _ in range(3):
@@ -130,7 +130,7 @@ async def test_an_unknown_tool_is_refused_and_nothing_is_sent_but_one_listing(ho
     assert connection.calls == sent + 1
 
 
-async def test_a_tool_or_prompt_that_was_added_without_a_notice_is_found_where_it_is_asked_for(host: Host) -> None:
+async def test_tool_or_prompt_added_without_notice_is_usable(host: Host) -> None:
     server = MCPServer("late")
     connection = await host.connect(server)
 
@@ -150,7 +150,7 @@ async def test_a_tool_or_prompt_that_was_added_without_a_notice_is_found_where_i
     assert "well?" in str(await connection.prompt("asked"))
 
 
-async def test_a_listing_that_fails_when_it_is_fetched_once_more_leaves_the_old_one_in_use(host: Host) -> None:
+async def test_failed_refresh_keeps_old_listing(host: Host) -> None:
     server = MCPServer("late")
 
     @server.tool()
@@ -166,7 +166,7 @@ async def test_a_listing_that_fails_when_it_is_fetched_once_more_leaves_the_old_
     assert connection.catalog.problems == {}
 
 
-async def test_a_session_that_is_lost_is_named_where_a_tool_is_looked_for_that_it_had(host: Host) -> None:
+async def test_error_for_missing_tool_names_lost_session_that_has_it(host: Host) -> None:
     pages = {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}]}
     half = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="half")
     await host.connect(load("math_server").server, name="math")
@@ -218,7 +218,7 @@ async def test_a_resource_is_read_from_the_server_that_has_it(host: Host) -> Non
     )
 
 
-async def test_a_resource_is_read_from_the_server_whose_template_makes_its_uri(host: Host) -> None:
+async def test_resource_is_read_from_server_with_matching_template(host: Host) -> None:
     days, months = MCPServer("days"), MCPServer("months")
 
     @days.resource("notes://{day}{?lang}")
@@ -260,7 +260,7 @@ BAD = {"name": "t2", "inputSchema": {"type": "string"}}
 WHY = 'its inputSchema is of type "string"; the arguments of a tool are an object'
 
 
-async def test_a_tool_that_cannot_be_used_is_named_and_the_others_can_be(host: Host) -> None:
+async def test_unusable_tool_is_named_and_others_work(host: Host) -> None:
     pages = {"tools": [{"name": "t1", "inputSchema": {"type": "object"}}, BAD]}
     connection = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="low")
     assert [tool.name for tool in await connection.listing("tools")] == ["t1"]
@@ -272,7 +272,7 @@ async def test_a_tool_that_cannot_be_used_is_named_and_the_others_can_be(host: H
     assert f"the tool `t2` cannot be used: {WHY}" in connection._repr_mimebundle_()["text/plain"]
 
 
-async def test_names_of_tools_that_break_a_list_are_escaped_on_the_card(host: Host) -> None:
+async def test_card_escapes_names_of_unusable_tools(host: Host) -> None:
     pages = {"tools": [{"name": "<script>alert(1)</script>", "inputSchema": 3}]}
     connection = await host.connect([sys.executable, str(SICK), json.dumps({"tools/list": pages})], name="low")
     assert "&lt;script&gt;alert(1)" in connection._repr_mimebundle_()["text/html"]

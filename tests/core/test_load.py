@@ -90,7 +90,7 @@ async def answers(tasks: list[asyncio.Task[Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("legacy", "count"), [(False, 150), (True, 120)], ids=["2026-07-28", "handshake"])
-async def test_slow_calls_are_all_answered_however_many_there_are_at_once(host: Host, legacy: bool, count: int) -> None:
+async def test_many_slow_calls_are_all_answered(host: Host, legacy: bool, count: int) -> None:
     holding = Holding()
     async with serving(holding.app(legacy=legacy)) as url:
         connection = await host.connect(f"{url}/mcp", name="load")
@@ -102,9 +102,7 @@ async def test_slow_calls_are_all_answered_however_many_there_are_at_once(host: 
         await host.disconnect("load")
 
 
-async def test_the_connections_of_many_calls_at_once_are_closed_again_and_those_of_running_calls_are_not(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     holding = Holding()
     async with serving(holding.app()) as url:
         port = int(url.rpartition(":")[2])
@@ -131,7 +129,7 @@ async def test_the_connections_of_many_calls_at_once_are_closed_again_and_those_
         await host.disconnect("load")
 
 
-async def test_waiting_for_a_connection_of_a_client_that_limits_them_is_no_failure(host: Host) -> None:
+async def test_waiting_for_limited_client_is_no_failure(host: Host) -> None:
     def limited(**options: Any) -> httpx2.AsyncClient:
         timeout = httpx2.Timeout(15.0, read=None, pool=0.05)
         return httpx2.AsyncClient(headers=options["headers"], timeout=timeout, limits=httpx2.Limits(max_connections=4))
@@ -160,7 +158,7 @@ def open_files(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_no_more_calls_are_made_at_once_than_half_of_the_files_that_may_be_open(host: Host) -> None:
+async def test_concurrent_calls_use_at_most_half_of_open_files(host: Host) -> None:
     holding = Holding()
     async with serving(holding.app()) as url:
         with open_files(20):
@@ -186,7 +184,7 @@ class Name(BaseModel):
     name: str
 
 
-async def test_calls_that_ask_the_person_are_answered_however_many_there_are(host: Host) -> None:
+async def test_many_calls_that_ask_the_person_are_answered(host: Host) -> None:
     server = MCPServer("asking", log_level="ERROR")
     under_way: list[None] = []
     all_under_way = asyncio.Event()
@@ -213,7 +211,7 @@ async def test_calls_that_ask_the_person_are_answered_however_many_there_are(hos
 
 
 @ERAS
-async def test_calls_that_are_interrupted_leave_nothing_and_the_session_goes_on(host: Host, legacy: bool) -> None:
+async def test_interrupted_calls_leave_nothing_and_session_goes_on(host: Host, legacy: bool) -> None:
     holding = Holding()
     async with serving(holding.app(legacy=legacy)) as url:
         connection = await host.connect(f"{url}/mcp", name="load")
@@ -232,7 +230,7 @@ async def test_calls_that_are_interrupted_leave_nothing_and_the_session_goes_on(
         await host.disconnect("load")
 
 
-async def test_more_than_a_thousand_calls_at_once_are_no_answers_that_nobody_asked_for(host: Host) -> None:
+async def test_thousand_concurrent_calls_report_no_stray_answers(host: Host) -> None:
     holding = Holding()
     async with serve_websocket(holding.server) as url:
         connection = await host.connect(url, name="load")
@@ -296,7 +294,7 @@ class Mixed:
         await send({"type": "http.response.body", "body": self.body})
 
 
-async def test_an_error_tells_the_status_of_its_own_answer_whatever_is_answered_beside_it(host: Host) -> None:
+async def test_concurrent_errors_have_their_own_status(host: Host) -> None:
     holding = Holding()
     app = Mixed(holding.app())
     async with serving(app) as url:
@@ -339,7 +337,7 @@ async def test_a_busy_server_is_blamed_by_its_status_in_its_own_words(host: Host
         await host.disconnect("load")
 
 
-async def test_a_log_in_that_was_refused_for_one_call_is_not_the_reason_of_another(host: Host) -> None:
+async def test_refused_log_in_explains_only_its_own_call(host: Host) -> None:
     logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url, name="notes")
@@ -365,7 +363,7 @@ class Hurried(Forgetful):
         await super().__call__(scope, receive, answer)
 
 
-async def test_how_the_answer_to_a_question_is_taken_says_nothing_of_the_call(host: Host) -> None:
+async def test_status_of_an_elicitation_answer_does_not_affect_call(host: Host) -> None:
     server = MCPServer("asking", log_level="ERROR")
 
     @server.tool()
@@ -403,7 +401,7 @@ async def test_how_the_answer_to_a_question_is_taken_says_nothing_of_the_call(ho
         (503, f"Jan 31 23:59:60 {'9' * 300} 0001", None),
     ],
 )
-async def test_who_does_not_want_to_wait_gets_the_status_and_the_wait_at_once(
+async def test_call_without_waiting_gets_status_and_delay_at_once(
     host: Host, status: int, says: str | None, seconds: float | None
 ) -> None:
     holding = Holding()
@@ -420,7 +418,7 @@ async def test_who_does_not_want_to_wait_gets_the_status_and_the_wait_at_once(
         await host.disconnect("load")
 
 
-async def test_over_sse_too_a_call_has_its_status_and_a_server_that_names_no_time_is_not_asked_again(
+async def test_sse_call_has_status_and_is_not_repeated_without_delay(
     host: Host,
 ) -> None:
     app = Mixed(Holding().server.sse_app())
@@ -433,7 +431,7 @@ async def test_over_sse_too_a_call_has_its_status_and_a_server_that_names_no_tim
         await host.disconnect("load")
 
 
-async def test_a_resource_can_be_read_without_waiting_for_a_busy_server(host: Host) -> None:
+async def test_read_without_waiting_fails_at_once_on_busy_server(host: Host) -> None:
     app = Mixed(Holding().app(), **{"retry-after": "1"})
     app.go_on.set()
     async with serving(app) as url:

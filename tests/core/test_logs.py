@@ -40,7 +40,7 @@ def test_the_levels_are_those_of_the_protocol() -> None:
     assert not any(at_least(level, "off") for level in LEVELS)
 
 
-async def test_a_server_logs_as_much_as_the_person_asks_for_and_messages_belong_to_their_calls(
+async def test_log_level_is_obeyed_and_messages_belong_to_calls(
     host: Host,
     target: Any,  # noqa: F811
     watching: Watching,  # noqa: F811
@@ -108,7 +108,7 @@ async def test_a_server_that_refuses_leaves_all_as_it_was(host: Host) -> None:
 # Which call a message concerns
 
 
-async def test_over_stdio_a_message_of_one_of_several_calls_says_that_it_may_be_of_another(
+async def test_stdio_log_message_says_if_its_call_is_uncertain(
     host: Host,
     tmp_path: Path,
     watching: Watching,  # noqa: F811

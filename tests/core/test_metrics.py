@@ -31,7 +31,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-async def test_calls_and_their_failures_are_counted_by_server_tool_and_kind(host: Host) -> None:
+async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -> None:
     show = await host.connect(load("showcase_server").server, name="show")
     await host.connect(load("math_server").server, name="math")
     for n in range(3):

@@ -39,9 +39,7 @@ class Old:
 
 
 @pytest.mark.parametrize("way", ["dies", "closes", "hangs", "refuses"])
-async def test_a_server_that_does_not_survive_the_probe_is_started_again_at_once_and_once(
-    host: Host, tmp_path: Path, way: str
-) -> None:
+async def test_server_that_dies_of_probe_is_restarted_once(host: Host, tmp_path: Path, way: str) -> None:
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old")
     assert connection.protocol_version == "2025-06-18"
@@ -54,18 +52,14 @@ async def test_a_server_that_does_not_survive_the_probe_is_started_again_at_once
     assert any("server/discover" in str(entry.text) for entry in connection.trace.entries if entry.kind == "line")
 
 
-async def test_a_server_that_answers_the_probe_with_an_error_is_asked_again_and_its_complaint_is_not_shown(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_server_that_rejects_probe_gets_handshake_without_stderr(host: Host, tmp_path: Path) -> None:
     old = Old(tmp_path, "answers")
     connection = await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED[1:]]
     assert connection.stderr() == "ready to serve\n"
 
 
-async def test_what_worked_is_remembered_for_a_reconnect_and_for_another_session_but_not_for_another_spec(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_negotiation_is_remembered_by_spec(host: Host, tmp_path: Path) -> None:
     old = Old(tmp_path, "dies")
     await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED]
@@ -78,7 +72,7 @@ async def test_what_worked_is_remembered_for_a_reconnect_and_for_another_session
     assert old.read() == [*PROBED, *OPENED]
 
 
-async def test_a_server_that_fails_in_the_way_that_is_remembered_is_probed_again(host: Host, tmp_path: Path) -> None:
+async def test_server_is_probed_again_if_remembered_way_fails(host: Host, tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     run = f"import runpy, sys; sys.argv[2] = '{{way}}'; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     program.write_text(run.format(way="dies"))
@@ -98,7 +92,7 @@ async def test_a_server_that_fails_in_the_way_that_is_remembered_is_probed_again
 SLOW = f"import runpy, sys, time; time.sleep(1); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
 
 
-async def test_a_server_that_starts_longer_than_the_sdk_waits_is_asked_again_for_a_version_that_was_named(
+async def test_named_version_is_tried_again_on_slow_server(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
@@ -107,7 +101,7 @@ async def test_a_server_that_starts_longer_than_the_sdk_waits_is_asked_again_for
     assert connection.protocol_version == "2026-07-28"
 
 
-async def test_a_server_that_never_answers_for_a_version_that_was_named_is_given_up_at_the_time_out(
+async def test_named_version_times_out_on_silent_server(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
@@ -116,9 +110,7 @@ async def test_a_server_that_never_answers_for_a_version_that_was_named_is_given
         await host.connect(command, name="silent", protocol="2026-07-28", timeout=1)
 
 
-async def test_a_server_that_dies_in_any_case_is_started_twice_and_its_own_words_are_shown_once(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     code = f"import sys; open({str(diary)!r}, 'a').write('x'); sys.exit('TOKEN is required')"
     with pytest.raises(errors.ServerExitedError) as caught:
@@ -152,7 +144,7 @@ async def test_the_way_can_be_chosen_by_hand(
         ("handshake", "modern", OPENED[:2], "--protocol handshake asks for initialize only"),
     ],
 )
-async def test_a_way_that_was_chosen_by_hand_is_the_only_one_and_the_error_says_so(
+async def test_chosen_protocol_is_the_only_one_and_error_says_so(
     host: Host, tmp_path: Path, protocol: str, way: str, noted: list[str], words: str
 ) -> None:
     old = Old(tmp_path, way)
@@ -178,7 +170,7 @@ def test_the_way_is_a_key_of_tables(table: dict[str, Any]) -> None:
         resolve_target({"command": "x", "protocol": "handshak"})
 
 
-def test_a_file_of_another_host_may_mean_something_else_by_that_key(tmp_path: Path) -> None:
+def test_config_ignores_foreign_meaning_of_protocol_key(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text(
         '{"mcpServers": {"a": {"command": "x", "protocol": "stdio"}, "b": {"command": "x", "protocol": "handshake"}}}'
@@ -197,9 +189,7 @@ async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
     assert "Failed to validate" not in words
 
 
-async def test_what_the_host_asks_on_its_own_account_is_in_the_trace_but_not_in_the_counts(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_requests_of_host_are_traced_but_not_counted(host: Host, tmp_path: Path) -> None:
     """The server has resources and no templates, and says so by an error."""
     connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     assert (connection.calls, connection.failures) == (0, 0)
@@ -211,7 +201,7 @@ async def test_what_the_host_asks_on_its_own_account_is_in_the_trace_but_not_in_
     assert connection.calls == 1
 
 
-async def test_a_url_of_an_old_server_over_sse_is_opened_by_the_handshake(host: Host) -> None:
+async def test_url_of_old_sse_server_opens_with_handshake(host: Host) -> None:
     port = free_port()
     with start_http(sdk_command("mcp 1.6.0", "sse", port), ready=rf"(?P<port>{port})", path="/sse") as server:
         await listening(port)

@@ -116,7 +116,7 @@ async def test_calls_one_after_the_other_use_one_connection(host: Host) -> None:
         await host.disconnect("echo")
 
 
-async def test_a_connection_that_the_server_has_closed_meanwhile_is_not_used_again(host: Host) -> None:
+async def test_pool_does_not_reuse_connection_closed_by_server(host: Host) -> None:
     async with relayed(echo()) as (url, relay):
         connection = await host.connect(url, name="echo")
         await connection.call("length", text="")

@@ -82,7 +82,7 @@ async def reported(watching: Watching, count: int = 1) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_calls_reads_and_prompts_report_how_far_they_are_and_what_came_of_it(
+async def test_calls_reads_and_prompts_report_progress_and_outcome(
     host: Host, target: Any, watching: Watching, request: pytest.FixtureRequest
 ) -> None:
     connection = await reports(host, target)
@@ -172,9 +172,7 @@ async def test_thousands_of_reports_all_arrive(host: Host, watching: Watching) -
 # Cancelling
 
 
-async def test_what_reports_nothing_is_shown_after_a_second_and_each_second_until_its_end(
-    host: Host, watching: Watching
-) -> None:
+async def test_silent_call_is_shown_after_a_second_until_its_end(host: Host, watching: Watching) -> None:
     server = MCPServer("quiet", log_level="ERROR")
     release = asyncio.Event()
 
@@ -196,9 +194,7 @@ async def test_what_reports_nothing_is_shown_after_a_second_and_each_second_unti
     assert watching.shown == [report], "a quick call is not shown"
 
 
-async def test_a_server_that_starts_slowly_is_shown_with_its_last_line_and_can_be_cancelled(
-    host: Host, watching: Watching
-) -> None:
+async def test_slow_start_shows_last_line_and_can_be_cancelled(host: Host, watching: Watching) -> None:
     program = "import sys, time; print('installing', file=sys.stderr, flush=True); time.sleep(60)"
     opening = asyncio.create_task(host.connect([sys.executable, "-c", program], name="slow"))
     await until(lambda: bool(watching.shown))
@@ -212,7 +208,7 @@ async def test_a_server_that_starts_slowly_is_shown_with_its_last_line_and_can_b
     assert "slow" not in host.connections
 
 
-async def test_a_call_that_waits_for_its_session_says_when_the_next_attempt_is(host: Host, watching: Watching) -> None:
+async def test_call_waiting_for_session_shows_next_attempt(host: Host, watching: Watching) -> None:
     async with serving(reporting_server().streamable_http_app()) as url, proxied(url) as proxy:
         connection = await host.connect(proxy.url("/mcp"), name="away")
         proxy.refuse()
@@ -227,7 +223,7 @@ async def test_a_call_that_waits_for_its_session_says_when_the_next_attempt_is(h
         await host.close()
 
 
-async def test_a_call_is_cancelled_the_server_is_told_and_the_session_goes_on(
+async def test_cancelling_call_tells_server_and_keeps_session(
     host: Host, target: Any, watching: Watching, tmp_path: Path
 ) -> None:
     connection = await reports(host, target)

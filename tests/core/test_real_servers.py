@@ -73,7 +73,7 @@ async def test_the_git_server_reads_a_repository(host: Host, tmp_path: Path) -> 
     assert "first light" in str(log.text)
 
 
-async def test_a_server_of_the_first_generation_answers_tables_and_errors_as_text(host: Host, tmp_path: Path) -> None:
+async def test_first_generation_server_answers_tables_and_errors(host: Host, tmp_path: Path) -> None:
     connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     assert connection.protocol_version < "2026"
     await connection.call("create_table", query="CREATE TABLE city (name TEXT, people INTEGER)")
@@ -88,9 +88,7 @@ async def test_a_server_of_the_first_generation_answers_tables_and_errors_as_tex
 
 
 @needs_node
-async def test_what_the_memory_server_says_twice_is_shown_once_and_its_two_tables_have_names(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_memory_server_result_is_shown_once_with_named_tables(host: Host, tmp_path: Path) -> None:
     environment = {"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}
     memory = await host.connect(memory_command(), name="memory", env=environment)
     people = [{"name": name, "entityType": "person", "observations": ["here"]} for name in ("Ada", "Bob")]
@@ -112,7 +110,7 @@ async def test_what_the_memory_server_says_twice_is_shown_once_and_its_two_table
 
 
 @needs_node
-async def test_the_frame_of_a_file_and_of_a_folder_is_the_table_that_is_shown(host: Host, tmp_path: Path) -> None:
+async def test_frame_of_file_or_folder_is_the_table_shown(host: Host, tmp_path: Path) -> None:
     (tmp_path / "cities.csv").write_text("city,people\nOslo,700000\nRome,2800000\n")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.txt").write_text("Two cities:\ncity,people\nOslo,700000\n")

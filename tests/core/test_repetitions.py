@@ -274,7 +274,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-async def test_listings_that_change_with_each_fetch_are_fetched_with_pauses(host: Host, program: Path) -> None:
+async def test_ever_changing_listings_are_fetched_with_pauses(host: Host, program: Path) -> None:
     connection = await host.connect([sys.executable, str(program), "changing"], name="changing")
     await connection.listing("tools")
     await until(lambda: connection.info().remarks)

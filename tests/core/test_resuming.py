@@ -123,7 +123,7 @@ async def stepping(connection: Connection) -> asyncio.Task[Any]:
 
 
 @pytest.mark.parametrize("cuts", [1, 4])
-async def test_the_answer_and_all_progress_arrive_although_the_stream_is_cut(quick: Host, cuts: int) -> None:
+async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts: int) -> None:
     server = Stepping()
     told: list[float] = []
 
@@ -151,7 +151,7 @@ async def test_the_answer_and_all_progress_arrive_although_the_stream_is_cut(qui
         await quick.disconnect("stepping")
 
 
-async def test_a_stream_goes_on_after_its_server_was_away_for_longer_than_the_sdk_waits(quick: Host) -> None:
+async def test_stream_resumes_after_absence_longer_than_sdk_waits(quick: Host) -> None:
     server = Stepping()
     async with serving(server) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="stepping")
@@ -178,7 +178,7 @@ async def test_a_stream_that_is_refused_for_a_while_is_asked_for_again(quick: Ho
         await quick.disconnect("stepping")
 
 
-async def test_a_call_whose_session_is_forgotten_meanwhile_ends_with_an_error(quick: Host) -> None:
+async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> None:
     server = Stepping()
     async with serving(server) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="stepping")
@@ -209,7 +209,7 @@ async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host
         assert time.monotonic() - begun < 20.0
 
 
-async def test_the_stream_of_notifications_is_opened_again_as_often_as_it_is_cut(quick: Host) -> None:
+async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> None:
     server = Stepping()
     async with serving(server) as url, proxied(url) as proxy:
         connection = await quick.connect(proxy.url(), name="stepping")
@@ -247,7 +247,7 @@ class Dallying:
         await self._app(scope, receive, send)
 
 
-async def test_what_the_first_call_makes_a_server_tell_is_not_lost_because_the_stream_opens_late(
+async def test_notice_of_first_call_is_kept_if_stream_opens_late(
     host: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -263,7 +263,7 @@ async def test_what_the_first_call_makes_a_server_tell_is_not_lost_because_the_s
         await host.disconnect("dallying")
 
 
-async def test_a_server_that_opens_no_stream_before_it_has_something_to_tell_is_waited_for_once(
+async def test_late_stream_of_notifications_is_waited_for_once(
     host: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -311,7 +311,7 @@ class Announcing:
         await self._app(scope, receive, send)
 
 
-async def test_the_stream_of_changes_of_2026_07_28_is_opened_again_as_often_as_it_is_cut(
+async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(
     quick: Host,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,7 +48,7 @@ async def test_a_server_is_told_of_no_directory_by_default(host: Host) -> None:
     assert (await connection.call("where")).text == "none"
 
 
-async def test_a_directory_whose_name_is_no_text_is_told_with_question_marks(host: Host, tmp_path: Path) -> None:
+async def test_root_with_undecodable_name_is_told_with_question_marks(host: Host, tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"a\xff")
     odd.mkdir()
     connection = await host.connect(roots_server(), name="roots")
@@ -59,7 +59,7 @@ async def test_a_directory_whose_name_is_no_text_is_told_with_question_marks(hos
     assert ascii(said) == ascii(f"a?={tmp_path.as_uri()}/a%FF")
 
 
-async def test_a_server_is_told_of_the_directories_that_the_person_names(host: Host, tmp_path: Path) -> None:
+async def test_server_is_told_the_roots_the_person_names(host: Host, tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     connection = await host.connect(roots_server(), name="roots")
 

@@ -113,7 +113,7 @@ def samples(host: Host, model: Any, person: Any = None) -> None:
     host.sampling.sampler, host.sampling.reviewer = model, person
 
 
-async def test_a_reply_with_a_lone_surrogate_is_not_sent_and_the_session_lives_on(host: Host) -> None:
+async def test_sampling_reply_with_lone_surrogate_is_not_sent(host: Host) -> None:
     samples(host, Model("Cats are \ud83d.", "Cats are lazy."), Person(Review.approve(), Review.approve()))
     connection = await host.connect(sampling_server(), name="writer")
 
@@ -163,7 +163,7 @@ async def test_a_refusal_ends_the_call_and_not_the_session(host: Host) -> None:
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_a_server_of_the_handshake_era_is_told_that_it_was_rejected_and_not_why(host: Host) -> None:
+async def test_handshake_server_hears_of_rejected_sampling_without_why(host: Host) -> None:
     samples(host, Model(), Person(Review.deny("a private reason")))
     connection = await host.connect(sampling_server(), name="writer")
 
@@ -494,7 +494,7 @@ async def test_tools_that_were_not_announced_are_an_error(host: Host) -> None:
         await connection.call("ask")
 
 
-async def test_of_two_requests_in_one_round_one_is_asked_after_the_other_and_models_work_at_the_same_time(
+async def test_sampling_asks_one_by_one_and_runs_models_concurrently(
     host: Host,
 ) -> None:
     both = asyncio.Event()

@@ -56,14 +56,14 @@ async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> No
     assert "math" not in host
 
 
-async def test_connecting_the_same_server_again_gives_the_open_session_and_another_gets_a_number(host: Host) -> None:
+async def test_same_server_reuses_session_and_another_gets_a_number(host: Host) -> None:
     first = await host.connect(PLAIN)
     assert await host.connect(PLAIN) is first
     assert len(children()) == 1
     assert (await host.connect([*PLAIN, "2025-06-18"])).name == f"{first.name}_2"
 
 
-async def test_what_is_known_of_a_connection_is_a_value_that_stays_as_it_was(host: Host) -> None:
+async def test_connection_info_is_a_value_that_does_not_change(host: Host) -> None:
     connection = await host.connect(load("math_server").server, name="math")
     await connection.call("add", a=1, b=2)
     info = connection.info()
@@ -83,13 +83,13 @@ async def test_a_name_that_is_given_is_taken_over_by_another_server(host: Host) 
     assert old.state == "closed"
 
 
-async def test_a_server_object_that_is_defined_anew_takes_its_name_over(host: Host) -> None:
+async def test_redefined_server_object_takes_over_its_name(host: Host) -> None:
     old = await host.connect(MCPServer("notes"))
     new = await host.connect(MCPServer("notes"))
     assert (old.state, new.state, list(host)) == ("closed", "open", ["notes"])
 
 
-async def test_a_server_that_dies_in_a_call_is_reported_with_its_last_words(host: Host) -> None:
+async def test_server_that_dies_in_a_call_is_reported_with_last_words(host: Host) -> None:
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.SessionClosedError) as caught:
         await connection.call("die", message="out of ink")
@@ -100,7 +100,7 @@ async def test_a_server_that_dies_in_a_call_is_reported_with_its_last_words(host
     assert connection.state == "lost"
 
 
-async def test_a_server_that_dies_while_nothing_is_asked_is_noticed_and_can_be_opened_again(host: Host) -> None:
+async def test_server_that_dies_while_idle_is_noticed_and_reopens(host: Host) -> None:
     connection = await host.connect(PLAIN, name="show")
     children()[0].kill()
     await until(lambda: connection.state == "lost")
@@ -130,7 +130,7 @@ async def test_other_sessions_are_undisturbed_by_one_that_dies(host: Host) -> No
     assert (await waiting).text == "waited"
 
 
-async def test_connecting_to_a_lost_server_opens_the_session_of_its_connection_again(host: Host) -> None:
+async def test_connecting_to_lost_server_reopens_its_session(host: Host) -> None:
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.SessionClosedError):
         await connection.call("die")
@@ -148,7 +148,7 @@ async def test_an_http_server_that_goes_away_is_reported(host: Host) -> None:
     assert connection.state == "reconnecting"
 
 
-async def test_without_reconnecting_an_http_server_that_goes_away_is_reported_at_once(host: Host) -> None:
+async def test_http_loss_is_reported_at_once_without_reconnecting(host: Host) -> None:
     host.reconnection.mode = "off"
     async with serving(load("showcase_server").server.streamable_http_app()) as url:
         connection = await host.connect(f"{url}/mcp", name="show")
@@ -194,7 +194,7 @@ def counting() -> tuple[MCPServer, list[int]]:
     return server, runs
 
 
-async def test_a_session_that_the_server_forgot_is_renewed_and_the_call_runs_once(host: Host) -> None:
+async def test_forgotten_session_is_renewed_and_call_runs_once(host: Host) -> None:
     import httpx2
 
     made: list[httpx2.AsyncClient] = []
@@ -216,7 +216,7 @@ async def test_a_session_that_the_server_forgot_is_renewed_and_the_call_runs_onc
         await host.disconnect("counting")
 
 
-async def test_calls_that_find_the_session_forgotten_together_renew_it_once(host: Host) -> None:
+async def test_concurrent_calls_renew_a_forgotten_session_once(host: Host) -> None:
     server, runs = counting()
     app = Forgetful(server.streamable_http_app())
     async with serving(app) as url:
@@ -274,7 +274,7 @@ async def test_a_cancelled_call_is_cancelled_on_an_in_process_server(host: Host)
     await assert_told_and_usable(connection)
 
 
-async def test_a_call_that_takes_too_long_times_out_and_the_server_is_told(host: Host) -> None:
+async def test_slow_call_times_out_and_server_is_told(host: Host) -> None:
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.RequestTimeoutError) as caught:
         await connection.call_tool("slow", {}, timeout=1)

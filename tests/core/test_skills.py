@@ -39,7 +39,7 @@ async def test_a_list_of_skills_ends_although_a_cursor_comes(host: Host, last: s
     assert [skill.name for skill in await connection.skills.list()] == ["refunds", "invoices", "taxes"]
 
 
-async def test_a_skill_is_loaded_by_its_uri_and_its_files_only_when_they_are_read(host: Host) -> None:
+async def test_skill_loads_by_uri_and_reads_files_on_demand(host: Host) -> None:
     published = SkillServer("refunds")
     connection = await host.connect(published.server())
 
@@ -85,7 +85,7 @@ async def test_a_supporting_file_is_verified_too(host: Host) -> None:
         await loaded.read("references/FORMS.md")
 
 
-async def test_another_front_matter_than_the_entry_s_is_refused_though_the_digest_is_right(host: Host) -> None:
+async def test_skill_with_other_front_matter_than_entry_is_refused(host: Host) -> None:
     published = SkillServer("refunds")
     connection = await host.connect(published.server())
     published.entries[0]["frontmatter"]["description"] = "About something harmless"
@@ -106,7 +106,7 @@ async def test_nothing_but_the_listed_files_of_the_skill_is_asked_for(path: str,
     assert published.reads == [REFUNDS]
 
 
-async def test_a_skill_without_digests_is_held_against_its_front_matter_and_its_directory(host: Host) -> None:
+async def test_skill_without_digests_is_checked_by_front_matter(host: Host) -> None:
     published = SkillServer("refunds", "invoices")
     published.entries[0]["resources"] = "dynamic"
     connection = await host.connect(published.server())

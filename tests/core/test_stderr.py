@@ -112,9 +112,7 @@ def test_long_lines_take_no_time(hostile: str) -> None:
 
 
 @needs_node
-async def test_a_node_server_without_its_token_names_the_variable_and_whether_it_is_set_here(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_node_server_names_missing_token_and_if_set_here(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLACK_MCP_XOXP_TOKEN", "sesame-123")
     error = await failure(host, [program(SLACK)])
     assert type(error) is errors.ServerExitedError
@@ -154,7 +152,7 @@ async def test_a_server_whose_folder_does_not_exist_says_so(host: Host, tmp_path
     assert "stderr: Error: None of the specified directories are accessible" in str(error)
 
 
-async def test_a_setting_is_known_by_its_variable_and_one_that_is_passed_on_is_not_named(
+async def test_setting_not_passed_on_is_named_and_passed_one_is_not(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (RECORDED / "settings.txt").read_text()
@@ -168,9 +166,7 @@ async def test_a_setting_is_known_by_its_variable_and_one_that_is_passed_on_is_n
 
 @pytest.mark.timed
 @pytest.mark.parametrize("how", ["port on stderr", "url on stdout"])
-async def test_a_server_that_listens_at_a_url_is_found_out_however_it_says_so(
-    host: Host, tmp_path: Path, how: str
-) -> None:
+async def test_server_that_listens_at_a_url_is_recognized(host: Host, tmp_path: Path, how: str) -> None:
     port = free_port()
     if how == "port on stderr":
         target, env, path = everything_command("sse"), {"PORT": str(port)}, "/sse"

@@ -65,9 +65,7 @@ async def test_what_comes_while_nobody_looks_is_one_update(host: Host, era: str)
 
 
 @pytest.mark.parametrize("era", ERAS)
-async def test_a_subscription_goes_on_over_a_reconnect_and_says_that_it_may_have_missed_something(
-    host: Host, era: str
-) -> None:
+async def test_subscription_survives_reconnect_and_reports_a_gap(host: Host, era: str) -> None:
     connection = await connect(host, era)
     async with await connection.subscribe(URI) as subscription:
         again = await host.reconnect("changing")
@@ -117,7 +115,7 @@ async def test_watchers_of_one_resource_share_one_subscription(host: Host) -> No
     assert connection.calls > asked
 
 
-async def test_a_change_below_a_watched_resource_is_told_where_the_server_names_what_is_below(host: Host) -> None:
+async def test_subscription_reports_change_below_watched_resource(host: Host) -> None:
     connection = await connect(host, "handshake")
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="x", uri="test://notebook")
@@ -157,7 +155,7 @@ async def test_a_stream_that_the_server_ends_is_opened_again(host: Host, monkeyp
     assert said == f"the subscription to {URI} was interrupted (the server has ended it); it is tried again"
 
 
-async def test_a_server_that_announces_nothing_says_what_can_be_done_instead(host: Host) -> None:
+async def test_subscription_without_announcements_says_alternative(host: Host) -> None:
     from mcp.server.mcpserver import MCPServer
 
     silent = MCPServer("silent", subscriptions=False)
@@ -188,7 +186,7 @@ async def test_a_server_that_refuses_is_an_error_and_leaves_nothing(host: Host) 
     assert connection.notices.subscriptions.uris == ()
 
 
-async def test_a_listing_that_changes_while_it_is_fetched_is_fetched_again(host: Host) -> None:
+async def test_listing_that_changes_during_fetch_is_fetched_again(host: Host) -> None:
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
     fetched, first = changing.lists, asyncio.Event()
@@ -211,7 +209,7 @@ async def test_a_listing_that_changes_while_it_is_fetched_is_fetched_again(host:
     assert changing.lists >= fetched + 2
 
 
-async def test_a_server_that_announces_a_change_at_each_listing_does_not_keep_anybody_waiting(host: Host) -> None:
+async def test_change_announced_at_all_listings_keeps_nobody_waiting(host: Host) -> None:
     changing = Changing()
     connection = await host.connect(changing.server, name="changing")
     listing = changing._tools

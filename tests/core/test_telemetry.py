@@ -130,7 +130,7 @@ async def test_the_server_is_handed_the_trace_context(host: Host, spans: Spans) 
     assert told.startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
 
 
-async def test_the_span_of_a_server_in_this_kernel_is_below_that_of_its_call(host: Host, spans: Spans) -> None:
+async def test_span_of_kernel_server_is_below_that_of_its_call(host: Host, spans: Spans) -> None:
     connection = await host.connect(own_server, name="near")
     await connection.call("echo", text="hi")
     assert is_child(spans.one("tools/call echo"), spans.one("execute_tool echo"))
@@ -186,7 +186,7 @@ async def test_calls_at_the_same_time_have_a_trace_each(host: Host, spans: Spans
 # What they do not say
 
 
-async def test_no_span_has_an_argument_a_result_a_secret_or_the_text_of_an_error(host: Host, spans: Spans) -> None:
+async def test_spans_have_no_argument_result_secret_or_error_text(host: Host, spans: Spans) -> None:
     async with serving(own_server.streamable_http_app()) as url:
         headers = {"Authorization": f"Bearer {SECRET}"}
         near = await host.connect(own_server, name="near")
@@ -239,7 +239,7 @@ def test_what_is_no_target_is_refused(to: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("to", "module"), [("console", "opentelemetry.sdk"), ("otlp", "opentelemetry.exporter")])
-def test_a_missing_package_is_named_with_the_line_that_installs_it(
+def test_telemetry_names_missing_package_and_install_line(
     monkeypatch: pytest.MonkeyPatch, to: str, module: str
 ) -> None:
     for name in [name for name in sys.modules if name == module or name.startswith(f"{module}.")]:
@@ -293,9 +293,7 @@ def exported(collector: type[Collector]) -> list[Any]:
     ]
 
 
-async def test_otlp_goes_to_where_the_environment_says_until_it_is_turned_off(
-    host: Host, collector: type[Collector]
-) -> None:
+async def test_otlp_goes_to_environment_endpoint_until_turned_off(host: Host, collector: type[Collector]) -> None:
     before = {thread for thread in threading.enumerate() if thread.is_alive()}
     telemetry.export("otlp")
     connection = await host.connect(PLAIN, name="far")
@@ -325,7 +323,7 @@ async def test_what_waits_is_delivered_when_it_is_turned_off(host: Host, collect
     assert "execute_tool echo" in [span.name for span in exported(collector)]
 
 
-async def test_a_collector_that_is_not_there_harms_no_call_and_is_reported(
+async def test_missing_collector_harms_no_call_and_is_reported(
     host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
@@ -353,7 +351,7 @@ async def test_the_console_gets_a_line_a_span(host: Host, capsys: pytest.Capture
     assert SECRET not in lines[0]
 
 
-def test_a_call_imports_no_exporter_and_a_program_that_has_a_provider_keeps_it_and_both_get_the_spans() -> None:
+def test_call_imports_no_exporter_and_keeps_provider_of_program() -> None:
     code = """
 import asyncio, sys
 from mcp.server.mcpserver import MCPServer

@@ -81,7 +81,7 @@ async def ask_all(connection: Connection, name: str, **limits: float) -> list[st
     return await asyncio.gather(*(outcome(ask) for ask in asking(connection, name).values()))
 
 
-async def test_what_is_not_answered_in_time_ends_and_the_session_goes_on(waiting: Connection) -> None:
+async def test_unanswered_request_times_out_and_session_goes_on(waiting: Connection) -> None:
     found = await ask_all(waiting, "never", timeout=SHORT)
     assert found == [f"{what}: timed out: no answer within 0.2 s. {TOLD}" for what in asked("never")]
 
@@ -112,7 +112,7 @@ async def test_the_time_stands_still_while_a_person_is_asked(waiting: Connection
 
 
 @pytest.mark.timed
-async def test_it_stands_still_also_where_nothing_says_which_of_several_calls_asks(host: Host) -> None:
+async def test_time_out_stands_still_if_asking_call_is_unclear(host: Host) -> None:
     connection = await slow_to_answer(host, [*SERVER, "--era", "handshake"])
     asks = asyncio.create_task(connection.call_tool("asks", {}, timeout=PATIENT))
     latest = asyncio.create_task(connection.call("never"))
@@ -148,7 +148,7 @@ async def test_the_host_passes_the_limits_on(host: Host) -> None:
 
 
 @pytest.mark.parametrize("limit", ["x", 0, -1, math.nan, True])
-async def test_a_limit_that_is_no_number_above_0_says_so_and_nothing_is_sent(host: Host, limit: Any) -> None:
+async def test_invalid_time_out_is_explained_and_nothing_is_sent(host: Host, limit: Any) -> None:
     connection = await host.connect(waiting_server(Waiting()), name="waiting")
     sent = len(connection.trace.entries)
     ways = {
@@ -176,7 +176,7 @@ async def test_a_limit_that_is_no_number_above_0_says_so_and_nothing_is_sent(hos
     assert len(connection.trace.entries) == sent
 
 
-async def test_an_option_that_call_does_not_have_names_the_line_that_takes_it(host: Host) -> None:
+async def test_unknown_option_of_call_refers_to_call_tool(host: Host) -> None:
     await host.connect(bundled("math_server").server, name="math")
     with pytest.raises(ArgumentsError) as caught:
         await host.call("math:add", a=1, b=2, timeout="x")

@@ -101,7 +101,7 @@ async def check_pairs(connection: Connection, host: Host) -> list[Entry]:
     return requests
 
 
-async def test_requests_and_answers_are_paired_under_concurrency_over_stdio(host: Host) -> None:
+async def test_trace_pairs_concurrent_requests_and_answers_over_stdio(host: Host) -> None:
     requests = await check_pairs(await host.connect(PLAIN, name="math"), host)
     assert {request.status for request in requests} == {None}
 
@@ -121,7 +121,7 @@ async def test_over_http_requests_have_the_status_of_their_answer(host: Host) ->
         await host.close()
 
 
-async def test_the_size_is_that_of_the_message_and_the_handshake_comes_first(host: Host, talker: Connection) -> None:
+async def test_trace_has_message_size_and_starts_with_handshake(host: Host, talker: Connection) -> None:
     await talker.call("echo", text="ä" * 100)
     first, *_ = host.trace.entries("talker")
     assert first.method in ("server/discover", "initialize")
@@ -132,9 +132,7 @@ async def test_the_size_is_that_of_the_message_and_the_handshake_comes_first(hos
     assert talker.trace.entries == host.trace.entries("talker")
 
 
-async def test_secrets_of_environment_and_arguments_are_nowhere_even_if_the_server_repeats_them(
-    host: Host, talker: Connection
-) -> None:
+async def test_trace_masks_secrets_of_environment_and_arguments(host: Host, talker: Connection) -> None:
     await talker.call("login", user="ada", password=IN_ARGUMENT)
     await talker.call("echo", text=f"the token is {IN_ENVIRONMENT} and {IN_ARGUMENT}")
     await talker.call(
@@ -167,7 +165,7 @@ async def test_secrets_of_headers_are_nowhere(host: Host) -> None:
         await host.close()
 
 
-async def test_a_property_that_is_named_like_a_secret_is_still_seen_in_a_schema(host: Host, talker: Connection) -> None:
+async def test_trace_shows_schema_property_named_like_secret(host: Host, talker: Connection) -> None:
     answer = next(entry for entry in host.trace if entry.kind == "answer" and entry.method == "tools/list")
     login = next(tool for tool in answer.message["result"]["tools"] if tool["name"] == "login")
     assert login["inputSchema"]["properties"]["password"]["type"] == "string"
@@ -184,9 +182,7 @@ async def test_stderr_lines_stand_between_the_messages_with_their_time(host: Hos
     assert request.time - 0.1 < line.time < after.time + 0.1
 
 
-async def test_a_server_that_dies_leaves_its_request_unanswered_and_its_last_words(
-    host: Host, talker: Connection
-) -> None:
+async def test_trace_of_dead_server_has_open_request_and_last_words(host: Host, talker: Connection) -> None:
     with pytest.raises(errors.SessionClosedError):
         await talker.call("die", words="out of cheese")
     await until(lambda: talker.state == "lost")
@@ -238,7 +234,7 @@ async def test_what_a_server_in_this_process_says_by_itself_is_kept(host: Host) 
     assert notes == [{"progress": 1, "total": 2, "message": "half"}]
 
 
-async def test_calls_that_nobody_looked_at_are_numbered_and_paired_all_the_same(host: Host) -> None:
+async def test_trace_numbers_and_pairs_calls_not_looked_at(host: Host) -> None:
     server = MCPServer("math")
 
     @server.tool()
@@ -269,7 +265,7 @@ async def test_calls_that_nobody_looked_at_are_numbered_and_paired_all_the_same(
 
 
 @pytest.mark.parametrize("value", [1, "x" * 2 * SHORT, {"inside": [1]}], ids=["plain", "long", "nested"])
-async def test_what_is_changed_after_a_call_was_sent_or_answered_is_recorded_as_it_was(host: Host, value: Any) -> None:
+async def test_trace_records_values_before_later_changes(host: Host, value: Any) -> None:
     server = MCPServer("box")
 
     async def change(context: Any, call_next: Any) -> Any:
@@ -342,7 +338,7 @@ ANSWERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("key", ["params", "result"])
 @pytest.mark.parametrize("number", [5, "five"])
-def test_each_message_is_recorded_as_it_is_whatever_came_before_it(key: str, number: int | str) -> None:
+def test_trace_records_messages_independent_of_earlier_ones(key: str, number: int | str) -> None:
     direction = OUT if key == "params" else IN
     start = {"jsonrpc": "2.0", **({"method": "tools/call"} if key == "params" else {})}
     for first, second in itertools.product(CALLS if key == "params" else ANSWERS, repeat=2):
@@ -375,7 +371,7 @@ def test_infinity_is_no_null_in_the_trace(value: float) -> None:
     assert [entry.size for entry in recorder.entries] == [len(entry.text) for entry in recorder.entries]
 
 
-def test_a_secret_in_what_all_answers_share_is_masked_even_if_it_is_known_later() -> None:
+def test_trace_masks_secret_in_shared_answer_part_learned_later() -> None:
     recorder = Recorder("box", StdioSpec(command="box"))
     for number in range(4):
         result = {"content": [{"type": "text", "text": str(number)}], "_meta": {"build": "sesame4711"}}
@@ -408,7 +404,7 @@ def _levels(count: int) -> dict[str, Any]:
         ({"value": 1}, {"much": ["x"] * 30_000}),
     ],
 )
-def test_unusual_values_of_an_answer_are_recorded_beside_usual_ones(structured: Any, meta: Any) -> None:
+def test_trace_records_unusual_values_beside_usual_ones(structured: Any, meta: Any) -> None:
     recorder = Recorder("math", StdioSpec(command="math"))
 
     def answer(number: int, structured: Any, meta: Any) -> dict[str, Any]:
@@ -508,7 +504,7 @@ async def test_a_call_looks_at_the_stderr_once(talker: Connection, monkeypatch: 
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "é" * 100_000, 'a line with "quotes"\n' * 5000, "x\x00" * 50_000])
-def test_of_a_long_text_the_size_is_known_and_the_names_after_it_are_kept(text: str) -> None:
+def test_trace_keeps_size_of_long_text_and_names_after_it(text: str) -> None:
     message = {"result": {"content": [{"type": "text", "text": text}], "isError": False}, "id": 7}
     written, size, whole = Masker(()).write(message)
     assert size == pytest.approx(len(json.dumps(message, ensure_ascii=False).encode()), rel=0.01)
@@ -518,7 +514,7 @@ def test_of_a_long_text_the_size_is_known_and_the_names_after_it_are_kept(text: 
     assert len(kept["result"]["content"][0]["text"]) < KEPT_BYTES
 
 
-def test_a_secret_that_a_cut_goes_through_does_not_show_its_first_half() -> None:
+def test_trace_hides_secret_that_is_cut_in_two() -> None:
     masker = Masker(["correct-horse-battery"])
     for start in range(KEPT_BYTES - 400, KEPT_BYTES):
         text = "." * start + "correct-horse-battery" + "." * 1000
@@ -582,7 +578,7 @@ def test_a_secret_is_found_among_letters_that_are_no_plain_text(text: str) -> No
     assert "v4lue" not in masker.text(text)
 
 
-def test_messages_that_nobody_can_write_are_kept_as_far_as_they_go() -> None:
+def test_trace_keeps_unwritable_messages_as_far_as_possible() -> None:
     deep: Any = "end"
     for _ in range(100_000):
         deep = [deep]
@@ -644,7 +640,7 @@ class Locked(BaseHTTPRequestHandler):
         """Keep the test's output quiet."""
 
 
-async def test_a_session_that_is_refused_leaves_its_messages_with_the_status(host: Host) -> None:
+async def test_trace_of_refused_session_has_messages_with_status(host: Host) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -659,7 +655,7 @@ async def test_a_session_that_is_refused_leaves_its_messages_with_the_status(hos
     assert {fault(entry) for entry in entries if entry.failed} == {"you"}
 
 
-async def test_a_tap_sees_each_message_as_it_is_although_no_trace_is_kept() -> None:
+async def test_tap_sees_messages_unchanged_without_a_trace() -> None:
     server = MCPServer("taps", log_level="ERROR")
 
     @server.tool()
@@ -700,13 +696,13 @@ async def test_messages_are_masked_soon_although_nothing_reads_them() -> None:
         await until(lambda: b"hunter2" not in entry.text)
 
 
-async def test_what_the_trace_hides_includes_a_secret_of_the_message_that_has_just_come() -> None:
+async def test_trace_hides_secret_of_the_newest_message() -> None:
     recorder = Recorder("login", StdioSpec(command="login"))
     recorder.message(IN, {"jsonrpc": "2.0", "id": 1, "result": {"password": "hunter2"}})
     assert recorder.hide("it is hunter2") == "it is ***"
 
 
-async def test_taps_hear_the_status_of_each_request_whether_or_not_the_trace_keeps_it() -> None:
+async def test_tap_hears_all_statuses_with_or_without_trace() -> None:
     class Statuses(Tap):
         def __init__(self) -> None:
             self.heard: list[tuple[Any, int]] = []

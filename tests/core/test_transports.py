@@ -47,7 +47,7 @@ async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) ->
         assert len((await connection.call("forecast", location="London", days=3)).df) == 3
 
 
-async def test_a_url_falls_back_to_sse_when_the_server_knows_nothing_newer_and_where_that_is_allowed(
+async def test_url_falls_back_to_sse_where_allowed(
     host: Host,
 ) -> None:
     async with serving(load("weather_server").server.sse_app()) as url:
@@ -80,16 +80,14 @@ async def test_a_websocket_server_is_listed_and_called(host: Host) -> None:
         assert (await connection.call("add", a=1, b=2)).data == 3
 
 
-async def test_without_the_websockets_package_the_error_says_what_to_install(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_missing_websockets_package_says_install_line(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
     with pytest.raises(MissingDependencyError) as caught:
         await host.connect("ws://127.0.0.1:1/", name="ws")
     assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
 
 
-async def test_a_server_object_in_this_process_shares_its_state_with_the_notebook(host: Host) -> None:
+async def test_server_object_shares_its_state_with_the_notebook(host: Host) -> None:
     seen: list[str] = []
     server = MCPServer("notes")
 

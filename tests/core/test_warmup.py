@@ -28,7 +28,7 @@ async def connected(server):
     return host, await host.connect(server, name="outputs")
 
 
-async def test_a_schema_that_is_no_schema_does_not_keep_a_server_from_connecting():
+async def test_invalid_schema_does_not_prevent_connecting():
     host, connection = await connected(server_with({"type": "no such type"}))
 
     assert connection.state == "open"

@@ -19,7 +19,7 @@ def math() -> InProcessSpec:
     return InProcessSpec(server=load("math_server").server)
 
 
-async def test_a_watcher_is_told_when_a_server_comes_reconnects_and_goes(host: Host) -> None:
+async def test_watcher_hears_server_come_reconnect_and_go(host: Host) -> None:
     told: list[tuple[str, str]] = []
     host.watch(lambda name: told.append((name, host[name].state if name in host else "gone")))
     await host.connect_spec(math(), "math")
@@ -32,7 +32,7 @@ async def test_a_watcher_is_told_when_a_server_comes_reconnects_and_goes(host: H
     assert set(told) == {("math", "gone")}
 
 
-async def test_a_watcher_is_told_when_a_session_ends_by_itself_and_when_the_host_closes(host: Host) -> None:
+async def test_watcher_hears_session_end_and_host_close(host: Host) -> None:
     connection = await host.connect_spec(math(), "math")
     told: list[str] = []
     host.watch(lambda name: told.append(connection.state))
@@ -44,7 +44,7 @@ async def test_a_watcher_is_told_when_a_session_ends_by_itself_and_when_the_host
     assert told
 
 
-async def test_a_watcher_is_told_when_a_listing_was_fetched_and_sees_it(host: Host) -> None:
+async def test_watcher_hears_of_fetched_listing_and_sees_it(host: Host) -> None:
     connection = await host.connect_spec(math(), "math")
     seen: list[int] = []
     host.watch(lambda name: seen.append(len(connection.catalog.cached("tools"))))
