@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.processes import free_port
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tests.kernel.driving import environment
-from tests.processes import start_http
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from tests.browser.lab import picture
 from tests.browser.living import SETUP, WAIT_MS, expect, field, press
 from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.kernel.driving import environment
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.core.asgi import Forgetful, answer
 from tests.core.authorization_server import AuthorizationServer, Behaviour, read_proof
-from tests.processes import free_port
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -16,7 +16,8 @@ from mcp_magic.ui.progress import wait_markup
 from tests.core.asgi import answer, serving
 from tests.core.plain import HANDSHAKE, MODERN
 from tests.core.test_progress import Watching
-from tests.core.test_sessions import until
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -164,7 +165,7 @@ async def test_a_time_out_behind_a_call_that_timed_out_says_so(computing: Comput
 @pytest.mark.timed
 async def test_a_server_that_answers_is_not_blamed(host: Host) -> None:
     host.reports.reporter = watching = Watching()
-    connection = await host.connect([sys.executable, str(Path(__file__).with_name("plain_server.py"))], name="plain")
+    connection = await host.connect(PLAIN, name="plain")
     computing = Computing(connection, Path(), watching, "")
     slow = asyncio.create_task(connection.call("slow"))
     await until(lambda: bool(watching.shown))

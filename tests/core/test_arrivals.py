@@ -11,8 +11,9 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from tests.core.asgi import answering, serving
-from tests.core.test_sessions import PLAIN, until
 from tests.environments import ROOT
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

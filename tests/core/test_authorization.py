@@ -16,7 +16,7 @@ from mcp_magic import errors
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import Person, logging_in
 from tests.core.protected_server import protected_server
-from tests.processes import free_port
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

@@ -17,7 +17,7 @@ from tests.core.asgi import serving
 from tests.core.changing_server import URI, Changing
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

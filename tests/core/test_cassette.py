@@ -24,8 +24,8 @@ from tests.core.asgi import Forgetful, serving
 from tests.core.reporting_server import reporting_server
 from tests.core.test_elicitation import Scripted, trip_server
 from tests.core.test_progress import SERVER, Watching
-from tests.core.test_sessions import PLAIN
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

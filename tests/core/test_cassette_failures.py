@@ -15,12 +15,12 @@ from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, ServerExitedError, SessionClosedError
 from tests.core.asgi import Forgetful, answering, serving
 from tests.core.test_cassette import GONE, hosting, lines
-from tests.core.test_sessions import PLAIN, children, until
 from tests.environments import ROOT
 from tests.faults.rogue_http import rogue_http
 from tests.faults.speaking import LEGACY, MODERN
-from tests.processes import free_port
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN, children, free_port
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,8 +18,8 @@ from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.results.cards import ToolCard
 from tests.core.changing_server import ANYTHING, Changing
-from tests.core.test_sessions import until
 from tests.core.test_subscriptions import ERAS, connect
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

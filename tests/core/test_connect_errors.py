@@ -13,8 +13,7 @@ from mcp_magic import errors
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.config.targets import resolve_target
 from tests.core.asgi import answering, never, serving
-from tests.core.test_sessions import PLAIN
-from tests.processes import free_port
+from tests.support.processes import PLAIN, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,8 +23,8 @@ from mcp_magic.doctor import DoctorReport, examine
 from tests.core.asgi import answer, answering, never, serving
 from tests.core.certificates import self_signed
 from tests.core.websockets_server import serve_websocket
-from tests.processes import free_port
 from tests.servers.bundled import load
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

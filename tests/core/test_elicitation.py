@@ -20,9 +20,9 @@ from mcp_magic.ask.elicitation import Answer, Elicitation, question_part
 from mcp_magic.display.text import host_of
 from mcp_magic.errors import ProtocolError, RequestTimeoutError
 from mcp_magic.inflight import InFlightRequest, Report, person_asked
-from tests.core.test_sessions import until
 from tests.environments import everything_command, needs_node
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import pytest
 
 from mcp_magic import stderr
 from mcp_magic.stderr import ErrorLog, Lines
-from tests.core.test_sessions import until as until_async
 from tests.kernel.driving import until
+from tests.support.waiting import until as until_async
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

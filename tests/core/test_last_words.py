@@ -11,7 +11,8 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from tests.core.asgi import serving
-from tests.core.test_sessions import PLAIN, children, until
+from tests.support.processes import PLAIN, children
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,11 +18,11 @@ from mcp_magic import errors
 from mcp_magic.config.specs import HttpSpec
 from tests.core.asgi import Forgetful, serving
 from tests.core.proxy import proxied
-from tests.core.test_sessions import PLAIN, children, until
 from tests.core.websockets_server import serve_websocket
 from tests.environments import ROOT
-from tests.processes import free_port, start_http
 from tests.servers.bundled import command
+from tests.support.processes import PLAIN, children, free_port, start_http
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

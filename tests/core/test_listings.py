@@ -15,8 +15,9 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic import errors
 from mcp_magic.session.catalog import MAX_PAGES, all_pages
 from tests.core.asgi import Forgetful, serving
-from tests.core.test_sessions import children, until
 from tests.servers.bundled import command, load
+from tests.support.processes import children
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_types import ListToolsResult

@@ -27,8 +27,8 @@ from tests.core.asgi import Forgetful, serving
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
 from tests.core.test_progress import Watching
-from tests.core.test_sessions import until
 from tests.core.websockets_server import serve_websocket
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

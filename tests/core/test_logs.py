@@ -13,7 +13,8 @@ from mcp_magic.protocol import LEVELS, at_least
 from mcp_magic.watch import LogFollower
 from tests.core.reporting_server import reporting_server
 from tests.core.test_progress import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
-from tests.core.test_sessions import PLAIN, until
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,9 @@ from mcp_magic.session.events import Events
 from mcp_magic.session.subscriptions import Subscription
 from tests.core.asgi import serving
 from tests.core.changing_server import URI, Changing
-from tests.core.test_sessions import PLAIN, until
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator

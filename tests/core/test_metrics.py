@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_magic import errors
 from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
-from tests.core.test_sessions import PLAIN
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

@@ -26,8 +26,8 @@ from mcp_magic.session.stdio import SpreadMessages
 from tests.core.asgi import serving
 from tests.core.odd_server import TOOL, TRANSPORTS, USUAL, VERSION, connected
 from tests.core.test_cassette import hosting
-from tests.core.test_sessions import until
-from tests.processes import free_port
+from tests.support.processes import free_port
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -14,7 +14,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic.session.pool import HELD_BYTES, KEPT_CONNECTIONS, ConnectionPool
 from tests.core.asgi import serving
 from tests.core.test_load import Holding, answers, calls
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,7 +18,7 @@ from mcp_magic.inflight import ProgressMeter, Report
 from tests.core.asgi import serving
 from tests.core.proxy import proxied
 from tests.core.reporting_server import reporting_server
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

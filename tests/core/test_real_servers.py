@@ -19,7 +19,7 @@ from tests.environments import (
     sqlite_command,
     time_command,
 )
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from pathlib import Path

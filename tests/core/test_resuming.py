@@ -15,7 +15,7 @@ from mcp_magic import errors
 from mcp_magic.session import http, notifications
 from tests.core.asgi import Forgetful, serving
 from tests.core.proxy import proxied
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from mcp_magic.langchain.tools import langchain_tools
-from tests.core.test_sessions import PLAIN
+from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

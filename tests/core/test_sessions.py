@@ -5,11 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from mcp.server.mcpserver import MCPServer
 
@@ -19,33 +16,13 @@ from mcp_magic.config.specs import HttpSpec, StdioSpec
 from tests.core.asgi import Forgetful, serving
 from tests.environments import ROOT
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN, children
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from mcp_magic.session.connection import Connection
-
-
-PLAIN = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
-"""A server that starts at once: what is tested with it is the session."""
-
-
-async def until(true: Callable[[], bool], timeout: float = 60.0) -> None:
-    """Wait for a condition that something else brings about."""
-    async with asyncio.timeout(timeout):
-        while not true():
-            await asyncio.sleep(0.01)
-
-
-def children(*parts: str) -> list[psutil.Process]:
-    """Return the server processes of this test that run; other tests may have left a browser or a Jupyter server."""
-    found = []
-    for process in psutil.Process().children():
-        with suppress(psutil.Error):  # it has ended meanwhile
-            line = " ".join(process.cmdline())
-            if any(part in line for part in parts or ("notebooks/servers", PLAIN[1])):
-                found.append(process)
-    return found
 
 
 async def test_a_session_is_used_by_tasks_that_did_not_open_it(host: Host) -> None:

@@ -19,10 +19,9 @@ from mcp_magic.doctor import examine
 from mcp_magic.stderr import cause
 from tests.core.asgi import answering, serving
 from tests.core.test_connect_errors import failure, script
-from tests.core.test_sessions import PLAIN
 from tests.environments import SLACK, everything_command, filesystem_command, needs_node, program
-from tests.processes import free_port
 from tests.servers.bundled import command
+from tests.support.processes import PLAIN, free_port
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

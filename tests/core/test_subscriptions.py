@@ -12,9 +12,9 @@ import pytest
 from mcp_magic import errors
 from tests.core.asgi import Forgetful, serving
 from tests.core.changing_server import URI, Changing
-from tests.core.test_sessions import until
 from tests.environments import everything_command, needs_node
 from tests.servers.bundled import load
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

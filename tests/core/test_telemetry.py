@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from mcp_magic import errors
 from mcp_magic.telemetry.telemetry import EXIT_SECONDS, check, telemetry
 from tests.core.asgi import serving
-from tests.core.test_sessions import PLAIN, until
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,9 @@ from mcp_magic import OfflineModel, build_graph
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ArgumentsError, RequestTimeoutError
 from mcp_magic.langchain.tools import langchain_tools
-from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
 from tests.servers.bundled import load as bundled
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

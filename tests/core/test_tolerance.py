@@ -15,7 +15,7 @@ from mcp_magic.doctor import examine
 from mcp_magic.errors import ConnectError, ProtocolError, UnknownPromptError, UnknownToolError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.core.odd_server import TOOL, TRANSPORTS, connected
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,9 +25,10 @@ from mcp_magic.session.services import Services
 from mcp_magic.trace.plain import SHORT
 from mcp_magic.trace.trace import BATCH, BATCH_SECONDS, IN, OUT, Entry, Recorder, Tap, Trace, fault
 from tests.core.asgi import serving
-from tests.core.test_sessions import PLAIN, until
 from tests.environments import ROOT
 from tests.servers.bundled import load
+from tests.support.processes import PLAIN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
 from tests.core.asgi import answering, serving
-from tests.core.test_sessions import PLAIN
 from tests.core.websockets_server import serve_websocket
 from tests.environments import everything_command
-from tests.processes import start_http
 from tests.servers.bundled import command, load
+from tests.support.processes import PLAIN, start_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

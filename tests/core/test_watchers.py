@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from mcp_magic.config.specs import InProcessSpec
-from tests.core.test_sessions import until
 from tests.servers.bundled import load
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import pytest

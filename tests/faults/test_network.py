@@ -9,11 +9,11 @@ import pytest
 
 from mcp_magic.errors import RequestTimeoutError, SessionClosedError
 from tests.core.proxy import proxied
-from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear, outcome
 from tests.faults.conftest import bystander
 from tests.faults.rogue_http import rogue_http
 from tests.faults.speaking import LEGACY, MODERN
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

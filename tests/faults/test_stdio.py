@@ -14,11 +14,12 @@ import pytest
 from mcp_magic import errors
 from mcp_magic.errors import InvalidResponseError, ProtocolError, RequestTimeoutError, SessionClosedError
 from mcp_magic.session import stdio
-from tests.core.test_sessions import children, until
 from tests.faults.checking import Row, assert_clear, in_eras, outcome
 from tests.faults.conftest import bystander
 from tests.faults.rogue_server import FLOOD, TOOLS
 from tests.faults.speaking import LEGACY, MODERN
+from tests.support.processes import children
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     import psutil

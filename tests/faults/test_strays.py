@@ -14,9 +14,9 @@ from mcp_magic.session.failures import connect_error
 from mcp_magic.session.wire import Place, Wire
 from mcp_magic.trace.trace import Recorder, fault
 from tests.core.test_progress import Watching
-from tests.core.test_sessions import until
 from tests.faults.speaking import LEGACY
 from tests.faults.test_stdio import connected
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from mcp_magic.display.markdown import markdown
 from mcp_magic.display.text import harmless
 from mcp_magic.results import ResourceResult
 from mcp_magic.server.docs import quoted
-from tests.clocks import cpu_time
+from tests.support.clocks import cpu_time
 
 SECONDS = 1.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_magic.config.masking import Masker, mask_text
-from tests.clocks import cpu_time
+from tests.support.clocks import cpu_time
 
 SECONDS = 1.0
 MILLION = 1_000_000

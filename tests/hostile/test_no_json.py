@@ -12,10 +12,10 @@ import pytest
 
 from mcp_magic.errors import ConnectError, InvalidResponseError, MCPMagicError
 from mcp_magic.session import stdio
-from tests.core.test_sessions import until
 from tests.faults.checking import assert_clear
 from tests.faults.rogue_http import rogue_http
 from tests.hostile.no_json_server import BREAKS, serve_no_json
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

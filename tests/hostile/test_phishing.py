@@ -35,11 +35,11 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import AuthorizationError, ToolError
 from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ui.form import Form
-from tests.clocks import cpu_time
 from tests.core.authorization_server import Behaviour
 from tests.core.persons import logging_in
 from tests.core.protected_server import protected_server
 from tests.core.test_elicitation import url_server
+from tests.support.clocks import cpu_time
 from tests.widgets.driving import widgets
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from mcp_magic.display.visible import LEGEND, escaped_json, in_line, outline, vi
 from mcp_magic.ipython.ask import Asking, InputAsker
 from mcp_magic.ipython.extension import MCPMagics
 from tests.agent.telling import call, decided, told
-from tests.clocks import cpu_time
 from tests.core.sampling_servers import said
+from tests.support.clocks import cpu_time
 from tests.widgets.conftest import links_are_followed, page
 from tests.widgets.driving import Page, handled, widgets
 from tests.widgets.test_approval import ApprovalPanel, ask, button, panel, text

@@ -41,7 +41,7 @@ from mcp_magic.session.failures import cause_in, instead_of, log_line
 from mcp_magic.session.negotiation import addresses, named_url
 from mcp_magic.skills import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.stderr import cause
-from tests.clocks import cpu_time
+from tests.support.clocks import cpu_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,8 +26,8 @@ from mcp_magic import (
     ToolError,
 )
 from tests.core.asgi import serving
-from tests.core.test_sessions import until
 from tests.jobs.scripted import UNKNOWN, Scripted, done, fails, form, state, text
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic import Answer, CallCancelledError, Elicitation, ProtocolError, ToolError
-from tests.core.test_sessions import until
 from tests.environments import tasks_command
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic import Host

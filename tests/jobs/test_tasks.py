@@ -12,8 +12,8 @@ from mcp_magic import Answer, CallCancelledError, Elicitation, InvalidResponseEr
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.results.reasons import last_failure
 from mcp_magic.session import tasks
-from tests.core.test_sessions import until
 from tests.jobs.scripted import TASKS, UNKNOWN, Scripted, done, fails, form, state, text
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernel.driving import run_by_itself, until
 from tests.kernel.servers import MATH, SHOWCASE, SMALL, connect_in_process
-from tests.processes import free_port
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 from tests.environments import everything_command, needs_node
 from tests.kernel.driving import until
 from tests.kernel.starting import started
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import pytest
 from tests.kernel.driving import until
 from tests.kernel.servers import HERE, command, connect_in_process
 from tests.kernel.timing import soon, tried_again
-from tests.processes import start_http
 from tests.servers.bundled import FOLDER
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

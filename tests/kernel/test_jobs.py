@@ -10,7 +10,7 @@ import pytest
 
 from tests.environments import tasks_command
 from tests.kernel.driving import Kernel, environment, gone, until
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

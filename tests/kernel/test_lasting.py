@@ -10,7 +10,7 @@ import pytest
 from tests.kernel.driving import gone, until
 from tests.kernel.servers import MATH, command
 from tests.kernel.timing import soon, tried_again
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable

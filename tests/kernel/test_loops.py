@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.core.test_sessions import PLAIN
 from tests.kernel.conftest import LOAD
+from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from tests.kernel.driving import Kernel

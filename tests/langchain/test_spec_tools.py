@@ -14,8 +14,8 @@ from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.errors import UnreachableError
 from mcp_magic.langchain.tools import Options, spec_tools
 from tests.core.asgi import serving
-from tests.processes import start_http
 from tests.servers.bundled import command, load
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable

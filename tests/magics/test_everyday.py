@@ -16,12 +16,12 @@ from mcp_magic.ipython.execution import interruptible
 from mcp_magic.notebook import host
 from mcp_magic.results import reasons
 from tests.core.odd_server import TOOL, connected
-from tests.core.test_sessions import until
 from tests.core.waiting_server import Waiting, waiting_server
 from tests.environments import ROOT
 from tests.kernel.servers import SMALL
-from tests.processes import start_http
 from tests.servers.bundled import command, load
+from tests.support.processes import start_http
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from mcp_magic.notebook import host
 from tests.core.asgi import serving
 from tests.core.proxy import proxied
 from tests.core.test_lasting import Counting
-from tests.core.test_sessions import until
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ from mcp_magic.notebook import host
 from tests.core.asgi import answering, serving
 from tests.core.certificates import self_signed
 from tests.environments import MEMORY, ROOT, needs_node, program
-from tests.processes import free_port, start_http
 from tests.servers.bundled import command
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.display.document import Problem
 from mcp_magic.ipython.commands.trace import COLUMNS, NEWEST, TraceListing
 from mcp_magic.notebook import host
-from tests.processes import start_http
 from tests.servers.bundled import command
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ from mcp.server.mcpserver import Context, MCPServer
 
 from mcp_magic import ArgumentsError, Host, UnknownToolError, col
 from mcp_magic.map.run import Step, map_steps
-from tests.core.test_sessions import children, until
+from tests.support.processes import children
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

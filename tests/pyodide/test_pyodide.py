@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.processes import start_http
 from tests.pyodide.environment import HERE, mounted, node, runtime
 from tests.servers.bundled import command
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from mcp_types import CallToolResult, ImageContent, ReadResourceResult, TextCont
 
 from mcp_magic.display.document import size_text
 from mcp_magic.results import ResourceResult, ToolResult, display
-from tests.clocks import cpu_time
+from tests.support.clocks import cpu_time
 
 from .conftest import bundle, text_result
 

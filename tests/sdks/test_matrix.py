@@ -13,7 +13,7 @@ import pytest
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.session import negotiation
 from tests.environments import MCP1_PACKAGES, PYTHON_SDKS, TYPESCRIPT_SDKS, needs_node, sdk_command
-from tests.processes import free_port, start_http
+from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

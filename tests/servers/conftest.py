@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 from mcp import Client
 
-from tests.processes import kept_open
 from tests.servers import bundled
+from tests.support.processes import kept_open
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -21,8 +21,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pypdfium2 import PdfDocument
 
-from tests.processes import kept_open
 from tests.servers import bundled
+from tests.support.processes import kept_open
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

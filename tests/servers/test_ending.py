@@ -17,8 +17,8 @@ from mcp import Client
 from mcp_magic import Host
 from mcp_magic.config.specs import StdioSpec
 from tests.kernel.driving import until
-from tests.processes import start_http
 from tests.servers import bundled
+from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

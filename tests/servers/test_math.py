@@ -11,8 +11,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, PromptReference
 
-from tests.processes import stdio_session
 from tests.servers import bundled
+from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from mcp import Client
 
 from mcp_magic.apps.view import view_of, view_uri
-from tests.processes import stdio_session
 from tests.servers import bundled
+from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ import pytest
 from mcp import Client, MCPError
 
 from tests.core.asgi import serving
-from tests.processes import stdio_session
 from tests.servers import bundled
+from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:
     from pathlib import Path

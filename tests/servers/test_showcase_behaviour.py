@@ -9,8 +9,8 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import LoggingLevel
 
-from tests.processes import start_http, stdio_session
 from tests.servers import bundled
+from tests.support.processes import start_http, stdio_session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -7,21 +7,37 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from mcp import Client, StdioServerParameters, stdio_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-    from pathlib import Path
+
+PLAIN = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
+"""A server that starts at once: what is tested with it is the session."""
 
 READY = r"(?P<url>http://\S+)"
 """The line that the bundled servers write once they listen."""
 
 END_TIMEOUT = 5.0
 """Seconds that a process has to end after SIGTERM, before it is killed."""
+
+
+def children(*parts: str) -> list[psutil.Process]:
+    """Return the server processes of this test that run; other tests may have left a browser or a Jupyter server."""
+    servers = []
+    for process in psutil.Process().children():
+        with suppress(psutil.Error):  # it has ended meanwhile
+            line = " ".join(process.cmdline())
+            if any(part in line for part in parts or ("notebooks/servers", PLAIN[1])):
+                servers.append(process)
+    return servers
 
 
 class Running:

@@ -1,0 +1,1 @@
+"""What tests are made with: servers, processes, clocks, and waits for a condition."""
