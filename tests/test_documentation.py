@@ -165,7 +165,7 @@ def test_what_is_left_out_is_still_there(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_mcp_line_of_a_page_is_one_that_its_subcommand_takes(page: str) -> None:
+def test_mcp_lines_of_a_page_fit_their_subcommands(page: str) -> None:
     wrong = []
     for line in lines(page):
         try:

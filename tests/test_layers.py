@@ -115,7 +115,7 @@ def ours(name: str, path: Path, *, everywhere: bool) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
-def test_a_module_imports_only_from_its_own_layer_and_those_before_it(name: str) -> None:
+def test_module_imports_only_own_or_earlier_layers(name: str) -> None:
     assert layer(name) in LAYERS, f"{name} is in no layer; a new layer gets its place in LAYERS"
     rank = LAYERS.index(layer(name))
     for found in ours(name, modules()[name], everywhere=True) - {"mcp_magic"}:
@@ -143,7 +143,7 @@ def test_only_the_ipython_room_touches_the_shell(name: str) -> None:
     ), "nothing below the magics prints"
 
 
-def test_importing_the_package_and_its_public_names_imports_nothing_heavy() -> None:
+def test_public_imports_load_nothing_heavy() -> None:
     code = (
         "import sys, mcp_magic, mcp_magic.notebook, mcp_magic.results, mcp_magic.schema, mcp_magic._host\n"
         f"for name in set(mcp_magic.__all__) - {LANGCHAINS!r}: getattr(mcp_magic, name)\n"

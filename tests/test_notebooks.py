@@ -52,7 +52,7 @@ def test_make_runs_all_notebooks_and_the_readme_lists_them() -> None:
 
 
 @each
-def test_a_notebook_was_run_from_its_beginning_and_fails_only_where_it_says_so(path: Path) -> None:
+def test_notebook_ran_in_order_and_fails_only_as_tagged(path: Path) -> None:
     code = [cell for cell in cells(path) if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     failed = [cell["id"] for cell, _ in outputs(path, "error")]
@@ -66,7 +66,7 @@ def test_a_notebook_warns_of_nothing(path: Path) -> None:
 
 
 @each
-def test_a_notebook_is_valid_and_differs_only_where_it_was_changed(path: Path) -> None:
+def test_notebook_is_valid_with_stable_metadata_and_ids(path: Path) -> None:
     notebook = json.loads(path.read_text("utf-8"))
     nbformat.validate(notebook)
     assert set(notebook["metadata"]) == {"kernelspec", "language_info"}
@@ -91,7 +91,7 @@ def test_all_cassettes_together_are_small() -> None:
 
 
 @pytest.mark.parametrize("path", CASSETTES, ids=lambda path: path.stem)
-def test_a_cassette_is_of_this_version_and_has_no_paths_of_the_machine_that_saved_it(path: Path) -> None:
+def test_cassette_has_current_format_and_no_local_paths(path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert lines[0]["cassette"] == FORMAT
     assert len(CassetteFile(path).read()) == len([line for line in lines[1:] if "blob" not in line]) > 5

@@ -47,7 +47,7 @@ def test_the_sdist_has_what_its_tests_look_for(tmp_path: Path) -> None:
     assert {name for name in wanted if (ROOT / name).exists()} | {"CONTRIBUTING.md", "mkdocs.yml"} <= has
 
 
-def test_the_wheel_has_the_package_its_type_marker_and_nothing_else(wheel: Path) -> None:
+def test_wheel_has_only_the_package_and_type_marker(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "mcp_magic/py.typed" in names
@@ -176,7 +176,7 @@ def test_the_lines_of_the_readme_work_one_after_the_other(typed: dict[str, str])
 
 @pytest.mark.slow
 @needs_node
-def test_it_is_the_wheel_that_runs_and_the_home_gets_nothing_of_ours(typed: dict[str, str]) -> None:
+def test_wheel_runs_and_leaves_home_untouched(typed: dict[str, str]) -> None:
     assert "site-packages" in typed["where"]
     assert str(ROOT) not in typed["where"]
     assert typed["left"] == "['.ipython']"

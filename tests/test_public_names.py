@@ -34,7 +34,7 @@ def test_each_error_can_be_imported_from_the_package(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_what_a_hook_takes_and_gives_back_can_be_imported_from_the_package(name: str) -> None:
+def test_classes_of_a_hook_are_public(name: str) -> None:
     hook = getattr(mcp_magic, name)
     assert typing.get_origin(hook) is collections.abc.Callable
     assert len(classes(hook)) == HOOKS[name]
@@ -62,7 +62,7 @@ def test_hooks_are_set_on_the_host_with_nothing_but_public_names() -> None:
     assert mcp_magic.Reconnection is type(host.reconnection)
 
 
-def test_what_a_reviewer_takes_and_gives_back_can_be_imported_from_the_package() -> None:
+def test_classes_of_a_reviewer_are_public() -> None:
     assert mcp_magic.Reviewer is Reviewer
     names = {word for method in (Reviewer.request, Reviewer.reply) for word in method.__annotations__.values()}
     assert names == {"SamplingRequest", "Expected", "Sampled", "Review"}

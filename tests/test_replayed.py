@@ -38,7 +38,7 @@ def notebook(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_notebook_that_reaches_for_a_server_fails_in_the_replayed_run(
+def test_notebook_reaching_for_a_server_fails_when_replayed(
     notebook: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "sesame")
@@ -52,7 +52,7 @@ def test_a_notebook_that_reaches_for_a_server_fails_in_the_replayed_run(
     assert "3 failed, 6 passed" in shown  # three connections; what swallows its errors fails the run all the same
 
 
-def test_what_was_tried_without_a_word_and_a_kernel_without_guard_fail_the_run() -> None:
+def test_silent_attempts_and_unguarded_kernels_fail_the_run() -> None:
     assert replayed.problems(2, 2, []) == []
     assert replayed.problems(2, 2, ["os.fork"]) == ["tried, with everything out of reach: os.fork"]
     assert replayed.problems(2, 1, []) == ["1 of 2 kernels were guarded"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-def test_each_subcommand_has_a_page_with_its_arguments_and_examples() -> None:
+def test_subcommand_pages_have_arguments_and_examples() -> None:
     pages = commands.pages(ROOT)
     for name, command in COMMANDS.items():
         page = pages[f"commands/{name}.md"]
@@ -40,7 +40,7 @@ def test_help_is_no_markup_on_a_page() -> None:
     assert commands.plain("a*b <i> `*x*` [y] c_d") == r"a\*b \<i\> `*x*` \[y\] c\_d"
 
 
-def test_each_setting_is_on_its_page_with_its_default_and_its_choices() -> None:
+def test_settings_page_has_defaults_and_choices() -> None:
     page = settings.pages(ROOT)["settings.md"]
     for name in Settings.class_own_traits(config=True):
         assert f"| `{name}` |" in page
@@ -71,7 +71,7 @@ def test_links_between_files_become_links_between_pages() -> None:
     assert links.rewritten("[a](../mcp_magic/errors.py)", "agent.md").startswith("[a](..")
 
 
-def test_a_tutorial_is_a_page_with_the_outputs_that_are_saved_in_it() -> None:
+def test_tutorial_page_has_its_saved_outputs() -> None:
     pages = notebooks.pages(ROOT)
     assert next(iter(pages)) == "tutorials/quickstart.md"
     text, outputs = pages["tutorials/quickstart.md"]

@@ -31,7 +31,7 @@ def run(module: str, *arguments: str, bare: Path) -> str:
     return ran.stdout + ran.stderr
 
 
-def test_the_last_line_says_what_was_skipped_and_what_would_run_it(tmp_path: Path) -> None:
+def test_last_line_lists_skips_and_how_to_run_them(tmp_path: Path) -> None:
     lean = ("-p", "no:nbval", "-p", "no:langsmith_plugin", "-p", "no:cacheprovider", "-q")
     files = ("tests/pyodide", "tests/core/test_transports.py")
     said = run("pytest", *lean, *files, "-k", "pyodide or node", bare=tmp_path)

@@ -59,7 +59,7 @@ def imported() -> None:
     asyncio.run(use())
 
 
-def test_a_test_is_recorded_beside_its_module_and_needs_no_server_from_then_on(pytester: pytest.Pytester) -> None:
+def test_recorded_test_needs_no_server_afterwards(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\naddopts = --strict-markers")
     missing = run(pytester, command=REAL)
     missing.assert_outcomes(errors=2)
@@ -112,7 +112,7 @@ def test_all():
 """
 
 
-def test_tests_whose_names_no_file_can_have_have_cassettes_of_their_own(pytester: pytest.Pytester) -> None:
+def test_odd_test_names_get_separate_cassettes(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
     pytester.makepyfile(test_names=NAMES)
     run(pytester, "--mcp-record=all", "test_names.py").assert_outcomes(passed=7)

@@ -15,7 +15,7 @@ def test_each_key_is_a_file_of_tests() -> None:
     assert [path for path in KEYS.values() if not (ROOT / path).is_file()] == []
 
 
-def test_each_key_of_the_table_is_explained_and_each_explained_one_is_used() -> None:
+def test_table_keys_are_explained_and_explained_keys_used() -> None:
     table = PAGE.partition("## The tests")[0]
 
     assert set(re.findall(r"\b[BCHKLNTVY]\d*\b(?!\w)", table)) == set(KEYS)

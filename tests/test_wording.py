@@ -1,4 +1,4 @@
-"""Sentences have one end, also where somebody else wrote a part of them."""
+"""Sentences have one end, also where somebody else wrote a part of them; the names of tests are short."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from mcp_magic.trace.trace import Recorder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TESTS = Path(__file__).parent
+LONGEST_NAME = 60
 WEB = HttpSpec(url="http://127.0.0.1:1/mcp")
 SAID = ("", "no", "Not now.", "why should I?", "Stop!", "wait ...", "wait…")
 JOINED_BADLY = re.compile(
@@ -141,3 +143,15 @@ def test_no_text_in_the_package_has_two_ends() -> None:
     ]
     assert len(texts) > 5000
     assert [text for text in texts if re.search(r"\w[?!]\.(\s|$)|\w\.\.(\s|$)", text[1])] == []
+
+
+def test_names_of_tests_are_short() -> None:
+    names = [
+        f"{path.relative_to(TESTS)}: {node.name}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name) > LONGEST_NAME
+    ]
+    assert names == [], "\n".join(names)

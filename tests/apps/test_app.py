@@ -66,7 +66,7 @@ async def test_the_host_says_that_it_shows_views() -> None:
     assert apps.identifier == "io.modelcontextprotocol/ui"
 
 
-async def test_the_policy_names_what_the_resource_names_and_nothing_of_this_machine(host: Host, page: Page) -> None:
+async def test_policy_allows_resource_domains_but_not_this_machine(host: Host, page: Page) -> None:
     view = await page.shown()
     policy = dict(rule.split(" ", 1) for rule in view["policy"].split("; "))
     assert policy["default-src"] == policy["frame-src"] == policy["form-action"] == policy["base-uri"] == "'none'"
@@ -97,16 +97,14 @@ async def test_a_denied_call_is_not_made_and_the_app_learns_why(host: Host, page
 
 
 @pytest.mark.parametrize("name", ["secret", "missing"])
-async def test_a_tool_that_is_not_for_apps_is_refused_without_a_question(
-    name: str, page: Page, asked: list[Request]
-) -> None:
+async def test_tool_not_for_apps_is_refused_unasked(name: str, page: Page, asked: list[Request]) -> None:
     await page.shown()
     answer = await page.ask("tools/call", name=name, arguments={})
     assert answer["error"]["message"] == f"dash offers no tool '{name}' to apps"
     assert asked == []
 
 
-async def test_arguments_that_do_not_fit_are_refused_without_a_question(page: Page, asked: list[Request]) -> None:
+async def test_unfitting_arguments_are_refused_unasked(page: Page, asked: list[Request]) -> None:
     await page.shown()
     answer = await page.ask("tools/call", name="refresh", arguments={"step": "two"})
     assert "step" in answer["error"]["message"]
@@ -147,7 +145,7 @@ async def test_a_link_is_opened_only_after_a_click(host: Host, page: Page) -> No
     assert [each[2] for each in decisions(host)] == ["approve", "deny"]
 
 
-async def test_a_question_is_asked_again_on_a_page_that_is_loaded_again(app: App, page: Page) -> None:
+async def test_reloaded_page_repeats_question(app: App, page: Page) -> None:
     await page.shown()
     asking = page.begin("ui/open-link", url="https://example.com/")
     first = await page.kind("ask")
@@ -245,7 +243,7 @@ async def test_requests_beyond_a_number_are_refused(host: Host, page: Page) -> N
     assert "result" in await page.reply(begun[0])
 
 
-async def test_a_request_that_an_app_cancels_is_no_longer_asked_about_and_has_no_answer(host: Host, page: Page) -> None:
+async def test_cancelled_request_drops_question_and_gets_no_answer(host: Host, page: Page) -> None:
     await page.shown()
     withdrawn = page.begin("ui/open-link", url="https://example.com/")
     question = await page.kind("ask")
@@ -289,7 +287,7 @@ async def test_a_call_that_an_app_cancels_is_cancelled_at_the_server(host: Host)
     assert len([each for each in page.messages if each["kind"] == "reply"]) == 1
 
 
-async def test_pages_that_load_again_get_the_view_again_and_the_others_keep_theirs(app: App) -> None:
+async def test_reloaded_page_gets_view_and_others_keep_theirs(app: App) -> None:
     first, second = Page(app, "first"), Page(app, "second")
     await first.shown()
     first.tell(kind="size", height=300)
@@ -329,7 +327,7 @@ async def test_a_view_that_is_no_view_is_said(host: Host) -> None:
     assert failed["text"] == "ui://odd/page has no view: expected text/html;profile=mcp-app, got text/html"
 
 
-async def test_a_result_says_that_it_has_a_view_and_one_without_does_not(host: Host) -> None:
+async def test_result_mentions_a_view_only_if_it_has_one(host: Host) -> None:
     result = await host.call("dash:sales")
     assert "dash:sales has a view: `%mcp view` opens it" in str(result)
     assert HTML[:40] not in str(result._repr_mimebundle_())
@@ -367,7 +365,7 @@ async def test_a_view_is_under_way_as_long_as_a_page_shows_it(host: Host, app: A
     assert host.events.under_way() == []
 
 
-async def test_a_view_shown_while_its_call_runs_gets_the_result_or_why_there_is_none(host: Host) -> None:
+async def test_view_of_running_call_gets_result_or_reason(host: Host) -> None:
     apps, go = Apps(), asyncio.Event()
 
     @apps.tool(resource_uri="ui://slow/view")
@@ -394,7 +392,7 @@ async def test_a_view_shown_while_its_call_runs_gets_the_result_or_why_there_is_
         await calls[1]
 
 
-async def test_a_view_gets_the_whole_input_as_it_was_approved_and_nothing_before(host: Host) -> None:
+async def test_view_gets_only_the_approved_input(host: Host) -> None:
     shown: list[App] = []
 
     async def change(request: Request) -> Decision:
@@ -420,7 +418,7 @@ async def test_views_that_nobody_holds_are_forgotten(host: Host) -> None:
     assert list(host["dash"].apps) == [held.app]
 
 
-async def test_a_channel_that_fails_shows_the_view_no_more_and_the_session_goes_on(host: Host, app: App) -> None:
+async def test_failing_channel_loses_view_but_keeps_session(host: Host, app: App) -> None:
     class Broken(Page):
         def send(self, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
             raise ConnectionResetError("gone")

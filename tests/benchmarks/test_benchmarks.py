@@ -36,7 +36,7 @@ def test_a_subject_measures_and_reports(quick):
         assert (result["met"] is None) == (result["goal"] == "")
 
 
-def test_what_reaches_the_page_stays_below_the_limit_of_each_kind_of_result(quick):
+def test_output_on_page_stays_below_its_limit(quick):
     sent = [result for result in quick[1] if result["goal"] and result["unit"] == "kB"]
 
     assert len(sent) == 6
@@ -52,7 +52,7 @@ def test_the_sides_of_a_pair_take_turns_in_going_first():
     assert len(taken.ours) == len(taken.theirs) == 4
 
 
-async def test_pairs_to_warm_up_are_run_after_each_collection_and_not_counted():
+async def test_warm_up_runs_after_collections_uncounted():
     calls = {"ours": 0, "theirs": 0}
     left = []
 
@@ -70,7 +70,7 @@ async def test_pairs_to_warm_up_are_run_after_each_collection_and_not_counted():
     assert len(taken.ours) == len(taken.theirs) == count
 
 
-def test_the_collector_rests_while_the_clock_runs_and_works_again_afterwards():
+def test_garbage_collector_rests_while_clock_runs():
     states = []
 
     pairs(lambda: states.append(gc.isenabled()), lambda: states.append(gc.isenabled()), 2)

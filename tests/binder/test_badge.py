@@ -18,7 +18,7 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text()
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_badge_leads_to_where_the_project_is_and_is_not_shown_while_it_leads_nowhere() -> None:
+def test_badge_leads_to_project_or_is_hidden() -> None:
     assert badge.with_badge(README, badge.address(PYPROJECT)) == README
     shown = badge.with_badge(README, "https://github.com/ada/engine")
     assert badge.BADGE.findall(shown) == [badge.launch("https://github.com/ada/engine")]

@@ -68,7 +68,7 @@ def test_a_form_has_no_severe_finding(lab: Lab, check: Any) -> None:
         lab.picture(f"accessible-form-{theme}", first=lab.cells.count() - 1)
 
 
-def test_an_input_that_does_not_fit_is_invalid_to_a_screen_reader_until_it_is_mended(lab: Lab, check: Any) -> None:
+def test_unfitting_input_is_invalid_to_screen_readers(lab: Lab, check: Any) -> None:
     form = run(lab, "%mcp form wide:plan")
     days, invalid = field(form, "days"), form.locator("[aria-invalid]")
     days.fill("many")
@@ -102,7 +102,7 @@ def test_the_explorer_has_no_severe_finding(lab: Lab, check: Any) -> None:
         assert check(explorer) == []
 
 
-def test_a_question_of_a_server_has_no_severe_finding_and_enter_answers_it(lab: Lab, check: Any) -> None:
+def test_elicitation_is_accessible_and_enter_answers_it(lab: Lab, check: Any) -> None:
     cell = start(lab, PLAN)
     panel = output(cell)
     city = panel.get_by_role("textbox", name="city: string, required")
@@ -132,7 +132,7 @@ def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:
     expect(form.locator("[title=null]")).to_have_count(0)
 
 
-def test_enter_runs_a_form_with_the_last_letters_and_its_result_gets_the_focus(lab: Lab) -> None:
+def test_enter_runs_form_with_last_letters_and_focuses_result(lab: Lab) -> None:
     form = run(lab, "%mcp form show:one_text")
     text = form.get_by_role("textbox", name="text: string")
     text.press_sequentially("all of this")
@@ -144,7 +144,7 @@ def test_enter_runs_a_form_with_the_last_letters_and_its_result_gets_the_focus(l
     expect(result).to_contain_text("done in")
 
 
-def test_after_an_answer_the_next_question_gets_the_focus_and_takes_no_key_for_an_answer(lab: Lab) -> None:
+def test_next_question_gets_focus_but_no_key_answers_it(lab: Lab) -> None:
     calls = 'for text in ("one", "two"):\n    await host["show"].call_tool("one_text", {"text": text}, asker="agent")'
     cell = start(lab, calls)
     press(asked(cell), "Approve")

@@ -84,7 +84,7 @@ def test_a_run_streams_asks_is_approved_with_an_edit_and_ends(lab: Lab, jupyterl
 
 
 @pytest.mark.firefox
-def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(lab: Lab) -> None:
+def test_plan_table_is_ticked_edited_and_approved(lab: Lab) -> None:
     run(lab, "%mcp deny show:one_text 'text=secret*' --reason 'not yours'")
     cell = start(lab, "%%mcp_agent --model $planning --thread plan --approve plan -o done\nHave five texts made.")
     shown = output(cell)
@@ -123,7 +123,7 @@ def test_the_calls_of_a_turn_are_one_table_that_is_ticked_edited_and_approved(la
     expect(values).to_contain_text("[5, 30, 1500]")
 
 
-def test_a_thinking_model_is_stopped_and_22_calls_take_less_than_a_screen(lab: Lab) -> None:
+def test_thinking_model_stops_and_many_calls_fit_on_screen(lab: Lab) -> None:
     cell = start(lab, "%%mcp_agent --model $many --thread many --approve auto\nMake 22 texts.")
     shown = output(cell)
     expect(shown).to_contain_text("model thinking · ")

@@ -41,7 +41,7 @@ _KERNEL = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 CALL = 'r = await host["show"].call_tool("one_text", {"text": "hi"}, asker="agent")\nr.text'
 
 
-def test_what_is_hidden_of_a_call_is_shown_while_it_waits_and_not_saved(lab: Lab) -> None:
+def test_hidden_values_are_shown_while_waiting_but_not_saved(lab: Lab) -> None:
     run(lab, '%%mcp_server vault\ndef unlock(password: str) -> str:\n    """Opens it."""\n    return "open"')
     cell = start(lab, 'await host["vault"].call_tool("unlock", {"password": "t0p" + "-down"}, asker="agent")')
     panel = asked(cell)
@@ -169,7 +169,7 @@ def test_a_rule_asks_about_what_the_person_types(lab: Lab) -> None:
     run(lab, "host.consent.rules.clear()")
 
 
-def test_several_calls_wait_in_one_panel_and_are_decided_together(lab: Lab) -> None:
+def test_several_calls_share_a_panel_and_are_decided_together(lab: Lab) -> None:
     ask = 'host["show"].call_tool("one_text", {{"text": "{}"}}, asker="agent")'
     both = ", ".join(map(ask.format, ("one", "two")))
     cell = start(lab, f"import asyncio\n[r.text for r in await asyncio.gather({both})]")
@@ -247,9 +247,7 @@ def test_the_text_of_a_panel_is_readable(lab: Lab) -> None:
     finished(cell)
 
 
-def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
-    lab: Lab, jupyterlab: JupyterLab, live_browser: Browser
-) -> None:
+def test_decisions_are_readable_in_saved_notebook(lab: Lab, jupyterlab: JupyterLab, live_browser: Browser) -> None:
     cell = start(lab, CALL)
     press(asked(cell), "Approve")
     finished(cell)
@@ -265,7 +263,7 @@ def test_what_was_decided_is_read_in_the_saved_notebook_without_its_kernel(
         later.picture("approval-later")
 
 
-def test_the_next_question_appears_after_the_page_was_loaded_again(lab: Lab) -> None:
+def test_next_question_appears_after_page_reload(lab: Lab) -> None:
     lab.clear()
     calls = 'for text in ("one", "two"):\n    await host["show"].call_tool("one_text", {"text": text}, asker="agent")'
     panel = asked(start(lab, calls))

@@ -25,7 +25,7 @@ def protected() -> Iterator[Protected]:
         yield running
 
 
-def test_a_click_on_the_link_logs_in_and_the_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
+def test_click_on_link_logs_in_and_notebook_keeps_no_secret(lab: Lab, protected: Protected) -> None:
     cell = start(lab, f"%mcp connect {protected.url} --name notes")
     expect(output(cell)).to_contain_text("This program is not known there yet. It would register at 127.0.0.1")
     assert not protected.authority.asked("register"), "nobody is told before the person says yes"

@@ -92,9 +92,7 @@ def test_a_tool_is_searched_by_typing_chosen_and_run_in_its_form(lab: Lab, explo
     expect(button(explorer, "Run")).to_have_count(0)
 
 
-def test_the_card_of_a_row_far_down_is_beside_the_list_and_below_its_row_where_it_is_narrow(
-    lab: Lab, explorer: Locator
-) -> None:
+def test_card_stands_beside_list_or_below_row_where_narrow(lab: Lab, explorer: Locator) -> None:
     size = lab.page.viewport_size
     card, last = explorer.locator(".mcp-explorer-card"), rows(explorer).nth(19)
     try:
@@ -111,7 +109,7 @@ def test_the_card_of_a_row_far_down_is_beside_the_list_and_below_its_row_where_i
         lab.page.set_viewport_size(size)
 
 
-def test_a_call_is_copied_as_code_and_its_result_saved_as_a_variable(lab: Lab, explorer: Locator) -> None:
+def test_call_is_copied_as_code_and_result_saved_as_variable(lab: Lab, explorer: Locator) -> None:
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     press(explorer, "one_text")
     press(explorer, "Open form")
@@ -129,7 +127,7 @@ def test_a_call_is_copied_as_code_and_its_result_saved_as_a_variable(lab: Lab, e
     expect(run(lab, "saved_answer.text")).to_contain_text("Hello!")
 
 
-def test_it_is_searched_and_a_tool_chosen_while_another_cell_awaits_a_call(lab: Lab, explorer: Locator) -> None:
+def test_search_and_choice_work_while_a_cell_awaits_a_call(lab: Lab, explorer: Locator) -> None:
     with waiting(lab) as cell:
         search(explorer).press_sequentially("objects array")
         counted(explorer, "3 of ")
@@ -138,7 +136,7 @@ def test_it_is_searched_and_a_tool_chosen_while_another_cell_awaits_a_call(lab: 
         running(cell)
 
 
-def test_what_was_typed_into_a_form_is_there_after_looking_at_another_tool(explorer: Locator) -> None:
+def test_typed_form_values_survive_looking_at_another_tool(explorer: Locator) -> None:
     detail = explorer.locator(".mcp-explorer-detail")
     press(explorer, "one_text")
     press(explorer, "Open form")
@@ -156,7 +154,7 @@ def test_what_was_typed_into_a_form_is_there_after_looking_at_another_tool(explo
     expect(explorer.locator(".jp-OutputArea .mcp-magic").last).to_contain_text("half a sentence")
 
 
-def test_a_word_that_nothing_has_finds_nothing_and_its_deletion_all(explorer: Locator) -> None:
+def test_unmatched_search_shows_none_and_clearing_it_shows_all(explorer: Locator) -> None:
     search(explorer).fill("zzzz")
     counted(explorer, "0 of ")
     expect(rows(explorer)).to_have_count(0)

@@ -215,7 +215,7 @@ form
 """
 
 
-def test_a_form_shows_no_error_where_the_frontend_has_another_anywidget_or_none(lab: Lab) -> None:
+def test_form_shows_no_error_for_other_or_missing_anywidget(lab: Lab) -> None:
     form = run(lab, ANOTHER)
     field(form, "text").fill("works")
     expect(form.locator(".jupyter-widgets-error-widget")).to_have_count(1)

@@ -257,16 +257,14 @@ def test_a_view_leaves_its_frame_for_no_other_address(connected: Lab, heard: Lis
 
 
 @pytest.mark.parametrize("name", ["for_models", "nothing", "one_text", "show:one_text"])
-def test_a_view_calls_no_tool_but_those_that_its_server_offers_to_views(puppet: Frame, name: str) -> None:
+def test_view_calls_only_tools_offered_to_views(puppet: Frame, name: str) -> None:
     reply = puppet.evaluate("name => ask('tools/call', {name, arguments: {text: 'x'}})", name)
 
     assert "offers no tool" in reply["error"]["message"]
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "ui://x", "//x", 5])
-def test_links_that_are_no_addresses_of_the_web_are_refused_without_a_question(
-    cell: Locator, puppet: Frame, url: object
-) -> None:
+def test_non_web_links_are_refused_unasked(cell: Locator, puppet: Frame, url: object) -> None:
     assert "error" in puppet.evaluate("url => ask('ui/open-link', {url})", url)
     expect(cell.locator(".mcp-app-question")).to_have_count(0)
 
@@ -354,7 +352,7 @@ def test_what_is_too_large_or_no_json_is_answered_by_an_error(puppet: Frame, val
     assert "error" in puppet.evaluate(f"ask('ui/update-model-context', {text})")
 
 
-def test_of_many_requests_at_once_most_are_refused_and_one_is_asked_about(connected: Lab) -> None:
+def test_flood_of_requests_is_refused_but_for_one_question(connected: Lab) -> None:
     shown = run(connected, "%mcp call hostile:puppet")
     refused = """new Promise(done => {
         for (let i = 0; i < 100; i++)

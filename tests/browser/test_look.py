@@ -188,7 +188,7 @@ def test_a_date_stays_on_one_line_on_a_narrow_page(hostile: Lab) -> None:
 
 
 @pytest.mark.firefox
-def test_text_that_is_written_from_right_to_left_begins_at_the_right(lab: Lab) -> None:
+def test_right_to_left_text_begins_at_the_right(lab: Lab) -> None:
     shown = run(lab, "%mcp call show:one_text text='שלום עולם!'")
     first, last, left, right = shown.locator("pre").evaluate("""(pre) => {
         const text = pre.firstChild, place = (at) => {
@@ -212,9 +212,7 @@ call = {"name": "showcase__one_text", "args": {"text": EVIL}, "id": "call_1"}
 evil_model = ScriptedModel([AIMessage(EVIL, tool_calls=[call, {"name": EVIL, "args": {}, "id": "call_2"}]), EVIL])"""
 
 
-def test_a_model_makes_the_page_ask_no_host_and_run_nothing_live_or_saved(
-    hostile: Lab, server: JupyterLab, live_browser: Browser
-) -> None:
+def test_model_text_requests_no_host_and_runs_nothing(hostile: Lab, server: JupyterLab, live_browser: Browser) -> None:
     (server.folder / "tests_evil.py").write_text(f"EVIL = {EVIL!r}")
     asked: list[str] = []
     hostile.page.on("request", lambda request: asked.append(request.url))

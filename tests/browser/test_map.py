@@ -47,7 +47,7 @@ CELLS = (SERVER, "%mcp connect mapped")
 MAP = "out = %mcp map mapped:work --rows $table --concurrency 8\nout"
 
 
-def test_a_map_shows_its_errors_by_message_and_cancel_keeps_what_came_back(lab: Lab) -> None:
+def test_map_shows_errors_by_message_and_cancel_keeps_answers(lab: Lab) -> None:
     cell = start(lab, MAP)
     expect(output(cell)).to_contain_text("32 of 60 (53 %)")
     expect(output(cell)).to_contain_text(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 CELLS = (f"%mcp connect --name reports -- {sys.executable} {SERVER}",)
 
 
-def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: Lab, tmp_path: Path) -> None:
+def test_bar_is_shown_and_cancel_ends_call_but_not_session(lab: Lab, tmp_path: Path) -> None:
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} done:=3 total:=4 text='<b>loading</b>'")
     bar = output(cell).get_by_role("progressbar", name="reports:hold")
     expect(bar).to_be_visible()
@@ -40,7 +40,7 @@ def test_a_bar_is_seen_and_cancel_ends_the_call_while_the_session_goes_on(lab: L
     expect(run(lab, "%mcp call reports:level")).to_contain_text("None")
 
 
-def test_what_waits_is_seen_after_a_second_and_goes_without_a_trace(lab: Lab, tmp_path: Path) -> None:
+def test_waiting_call_shows_after_a_second_and_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
     cell = start(lab, f"r = %mcp call reports:hold folder={tmp_path}")
     expect(output(cell)).to_contain_text("reports:hold · ")
     expect(output(cell).get_by_role("button", name="Cancel")).to_be_visible()
@@ -53,7 +53,7 @@ def test_what_waits_is_seen_after_a_second_and_goes_without_a_trace(lab: Lab, tm
     assert [entry for entry in saved(lab)["cells"][-1]["outputs"] if entry.get("data")] == []
 
 
-def test_log_messages_are_read_live_and_collapse_and_no_widget_is_saved(lab: Lab, tmp_path: Path) -> None:
+def test_logs_show_live_then_collapse_and_save_no_widget(lab: Lab, tmp_path: Path) -> None:
     cell = start(lab, f"%mcp call reports:hold folder={tmp_path} text='disk <i>full</i>'")
     expect(output(cell)).to_contain_text("warning reports: disk <i>full</i>")
     (tmp_path / "go").touch()

@@ -27,7 +27,7 @@ def address(shown: Locator) -> str:
     return shown.locator("a").get_attribute("href") or ""
 
 
-def test_a_tab_shows_the_view_asks_above_it_and_can_be_loaded_again(lab: Lab, live_browser: Browser) -> None:
+def test_tab_shows_view_asks_above_it_and_reloads(lab: Lab, live_browser: Browser) -> None:
     first = address(run(lab, "%mcp view $r"))
     tab = live_browser.new_page()
     failures: list[str] = []
@@ -72,7 +72,7 @@ BEFORE_THE_VIEW = """async (source) => {
 }"""
 
 
-def test_a_view_that_has_only_the_result_says_that_it_waits_and_asks_again(live_browser: Browser) -> None:
+def test_view_with_result_alone_says_it_waits_and_asks_again(live_browser: Browser) -> None:
     tab = live_browser.new_page()
     tab.evaluate(BEFORE_THE_VIEW, (FOLDER / "host.js").read_text(encoding="utf-8"))
     expect(tab.get_by_role("status")).to_have_text("waiting for the kernel…")

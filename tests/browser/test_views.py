@@ -95,7 +95,7 @@ def view_in(shown: Locator) -> FrameLocator:
 
 
 @pytest.mark.firefox
-def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: Lab) -> None:
+def test_view_is_drawn_calls_back_and_follows_theme(lab: Lab) -> None:
     shown = run(lab, "%mcp call dash:sales region=US")
     view = view_in(shown)
     expect(view.locator("#title")).to_have_text("Sales of US")
@@ -123,7 +123,7 @@ def test_a_view_is_drawn_calls_back_after_approval_and_follows_the_theme(lab: La
     assert "Sales of" not in str(saved(lab))
 
 
-def test_a_view_that_cancels_its_call_takes_the_question_away_and_gets_no_answer(lab: Lab) -> None:
+def test_cancelled_call_of_a_view_drops_question_and_answer(lab: Lab) -> None:
     shown = run(lab, "%mcp call dash:sales region=US")
     expect(view_in(shown).locator("#answer")).to_have_text("US: 42")
     inside = view_in(shown).locator("body")
@@ -143,7 +143,7 @@ def test_a_view_that_cancels_its_call_takes_the_question_away_and_gets_no_answer
     assert answers == [91]
 
 
-def test_a_job_shows_its_view_below_its_cell_long_after_that_has_ended(lab: Lab) -> None:
+def test_job_shows_view_below_its_ended_cell(lab: Lab) -> None:
     run(lab, SLOW)
     shown = run(lab, "job = %mcp call slow:count --background")
     expect(shown).to_contain_text("working")
@@ -153,7 +153,7 @@ def test_a_job_shows_its_view_below_its_cell_long_after_that_has_ended(lab: Lab)
     lab.picture("view-job", first=lab.cells.count() - 2)
 
 
-def test_a_view_gets_your_place_once_you_allow_it_and_no_camera_or_microphone(lab: Lab) -> None:
+def test_view_gets_allowed_geolocation_but_no_camera(lab: Lab) -> None:
     context = lab.page.context
     context.grant_permissions(["geolocation"])
     context.set_geolocation({"latitude": 60.0, "longitude": 11.0})
@@ -176,9 +176,7 @@ def test_a_view_gets_your_place_once_you_allow_it_and_no_camera_or_microphone(la
         context.clear_permissions()
 
 
-def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
-    jupyterlab: JupyterLab, live_browser: Browser
-) -> None:
+def test_view_survives_reload_and_leaves_text_after_restart(jupyterlab: JupyterLab, live_browser: Browser) -> None:
     cells = ("%load_ext mcp_magic", *CELLS, "%mcp call dash:sales region=US")
     write_notebook(jupyterlab.folder / "reloaded.ipynb", cells)
     with jupyterlab.open(live_browser, "reloaded.ipynb") as lab:
@@ -199,7 +197,7 @@ def test_a_view_survives_a_reload_and_after_a_restart_only_the_text_is_left(
         expect(shown.get_by_text("Error displaying widget")).not_to_be_visible()
 
 
-def test_the_view_of_an_agents_call_shows_what_the_model_has_written_so_far(lab: Lab, jupyterlab: JupyterLab) -> None:
+def test_view_shows_partial_input_of_agent_call(lab: Lab, jupyterlab: JupyterLab) -> None:
     run(lab, WRITING)
     cell = start(lab, "%%mcp_agent --model $writing --approve auto --thread writing\nShow the sales of the US.")
     shown = output(running(cell))

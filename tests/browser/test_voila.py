@@ -67,5 +67,5 @@ def test_a_form_is_filled_in_and_run(page: Page) -> None:
     picture(page, "voila")
 
 
-def test_what_needs_an_answer_is_denied_and_the_page_does_not_wait(page: Page) -> None:
+def test_call_needing_an_answer_is_denied_without_waiting(page: Page) -> None:
     expect(page.locator("body")).to_contain_text("you cannot be asked here, where no input is allowed")

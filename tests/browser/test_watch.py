@@ -89,7 +89,7 @@ def test_a_changed_tool_is_asked_for_with_the_difference(lab: Lab) -> None:
     expect(finished(cell)).to_contain_text("✓ approved files:read(path=a.txt) by you")
 
 
-def test_a_changed_tool_is_marked_where_tools_are_listed_and_explored(lab: Lab) -> None:
+def test_changed_tool_is_marked_in_listings_and_explorer(lab: Lab) -> None:
     first = lab.cells.count()
     expect(run(lab, "%mcp tools files").locator("tr", has_text="files:read").locator(".mcp-badge").first).to_have_text(
         "Δ changed"

@@ -81,7 +81,7 @@ def assert_legible(page: Page) -> None:
     assert len(assert_readable(page, ".jp-OutputArea-output")) > 20
 
 
-def test_forms_approvals_and_explorers_are_read_in_a_jupyterlab_without_a_kernel(
+def test_forms_approvals_and_explorers_read_without_kernel(
     notebook: Path, jupyterlab: JupyterLab, live_browser: Browser
 ) -> None:
     with opened(jupyterlab, live_browser, notebook) as lab:

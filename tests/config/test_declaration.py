@@ -286,7 +286,7 @@ def test_an_integer_is_a_number():
     assert parse("[settings]\ntimeout = 5").settings == {"timeout": 5}
 
 
-def test_what_only_this_machine_lacks_does_not_keep_the_rest_from_coming_up(tmp_path):
+def test_server_this_machine_lacks_does_not_stop_the_others(tmp_path):
     text = "[servers.a]\nurl = '${NOPE}'\n[servers.b]\ncommand = 'x'\nenv_file = 'no.env'\n[servers.c]\ncommand = 'x'"
     declared = parse(text, base=tmp_path)
     assert str(declared.servers["a"].problem) == (
@@ -351,7 +351,7 @@ def test_a_pyproject_of_somebody_elses_is_passed_over(tmp_path):
     )
 
 
-def test_a_broken_pyproject_with_our_table_is_ours_to_complain_about(tmp_path):
+def test_broken_pyproject_with_our_table_is_an_error(tmp_path):
     path = tmp_path / "pyproject.toml"
     path.write_text("[tool.mcp_magic]\nservers =\n", encoding="utf-8")
     assert find_declaration(tmp_path) == path

@@ -86,7 +86,7 @@ def test_a_persons_own_commands_run_where_the_kernel_runs(home, name):
     assert entry.spec == StdioSpec(command="x", args=("server.py",))
 
 
-def test_claude_codes_file_has_servers_of_projects_and_of_the_person(home, project):
+def test_claude_code_file_has_servers_of_projects_and_person(home, project):
     data = {
         "numStartups": 3,
         "mcpServers": {"it": {"command": "persons"}, "other": {"command": "persons"}},
@@ -162,7 +162,7 @@ def test_a_broken_file_does_not_hide_the_others(home, project):
     assert str(entries[0].problem).startswith(f"{broken}:1:2: not JSON: ")
 
 
-def test_a_server_is_found_by_its_name_or_by_what_the_name_becomes(home, project):
+def test_find_server_takes_raw_or_cleaned_name(home, project):
     write(project / "mcp.json", {"mcpServers": {"My Tools": {"command": "x"}}})
     for name in ("My Tools", "My_Tools"):
         assert find_server(name, project, home=home, environ={}).name == "My Tools"

@@ -61,7 +61,7 @@ def test_what_a_server_writes_is_masked(spec):
     assert spec.masked(f"refused: {SECRET} is wrong") == "refused: *** is wrong"
 
 
-def test_an_encoded_secret_of_a_query_is_masked_as_written_and_as_decoded():
+def test_encoded_query_secret_is_masked_raw_and_decoded():
     spec = HttpSpec(url="https://h/?token=ab%2Fcd+ef")
     assert spec.masked("ab%2Fcd+ef, ab/cd ef") == "***, ***"
 
@@ -75,7 +75,7 @@ def test_arguments_that_are_no_secrets_stay(args):
     assert mask_arguments(args) == args
 
 
-def test_an_option_after_a_secret_looking_one_is_not_taken_for_its_value():
+def test_option_after_secret_looking_one_is_not_its_value():
     assert mask_arguments(("--auth", "--port", "80")) == ("--auth", "--port", "80")
 
 
@@ -95,7 +95,7 @@ def test_the_place_of_a_command_can_be_pasted_into_a_shell():
     assert StdioSpec(command="python", args=("my server.py",)).where == "python 'my server.py'"
 
 
-def test_the_place_of_a_server_in_this_kernel_is_its_class_and_name():
+def test_in_process_server_is_placed_by_class_and_name():
     class Thing:
         name = "math"
 

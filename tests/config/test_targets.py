@@ -125,7 +125,7 @@ def test_a_variable_wins_over_a_configured_server():
 
 
 @pytest.mark.parametrize("value", [3, {"a": 1}, "text", None])
-def test_a_variable_that_holds_no_server_does_not_hide_a_configured_one(value):
+def test_non_server_variable_does_not_hide_configured_server(value):
     entry = ServerEntry("it", "mcp.json", StdioSpec(command="x"))
     assert resolve("it", lookup={"it": value}.get, find_entry=lambda name: entry)[0] == StdioSpec(command="x")
 

@@ -56,7 +56,7 @@ def problems(single: list[Outcome], **changes: Any) -> tuple[str, ...]:
     ],
     ids=["failure", "warning", "skipped", "wire only", "nothing"],
 )
-def test_only_a_check_of_the_scenario_itself_without_failures_counts(checks: Any, complaint: str) -> None:
+def test_scenario_passes_only_by_its_own_clean_check(checks: Any, complaint: str) -> None:
     outcome = Outcome.of("s", checks, f"hello\n{client.DONE}\n")
     assert not outcome.passed
     assert outcome.complaints == (complaint,)
@@ -68,7 +68,7 @@ def test_a_client_that_did_not_finish_has_not_passed() -> None:
     assert outcome.complaints == ("the client did not finish: ConnectError: nobody there",)
 
 
-def test_the_reports_of_the_suite_are_read_with_the_names_of_their_scenarios(tmp_path: Path) -> None:
+def test_suite_reports_are_read_with_scenario_names(tmp_path: Path) -> None:
     for name in ("tools_call", "auth/dpop"):
         folder = tmp_path / f"{name}-2026-11-22T06-00-41-536Z"
         folder.mkdir(parents=True)
@@ -100,12 +100,12 @@ def test_an_exception_that_passes_is_a_problem() -> None:
     assert problems([good("a")], exceptions={"b": "cannot be"}) == ("b is an exception, and no scenario",)
 
 
-def test_too_few_scenarios_are_a_problem_though_all_failures_are_exceptions() -> None:
+def test_too_few_scenarios_are_a_problem_despite_exceptions() -> None:
     found = problems([good("a"), bad("b")], exceptions={"b": "cannot be"}, needed=2)
     assert found == ("1 scenarios passed, 2 have to",)
 
 
-def test_what_a_revision_requires_has_no_exceptions_and_must_have_been_run() -> None:
+def test_required_scenarios_must_run_and_have_no_exceptions() -> None:
     found = problems(
         [good("a"), bad("b")],
         required={"2026-07-28": {"b": bad("b")}},
@@ -135,7 +135,7 @@ def test_an_unknown_scenario_is_refused(monkeypatch: pytest.MonkeyPatch, capsys:
     assert "no script for new-in-the-next-version" in capsys.readouterr().err
 
 
-async def test_the_warm_client_runs_what_the_suite_starts_and_hands_back_its_code_and_words(tmp_path: Path) -> None:
+async def test_warm_client_runs_scenarios_and_returns_code_and_output(tmp_path: Path) -> None:
     assert "initialize" in SCRIPTS
     async with warm_client(tmp_path) as command:
         done = [

@@ -200,9 +200,7 @@ async def test_tls_that_ends_in_the_middle_is_one_clear_error(host: Host, tmp_pa
         await host.disconnect("rogue")
 
 
-async def test_a_server_that_does_not_answer_the_tls_handshake_is_given_up(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unanswered_tls_handshake_times_out(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.session.transports.CONNECT_SECONDS", 0.5)
     async with rogue_http() as rogue:
         problem: MCPMagicError | None = None
@@ -215,7 +213,7 @@ async def test_a_server_that_does_not_answer_the_tls_handshake_is_given_up(
         assert len(str(problem).splitlines()) <= 2
 
 
-async def test_a_server_that_ends_in_the_middle_of_the_tls_handshake_says_so(host: Host) -> None:
+async def test_hang_up_in_tls_handshake_is_reported(host: Host) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.transport.abort()
@@ -231,7 +229,7 @@ async def test_a_server_that_ends_in_the_middle_of_the_tls_handshake_says_so(hos
     assert len(str(problem).splitlines()) <= 2
 
 
-async def test_an_interrupt_in_the_middle_of_the_tls_handshake_leaves_no_socket_open(host: Host) -> None:
+async def test_interrupted_tls_handshake_leaves_no_socket_open(host: Host) -> None:
     arrived = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

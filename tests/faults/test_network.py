@@ -22,7 +22,7 @@ ERAS = pytest.mark.parametrize("version", [LEGACY, MODERN])
 
 
 @ERAS
-async def test_a_network_that_is_cut_in_the_middle_of_calls_ends_them_and_comes_back(host: Host, version: str) -> None:
+async def test_cut_network_ends_calls_and_recovers(host: Host, version: str) -> None:
     async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         waiting = [asyncio.create_task(outcome(connection, "hang")) for _ in range(10)]
@@ -38,9 +38,7 @@ async def test_a_network_that_is_cut_in_the_middle_of_calls_ends_them_and_comes_
 
 
 @ERAS
-async def test_a_network_that_is_away_and_comes_back_is_waited_for_and_the_call_is_made_once(
-    host: Host, version: str
-) -> None:
+async def test_call_waits_for_network_and_is_made_once(host: Host, version: str) -> None:
     async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         for round_ in range(3):
@@ -61,9 +59,7 @@ async def test_a_network_that_is_away_and_comes_back_is_waited_for_and_the_call_
 
 
 @ERAS
-async def test_a_network_that_stalls_is_a_time_out_and_the_next_call_finds_another_way(
-    host: Host, version: str
-) -> None:
+async def test_stalled_network_times_out_and_next_call_succeeds(host: Host, version: str) -> None:
     async with bystander(host), rogue_http(version) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         assert await outcome(connection, "right") == "right"
@@ -75,7 +71,7 @@ async def test_a_network_that_stalls_is_a_time_out_and_the_next_call_finds_anoth
         await host.disconnect("rogue")
 
 
-async def test_calls_through_a_network_that_is_cut_again_and_again_are_made_at_most_once_each(host: Host) -> None:
+async def test_calls_over_flapping_network_are_made_at_most_once(host: Host) -> None:
     async with rogue_http(MODERN) as rogue, proxied(rogue.url) as proxy:
         connection = await host.connect(proxy.url(), name="rogue")
         answered = failed = 0

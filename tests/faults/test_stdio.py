@@ -134,9 +134,7 @@ async def test_a_fault_is_one_clear_error_or_none_and_harms_nobody(
 
 
 @pytest.mark.parametrize("tool", FLOODS)
-async def test_a_flood_of_messages_does_not_hold_up_the_loop_or_fill_the_memory(
-    host: Host, tmp_path: Path, tool: str
-) -> None:
+async def test_message_flood_spares_event_loop_and_memory(host: Host, tmp_path: Path, tool: str) -> None:
     connection = await connected(host, LEGACY, tmp_path / "log")
     turns = 0
 
@@ -163,7 +161,7 @@ async def test_100_megabytes_in_one_line_are_read(host: Host, tmp_path: Path, to
     assert host.trace.size < 10_000_000, "the trace cuts what it keeps"
 
 
-async def test_a_line_that_is_too_long_fails_its_call_alone_and_is_not_kept(
+async def test_overlong_line_fails_only_its_call_and_is_dropped(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "MAX_MESSAGE", 2**20)
@@ -186,9 +184,7 @@ async def test_a_server_that_is_killed_before_a_call_gets_nothing(host: Host, tm
 
 
 @ERAS
-async def test_a_server_that_is_killed_in_the_middle_of_calls_ends_them_all(
-    host: Host, tmp_path: Path, version: str
-) -> None:
+async def test_killed_server_ends_all_calls_under_way(host: Host, tmp_path: Path, version: str) -> None:
     connection = await connected(host, version, tmp_path / "log")
     waiting = [asyncio.create_task(outcome(connection, "silent")) for _ in range(10)]
     await until(lambda: calls(tmp_path / "log")["silent"] == 10)
@@ -220,9 +216,7 @@ async def test_a_server_that_is_stopped_and_goes_on_is_used_again(host: Host, tm
 
 
 @ERAS
-async def test_a_killed_server_that_is_to_come_back_comes_back_and_no_call_is_made_twice(
-    host: Host, tmp_path: Path, version: str
-) -> None:
+async def test_killed_server_reconnects_and_repeats_no_call(host: Host, tmp_path: Path, version: str) -> None:
     connection = await connected(host, version, tmp_path / "log", reconnect=True)
     for _ in range(3):
         before = process()

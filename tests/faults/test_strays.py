@@ -72,12 +72,12 @@ async def test_a_flood_of_them_is_told_ten_times(host: Host, tmp_path: Path) -> 
     assert len(connection.notices.messages) == 10
 
 
-async def test_a_server_that_misspells_the_id_of_the_handshake_is_told_so_at_once(host: Host) -> None:
+async def test_misspelled_handshake_id_is_reported_at_once(host: Host) -> None:
     with pytest.raises(ConnectError, match=r'it came with id "#\d", which no request has; the request has id \d'):
         await host.connect([sys.executable, "-c", MISNUMBERS], name="rogue")
 
 
-def test_a_handshake_that_is_not_answered_in_time_says_what_came_instead() -> None:
+def test_handshake_time_out_shows_stray_answer() -> None:
     spec = StdioSpec(command="server", timeout=5)
     wire = Wire(Recorder("rogue", spec), stray=STRANGE)
     error = connect_error(TimeoutError(), Place("rogue", spec, wire))

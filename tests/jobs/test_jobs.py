@@ -55,7 +55,7 @@ async def test_a_job_is_there_at_once_and_awaiting_it_gives_the_result(host: Hos
     assert str(job).endswith("built main")
 
 
-async def test_a_job_that_cannot_start_raises_at_once_and_is_not_listed(host: Host, connect: Connect) -> None:
+async def test_job_that_cannot_start_raises_and_is_not_listed(host: Host, connect: Connect) -> None:
     await connect(Scripted(fails(UNKNOWN), created=state()))
     with pytest.raises(ArgumentsError, match="ref"):
         await host.start("ci:build", ref=1)
@@ -65,7 +65,7 @@ async def test_a_job_that_cannot_start_raises_at_once_and_is_not_listed(host: Ho
     assert len(host.jobs) == 0
 
 
-async def test_a_job_is_an_event_of_its_session_and_under_way_until_its_end(host: Host, connect: Connect) -> None:
+async def test_job_is_a_session_event_under_way_until_its_end(host: Host, connect: Connect) -> None:
     script = Scripted(state(statusMessage="step 1 of 2"))
     ci = await connect(script)
     events = ci.events()
@@ -156,7 +156,7 @@ async def test_a_job_outlives_its_session(host: Host) -> None:
         await host.close()
 
 
-async def test_a_job_whose_session_is_closed_is_lost_and_can_be_taken_up(host: Host, connect: Connect) -> None:
+async def test_job_of_closed_session_is_lost_and_can_resume(host: Host, connect: Connect) -> None:
     script = Scripted(state())
     ci = await connect(script)
     job = await host.start("ci:build")
@@ -192,7 +192,7 @@ async def test_another_host_takes_up_what_an_earlier_one_has_left(host: Host, co
         assert later.jobs.unfollowed == 0
 
 
-async def test_a_call_that_waits_for_its_task_can_be_taken_up_by_a_later_kernel(host: Host, connect: Connect) -> None:
+async def test_call_waiting_for_task_resumes_in_later_kernel(host: Host, connect: Connect) -> None:
     script = Scripted(state())
     ci = await connect(script)
     call = asyncio.create_task(ci.call("build", ref="main"))
@@ -245,7 +245,7 @@ async def test_a_call_that_lost_its_session_leaves_its_task(host: Host, connect:
     assert (await host.jobs[1]).text == "built"
 
 
-async def test_a_task_that_the_server_no_longer_has_is_said_and_forgotten(host: Host, connect: Connect) -> None:
+async def test_task_unknown_to_server_fails_and_is_forgotten(host: Host, connect: Connect) -> None:
     script = Scripted(state())
     ci = await connect(script)
     await host.start("ci:build")
@@ -284,9 +284,7 @@ async def test_the_job_of_another_running_kernel_is_left_to_it(host: Host, conne
         assert later.jobs.unfollowed == 0
 
 
-async def test_without_a_place_for_the_file_a_job_runs_and_says_that_it_cannot_be_taken_up(
-    host: Host, connect: Connect, own_data: Path
-) -> None:
+async def test_job_without_file_runs_and_says_it_cannot_resume(host: Host, connect: Connect, own_data: Path) -> None:
     own_data.parent.parent.mkdir(parents=True)
     own_data.parent.write_text("no folder")
     await connect(Scripted(state(), done()))

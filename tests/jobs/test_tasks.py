@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Connect = Callable[[Scripted], Awaitable[Connection]]
 
 
-async def test_a_call_that_becomes_a_task_returns_the_result_of_the_task(connect: Connect) -> None:
+async def test_call_that_becomes_a_task_returns_its_result(connect: Connect) -> None:
     script = Scripted(state(), state(), done("built main"))
     ci = await connect(script)
     result = await ci.call("build", ref="main")
@@ -72,7 +72,7 @@ async def test_a_task_that_the_server_cancels_says_so(connect: Connect) -> None:
         await ci.call("build")
 
 
-async def test_the_interval_of_the_server_is_kept_after_the_first_seconds(
+async def test_server_poll_interval_is_kept_after_first_seconds(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "FIRST_SECONDS", 0.3)
@@ -131,7 +131,7 @@ async def test_a_limit_in_all_ends_the_wait_and_the_task(connect: Connect) -> No
     assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
 
 
-async def test_a_question_of_a_task_is_asked_once_and_answered_by_an_update(host: Host, connect: Connect) -> None:
+async def test_task_question_is_asked_once_and_answered_by_update(host: Host, connect: Connect) -> None:
     asked: list[Elicitation] = []
 
     async def elicitor(elicitation: Elicitation) -> Answer:
@@ -249,7 +249,7 @@ async def test_a_task_of_an_unknown_shape_is_no_result(connect: Connect, created
     assert script.methods() == ["tools/call"]
 
 
-async def test_a_huge_message_is_cut_and_what_comes_after_the_end_is_not_heard(connect: Connect) -> None:
+async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect: Connect) -> None:
     script = Scripted(state(statusMessage="x" * 5_000_000), done(), state())
     assert (await (await connect(script)).call("build")).text == "built"
     assert script.methods().count("tasks/get") == 2

@@ -61,7 +61,7 @@ def text_of(frontend: Frontend, code: str) -> str:
 
 
 @pytest.mark.lowest
-def test_a_call_is_shown_while_it_waits_is_approved_once_and_answered(frontend: Frontend) -> None:
+def test_call_is_shown_while_waiting_and_approved_once(frontend: Frontend) -> None:
     frontend.run(f"m = {ASK_OSLO}")
     cell = frontend.start("%%mcp_agent --model $m --thread oslo -o run\nHow is the weather in Oslo?")
     frontend.panel(cell)
@@ -81,7 +81,7 @@ def test_a_call_is_shown_while_it_waits_is_approved_once_and_answered(frontend: 
     assert text_of(frontend, "run.calls['approved by'].tolist()") == "['person']"
 
 
-def test_the_value_of_the_cell_is_not_shown_below_what_was_shown_live_but_later_it_is(frontend: Frontend) -> None:
+def test_live_transcript_is_not_repeated_as_cell_value(frontend: Frontend) -> None:
     frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {ASK_OSLO}")
     cell = frontend.run("%%mcp_agent --model $m -o run\nOslo?")
 
@@ -147,7 +147,7 @@ def test_a_plan_where_nobody_is_asked_is_denied_call_by_call(frontend: Frontend)
     assert text_of(frontend, "called") == "['Rome']"
 
 
-def test_a_thinking_model_is_seen_after_a_second_and_stop_ends_the_run_but_not_the_thread(frontend: Frontend) -> None:
+def test_thinking_model_is_shown_and_stop_keeps_the_thread(frontend: Frontend) -> None:
     frontend.run("import asyncio\nasync def long(messages):\n    await asyncio.sleep(100)\n    return ''")
     frontend.run("m = ScriptedModel([long, 'Here I am.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread slow -o run\nThink.")
@@ -170,7 +170,7 @@ def test_a_thinking_model_is_seen_after_a_second_and_stop_ends_the_run_but_not_t
 
 @pytest.mark.timed
 @tried_again
-def test_interrupt_stops_a_call_within_half_a_second_and_the_thread_goes_on(frontend: Frontend) -> None:
+def test_interrupt_stops_call_soon_and_keeps_the_thread(frontend: Frontend) -> None:
     frontend.run("%config MCPMagics.approval = 'auto'\nm = ScriptedModel([[('weather:wait', {})], 'Going on.'])")
     cell = frontend.start("%%mcp_agent --model $m --thread stopped\nWait.")
     frontend.read_until(lambda: any("running weather:wait" in line for line in cell.lines), what="the call runs")
@@ -210,7 +210,7 @@ GOES_ON = "`--thread half` goes on from there"
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["watched", "nobody watches"])
-def test_a_run_that_fails_is_shown_once_and_is_what_the_variable_holds(frontend: Frontend, watched: bool) -> None:
+def test_failing_run_is_shown_once_and_kept_in_variable(frontend: Frontend, watched: bool) -> None:
     frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {FAILS}\nrun = 'the one before'")
     cell = frontend.run("%%mcp_agent --model $m --thread half -o run\nOslo?", stdin=watched)
 
@@ -225,9 +225,7 @@ def test_a_run_that_fails_is_shown_once_and_is_what_the_variable_holds(frontend:
 @pytest.mark.parametrize(
     ("model", "options"), [(FAILS, "--show none"), ("ScriptedModel([RuntimeError('overloaded')])", "")]
 )
-def test_a_run_that_fails_shows_nothing_where_there_is_nothing_to_show(
-    frontend: Frontend, model: str, options: str
-) -> None:
+def test_failing_run_without_output_shows_nothing(frontend: Frontend, model: str, options: str) -> None:
     frontend.run(f"%config MCPMagics.approval = 'auto'\nm = {model}")
     cell = frontend.run(f"%%mcp_agent --model $m {options} --thread half\nOslo?", stdin=False)
 
@@ -236,7 +234,7 @@ def test_a_run_that_fails_shows_nothing_where_there_is_nothing_to_show(
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["watched", "nobody watches"])
-def test_a_run_that_is_interrupted_while_the_model_writes_is_shown_once(frontend: Frontend, watched: bool) -> None:
+def test_run_interrupted_while_writing_is_shown_once(frontend: Frontend, watched: bool) -> None:
     frontend.run(f"%config MCPMagics.approval = 'auto'\n{STREAMS}\nrun = 'the one before'")
     cell = frontend.start("%%mcp_agent --model $m --thread half -o run\nOslo?", stdin=watched)
     frontend.read_until(
@@ -306,7 +304,7 @@ def test_mistakes_are_told_in_a_line(frontend: Frontend, cell: str, error: str) 
 
 
 @pytest.mark.parametrize("approval", ["auto", "ask"])
-def test_nbclient_gets_the_transcript_as_the_value_of_the_cell_and_never_hangs(tmp_path: Path, approval: str) -> None:
+def test_nbclient_gets_transcript_as_value_and_never_hangs(tmp_path: Path, approval: str) -> None:
     cells = (*SETUP, f"m = {ASK_OSLO}", "%%mcp_agent --model $m\nOslo?")
     [output] = run_by_itself(tmp_path, *cells, MCP_MAGIC_APPROVAL=approval)[-1]
 

@@ -68,7 +68,7 @@ def value(kernel: Kernel, expression: str) -> Any:
     return json.loads(kernel.ok(f"print({expression})").stdout)
 
 
-def test_a_thread_goes_on_after_a_restart_and_its_results_are_values_again(kernel: Kernel) -> None:
+def test_thread_and_its_results_survive_a_restart(kernel: Kernel) -> None:
     ask(kernel, f"{CALLS}, 'three'", "add 1 and 2")
 
     kernel.restart()
@@ -91,7 +91,7 @@ def test_a_thread_goes_on_after_a_restart_and_its_results_are_values_again(kerne
     assert value(kernel, "json.dumps(answers[0].artifact['approval']['by'])") == "approval = 'auto'"
 
 
-def test_a_run_that_its_kernel_did_not_survive_can_be_gone_on_with(kernel: Kernel) -> None:
+def test_run_of_a_killed_kernel_can_be_continued(kernel: Kernel) -> None:
     kernel.ok("import os, signal\ndef die(messages):\n    os.kill(os.getpid(), signal.SIGKILL)")
     kernel.ok("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], die])")
     kernel.start("%%mcp_agent --model $m --thread lost\nadd 1 and 2")
@@ -128,7 +128,7 @@ def test_two_kernels_use_one_file_at_the_same_time(begin: Callable[[], Kernel], 
     assert value(one, SEEN)[-2:] == [["ai", "done by two"], ["human", "go on"]]
 
 
-def test_an_interrupted_run_keeps_what_was_done_for_the_next_kernel(kernel: Kernel) -> None:
+def test_interrupted_run_keeps_its_work_for_next_kernel(kernel: Kernel) -> None:
     kernel.ok(THINK)
     kernel.ok("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], think])")
     message = kernel.start("%%mcp_agent --model $m --thread cut\nadd 1 and 2")

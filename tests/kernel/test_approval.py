@@ -89,7 +89,7 @@ def test_a_denial_reaches_the_asker_with_its_reason(person: Person) -> None:
     assert person.frontend.kernel.ok("called").text == "[]"
 
 
-def test_a_call_goes_out_with_the_arguments_that_the_person_made_of_it(person: Person) -> None:
+def test_call_goes_out_with_edited_arguments(person: Person) -> None:
     cell = person.frontend.start(CALL)
     person.approve_changed(cell, {"location": "Paris", "days": 3})
     person.frontend.finish(cell)
@@ -240,7 +240,7 @@ BACKGROUND = (
 )
 
 
-def test_each_cell_has_a_panel_of_its_own_and_keeps_its_own_lines(person: Person) -> None:
+def test_cells_have_their_own_panels_and_lines(person: Person) -> None:
     """The calls of a cell's tasks wait while the next cell asks, and are decided apart from that one."""
     frontend = person.frontend
     earlier = frontend.run(BACKGROUND)
@@ -272,7 +272,7 @@ def test_each_cell_has_a_panel_of_its_own_and_keeps_its_own_lines(person: Person
     )
 
 
-def test_a_call_that_joins_later_is_asked_in_the_panel_of_its_cell(person: Person) -> None:
+def test_later_call_is_asked_in_panel_of_its_cell(person: Person) -> None:
     """Decided one by one, in any order, while the last cell is another one."""
     if not person.clicks:
         pytest.skip("ipykernel 6 shows what a task asks below the latest cell, not below its own")
@@ -301,7 +301,7 @@ def test_a_call_that_joins_later_is_asked_in_the_panel_of_its_cell(person: Perso
     ]
 
 
-def test_a_call_that_a_click_causes_is_asked_below_the_latest_cell(frontend: Frontend) -> None:
+def test_call_caused_by_a_click_is_asked_below_latest_cell(frontend: Frontend) -> None:
     frontend.run(
         "import ipywidgets\nbutton = ipywidgets.Button(description='Go')\n"
         "def go(_):\n    global task\n"
@@ -337,7 +337,7 @@ def test_a_setting_says_how_to_ask(frontend: Frontend, way: str) -> None:
     assert "'London 1'" in frontend.finish(cell).lines
 
 
-def test_a_panel_stays_in_the_notebook_as_lines_that_need_no_kernel(frontend: Frontend) -> None:
+def test_panel_leaves_lines_that_need_no_kernel(frontend: Frontend) -> None:
     cell = frontend.start(
         "both = await asyncio.gather(*(host['weather'].call_tool('forecast', {'location': l}, asker='agent')\n"
         "                              for l in ('Oslo', '<b>Rome</b>')), return_exceptions=True)"
@@ -374,7 +374,7 @@ def test_the_persons_own_approver_is_kept(frontend: Frontend) -> None:
 
 @pytest.mark.timed
 @tried_again
-def test_a_frontend_without_subshells_is_asked_by_input_on_ipykernel_7_2(tmp_path: Path) -> None:
+def test_ipykernel_7_2_without_subshells_asks_by_input(tmp_path: Path) -> None:
     with started(tmp_path, SETUP, "kernel72") as running:
         frontend = Frontend(running.kernel, subshells=False)
         cell = frontend.start(CALL)
@@ -388,7 +388,7 @@ def test_a_frontend_without_subshells_is_asked_by_input_on_ipykernel_7_2(tmp_pat
         soon(time.monotonic() - begun, 1.5)  # it is not tried again
 
 
-def test_the_first_cell_that_imports_the_host_finds_it_ready_to_ask(start: Callable[..., Kernel]) -> None:
+def test_first_import_of_host_is_ready_to_ask(start: Callable[..., Kernel]) -> None:
     kernel = start(plain=True)
     kernel.ok("%load_ext mcp_magic")
     kernel.ok("%config MCPMagics.approval_timeout = 7.0")

@@ -62,7 +62,7 @@ def left(cell: Shown) -> list[str]:
     return [line for line in cell.lines if not line.startswith("✓ yes: Log in to notes (")]
 
 
-def test_a_person_who_says_no_is_not_registered_and_shown_no_link(
+def test_declined_log_in_registers_nothing_and_shows_no_link(
     frontend: Frontend, protected: Protected, connect: str
 ) -> None:
     before = len(protected.authority.asked("register"))

@@ -103,7 +103,7 @@ def test_an_assigned_value_is_not_shown(kernel: Kernel) -> None:
     assert kernel.ok("r = %mcp call how x=1").outputs == []
 
 
-def test_a_button_that_is_clicked_while_a_magic_waits_is_answered_at_once(kernel: Kernel) -> None:
+def test_button_click_is_answered_while_a_magic_waits(kernel: Kernel) -> None:
     made = kernel.ok(
         "import ipywidgets\nclicked = asyncio.Event()\nbutton = ipywidgets.Button()\n"
         "button.on_click(lambda _: clicked.set())\nbutton.model_id"
@@ -212,7 +212,7 @@ def test_question_mark_shows_help(kernel: Kernel) -> None:
     assert "%mcp call SERVER:TOOL name=value" in str(reply["content"]["payload"])
 
 
-def test_a_semicolon_at_the_end_silences_the_output_and_is_no_part_of_the_value(kernel: Kernel) -> None:
+def test_semicolon_silences_output_and_is_not_in_the_value(kernel: Kernel) -> None:
     connect_in_process(kernel, MATH, "math")
     assert kernel.ok("%mcp call math:add a=1 b=2;").outputs == []
     assert kernel.ok("value = %mcp call math:add a=1 b=2;\nvalue.data").text == "3"

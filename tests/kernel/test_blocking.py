@@ -114,7 +114,7 @@ def one_of(frontend: Frontend, *possible: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("clicks", [1, 2, 10])
-def test_a_form_runs_once_after_the_cell_however_often_run_was_clicked(
+def test_repeated_run_clicks_run_form_once_after_cell(
     frontend: Frontend, folder: Path, form: Shown, clicks: int
 ) -> None:
     frontend.type("TextModel", "Oslo")
@@ -176,7 +176,7 @@ def test_cancel_in_the_same_block_takes_run_back(frontend: Frontend, folder: Pat
     one_of(frontend, ("Rome",), ("Oslo", "Rome"))
 
 
-def test_the_explorer_shows_what_was_typed_last_and_answers_each_click(frontend: Frontend, folder: Path) -> None:
+def test_explorer_shows_last_typed_text_and_answers_clicks(frontend: Frontend, folder: Path) -> None:
     frontend.run("from mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)\nexplorer")
     search = frontend.kernel.ok("print(explorer.search.model_id)").stdout.strip()
     for words, tool in ((("f", "fo", "fore"), "forecast"), (("h", "hi", "hist"), "history")):

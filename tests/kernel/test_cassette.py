@@ -116,7 +116,7 @@ def text_of(cell: Cell) -> str:
     return TIMES.sub("", "\n".join(shown))
 
 
-def test_what_is_shown_of_work_with_a_server_that_fails_is_shown_again(kernel: Kernel, folder: Path) -> None:
+def test_replay_shows_same_output_and_errors_of_failing_server(kernel: Kernel, folder: Path) -> None:
     program = folder / "changing.py"
     program.write_text(SERVER.format(root=str(FOLDER.parents[1])), "utf-8")
     recorded = shown(kernel, "record")
@@ -130,7 +130,7 @@ def test_what_is_shown_of_work_with_a_server_that_fails_is_shown_again(kernel: K
         assert again == once, cell
 
 
-def test_a_cassette_that_cannot_be_used_is_said_at_the_first_connection(start: Callable[..., Kernel]) -> None:
+def test_unusable_cassette_fails_first_connection(start: Callable[..., Kernel]) -> None:
     kernel = start(MCP_MAGIC_CASSETTE="missing.jsonl", MCP_MAGIC_CASSETTE_MODE="replay")
     kernel.ok("%load_ext mcp_magic")
 

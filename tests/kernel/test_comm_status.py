@@ -45,7 +45,7 @@ def awaiting(kernel: Kernel, comm: str) -> Iterator[str]:
     assert kernel.finish(cell).status == "ok"
 
 
-def test_every_change_of_a_field_is_reported_as_done_while_a_cell_awaits(kernel: Kernel) -> None:
+def test_field_changes_report_idle_while_a_cell_awaits(kernel: Kernel) -> None:
     comm = kernel.ok(MAKE).stdout.strip()
     with awaiting(kernel, comm) as cell:
         for value in ("a", "ab", "abc"):

@@ -151,7 +151,7 @@ def test_the_server_completes(kernel: Kernel, code: str, expected: list[str]) ->
         "%mcp read nobody://",
     ],
 )
-def test_where_nothing_of_ours_fits_python_names_are_what_is_offered(kernel: Kernel, code: str) -> None:
+def test_completion_falls_back_to_python_names(kernel: Kernel, code: str) -> None:
     offered = kernel.complete(code)
 
     assert [match for match in offered if match in ("call", "connect") or {":", "="} & set(match)] == []
@@ -166,7 +166,7 @@ def test_what_the_server_said_is_asked_once(kernel: Kernel) -> None:
     assert kernel.ok("host['showcase'].calls - before").text == "0"
 
 
-def test_a_server_that_does_not_answer_delays_tab_for_a_moment_only(kernel: Kernel) -> None:
+def test_silent_server_delays_tab_only_briefly(kernel: Kernel) -> None:
     kernel.ok(
         "import asyncio, time\nfrom mcp.server.mcpserver import MCPServer\n"
         "sleepy = MCPServer('sleepy', log_level='ERROR')\n@sleepy.prompt()\ndef ask(word: str) -> str:\n    'x'\n"
@@ -235,7 +235,7 @@ OFFERED = {
 }
 
 
-def test_what_a_server_offers_is_completed_as_text_that_runs_nothing(kernel: Kernel) -> None:
+def test_server_completions_are_text_that_runs_nothing(kernel: Kernel) -> None:
     kernel.ok(SLY)
     kernel.ok("import pathlib\n_ = pathlib.Path('secret.txt').write_text('secret')\n%mcp connect sly")
     for line, texts in OFFERED.items():

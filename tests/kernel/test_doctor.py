@@ -22,7 +22,7 @@ def test_the_report_is_shown_and_is_a_value(kernel: Kernel) -> None:
     assert kernel.ok("report.df.shape[1]").text == "5"
 
 
-def test_interrupt_ends_an_examination_and_the_server_that_it_started(kernel: Kernel) -> None:
+def test_interrupt_ends_doctor_and_the_server_it_started(kernel: Kernel) -> None:
     told = json.dumps({"_capabilities": {"tools": {}}, "_hangs": ["tools/list"]})
     kernel.ok(f"told = {told!r}")
     before = {child.pid for child in kernel.process.children(recursive=True)}

@@ -116,7 +116,7 @@ def test_interrupt_ends_the_call_and_the_question(frontend: Frontend) -> None:
 
 @needs_node
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_question_of_the_handshake_era_appears_below_the_cell_that_called(frontend: Frontend) -> None:
+def test_handshake_era_question_appears_below_calling_cell(frontend: Frontend) -> None:
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")  # a cell of its own: the session began there
     cell = frontend.start("r = %mcp call everything:trigger-elicitation-request --timeout 60\nr.is_error")
@@ -150,7 +150,7 @@ def test_a_kernel_without_clicks_names_the_page(older: Frontend) -> None:
     assert "https://bank.example/login?id=1" in cell.stdout
 
 
-def test_a_cell_that_may_not_ask_is_declined_at_once_and_the_log_says_so(frontend: Frontend) -> None:
+def test_cell_without_input_declines_at_once_and_logs_it(frontend: Frontend) -> None:
     cell = frontend.run(PLAN, stdin=False)
     logs = frontend.kernel.ok("logs = %mcp logs trips --last 1\nstr(logs.rows[0]['text'])").text
 

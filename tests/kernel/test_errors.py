@@ -131,7 +131,7 @@ def test_the_messages_say_what_would_be_valid(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(kernel: Kernel, form: str) -> None:
+def test_server_death_in_call_is_short_error_and_reconnects(kernel: Kernel, form: str) -> None:
     kernel.ok(f"%mcp connect {SHOWCASE} --name mortal")
 
     cell = kernel.run(FORMS[form].format("call mortal:die code=7 message=farewell"))
@@ -145,7 +145,7 @@ def test_a_server_that_dies_in_a_call_is_one_short_error_and_can_be_reconnected(
     kernel.ok("%mcp disconnect mortal")
 
 
-def test_a_server_that_dies_between_cells_is_noticed_without_a_call(kernel: Kernel) -> None:
+def test_server_death_between_cells_is_noticed(kernel: Kernel) -> None:
     kernel.ok(f"%mcp connect --name mortal -- {' '.join(SMALL)}")
     kernel.process.children()[0].kill()
 
@@ -224,7 +224,7 @@ def test_a_secret_is_in_no_output_of_an_open_session(kernel: Kernel) -> None:
     assert not [cell for cell in shown if SECRET in json.dumps(cell.__dict__, default=str)]
 
 
-def test_nbclient_executes_a_notebook_with_such_errors_and_does_not_hang(tmp_path: Path) -> None:
+def test_nbclient_runs_notebook_with_errors_and_never_hangs(tmp_path: Path) -> None:
     lines = (
         f"connect {LAST_WORDS}",
         f"connect http://127.0.0.1:{free_port()}/mcp",

@@ -128,7 +128,7 @@ def test_a_form_is_answered(everything: Everything) -> None:
     assert "Ada" in said
 
 
-def test_a_page_is_answered_when_the_server_asks_and_when_the_call_fails_for_it(everything: Everything) -> None:
+def test_url_elicitation_is_answered_on_both_paths(everything: Everything) -> None:
     (everything.folder / "page.json").write_text(json.dumps(["accept", "accept", "accept"]))
     arguments = "url=https://example.com/pay message=Pay"
     for path in ("", "errorPath=true"):
@@ -217,7 +217,7 @@ def test_log_messages_come_at_the_level_that_was_asked_for(everything: Everythin
     assert "Stopped" in everything.call("toggle-simulated-logging")
 
 
-def test_the_doctor_finds_it_healthy_and_leaves_the_session_alone(everything: Everything) -> None:
+def test_doctor_reports_health_and_leaves_session_alone(everything: Everything) -> None:
     before = everything.value("host['e'].calls")
     report = everything.value("r = %mcp doctor e\n[r.ok, r.problems, len(r.steps)]")
     assert report == [True, [], 12]

@@ -31,7 +31,7 @@ def widgets(kernel: Kernel) -> int:
     return int(kernel.ok(COUNT).stdout)
 
 
-def test_the_magic_shows_a_live_widget_with_a_text_for_where_there_is_none(kernel: Kernel) -> None:
+def test_ui_magic_shows_live_widget_with_fallback_text(kernel: Kernel) -> None:
     data = run(kernel, "%mcp ui math", "first").data
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
     assert "math" in data["text/plain"]

@@ -125,7 +125,7 @@ def test_a_watch_in_the_background_shows_updates(frontend: Any) -> None:
     frontend.run("%mcp watch --stop;")
 
 
-def test_a_view_is_below_the_call_or_the_text_has_the_line_that_opens_it(frontend: Any) -> None:
+def test_view_shows_below_call_or_text_offers_a_line(frontend: Any) -> None:
     frontend.run(f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
     cell = frontend.run("%mcp call dash:sales region=US")
     shown = [*cell.displays.values()]

@@ -71,7 +71,7 @@ def test_papermill_ends_with_the_denial(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(400)  # three programs, each with a kernel
-def test_nbclient_records_a_notebook_and_nbval_and_papermill_replay_it_without_server_and_programs(
+def test_recorded_notebook_replays_in_nbval_and_papermill(
     tmp_path: Path,
 ) -> None:
     for name in ("math_server.py", "serving.py"):

@@ -63,7 +63,7 @@ def interrupted(kernel: Kernel, folder: Path, code: str) -> Cell:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("server", ["stdio", "http", "inprocess"])
 @tried_again
-def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
+def test_interrupt_ends_call_tells_server_and_keeps_session(
     kernel: Kernel, tmp_path: Path, server: str, form: str
 ) -> None:
     cell = interrupted(kernel, tmp_path, FORMS[form].format(server=server, folder=tmp_path))
@@ -75,7 +75,7 @@ def test_interrupt_ends_a_call_tells_the_server_and_leaves_the_session(
     assert kernel.ok("r = %mcp\n[row['state'] for row in r.rows]").text == "['open', 'open', 'open']"
 
 
-def test_an_interrupt_leaves_the_server_that_a_notebook_has_started(kernel: Kernel) -> None:
+def test_interrupt_keeps_server_started_by_notebook(kernel: Kernel) -> None:
     kernel.ok(f"import sys; sys.path.insert(0, {str(FOLDER)!r})\nfrom start import start")
     kernel.ok("url = start('weather_server.py')")
     kernel.ok("%mcp connect $url --name tutorial")
@@ -141,7 +141,7 @@ def test_afterwards_the_signal_handler_is_the_kernels_again(kernel: Kernel, tmp_
 @pytest.mark.timed
 @pytest.mark.parametrize("form", ["%mcp {}", "def f():\n    %mcp {}\nf()"], ids=["awaited", "nested"])
 @tried_again
-def test_interrupt_ends_a_connect_and_the_process_that_it_started(kernel: Kernel, form: str) -> None:
+def test_interrupt_ends_connect_and_its_process(kernel: Kernel, form: str) -> None:
     before = set(kernel.process.children(recursive=True))
     silent = "import sys; sys.stdin.read()"
     connecting = kernel.start(form.format(f"connect --name silent -- {sys.executable} -c '{silent}'"))

@@ -70,7 +70,7 @@ def shows(frontend: Frontend, cell: Shown, *texts: str) -> None:
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_job_shows_how_it_is_below_its_cell_while_other_cells_run(ci: Frontend) -> None:
+def test_job_shows_status_below_its_cell_while_others_run(ci: Frontend) -> None:
     cell = ci.run("job = %mcp call ci:build ref=main --background\njob")
     assert cell.done
     shows(ci, cell, "<b>ci:build</b>", "working", "building main", "a task of the server, which keeps it for 15 min")
@@ -105,7 +105,7 @@ def test_a_job_asks_below_its_cell_after_the_cell_has_ended(ci: Frontend) -> Non
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_the_view_of_a_job_is_shown_below_its_card_once_it_has_ended(frontend: Frontend) -> None:
+def test_ended_job_shows_its_view_below_its_card(frontend: Frontend) -> None:
     frontend.run(FIGURES)
     frontend.run("%mcp connect figures")
     cell = frontend.run("job = %mcp call figures:count --background", again="one cell")
@@ -125,7 +125,7 @@ def test_the_view_of_a_job_is_shown_below_its_card_once_it_has_ended(frontend: F
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_cell_that_has_run_again_shows_no_view_of_its_earlier_job(frontend: Frontend) -> None:
+def test_rerun_cell_shows_no_view_of_its_earlier_job(frontend: Frontend) -> None:
     first = frontend.run("counted.clear()\njob = %mcp call figures:count --background", again="one cell")
     shows(frontend, first, "working")
     frontend.run("'another'", again="one cell")

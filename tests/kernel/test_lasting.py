@@ -24,7 +24,7 @@ def rows(kernel: Kernel) -> str:
     return kernel.ok("[row['state'] for row in listing.rows]").text
 
 
-def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: Callable[..., Kernel]) -> None:
+def test_restarted_remote_server_works_in_next_cell(start: Callable[..., Kernel]) -> None:
     kernel = start()
     kernel.ok("%load_ext mcp_magic\nfrom mcp_magic import host\nhost.reconnection.first = 0.1")
     kernel.ok("host.reconnection.longest, host.reconnection.wait = 1.0, 60.0")
@@ -43,9 +43,7 @@ def test_a_remote_server_that_is_restarted_works_again_in_the_next_cell(start: C
 
 @pytest.mark.timed
 @tried_again
-def test_interrupt_ends_a_call_that_waits_and_the_end_of_the_kernel_ends_the_attempts(
-    start: Callable[..., Kernel], tmp_path: Path
-) -> None:
+def test_interrupt_ends_waiting_call_and_shutdown_ends_attempts(start: Callable[..., Kernel], tmp_path: Path) -> None:
     kernel = start(MCP_MAGIC_RECONNECT="all")
     kernel.ok(f"%load_ext mcp_magic\n%mcp connect {MATH} --name math")
     kernel.ok("from mcp_magic import host\nhost.reconnection.first = host.reconnection.longest = 60.0")

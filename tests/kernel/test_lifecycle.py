@@ -31,9 +31,7 @@ def connected(kernel: Kernel, *commands: list[str]) -> list[psutil.Process]:
     return children(kernel, len(commands))
 
 
-def test_a_shutdown_ends_all_servers_also_one_in_a_call_and_one_that_ignores_its_end(
-    start: Start, tmp_path: Path
-) -> None:
+def test_shutdown_ends_busy_and_stubborn_servers(start: Start, tmp_path: Path) -> None:
     kernel = start()
     *servers, stubborn = connected(kernel, SMALL, SMALL, command("holding_server"), command("stubborn_server"))
     kernel.start(f"%mcp call hold folder={tmp_path}")
@@ -74,7 +72,7 @@ def test_a_kernel_that_is_killed_leaves_no_well_behaved_server(start: Start) -> 
     gone(servers)
 
 
-def test_a_server_whose_connect_was_interrupted_does_not_outlive_the_kernel(start: Start) -> None:
+def test_server_of_interrupted_connect_ends_with_kernel(start: Start) -> None:
     kernel = start()
     kernel.ok("%load_ext mcp_magic")
     connecting = kernel.start(f"%mcp connect -- {sys.executable} -c 'import sys; sys.stdin.read()'")

@@ -43,7 +43,7 @@ def test_loading_imports_nothing_heavy(start: Callable[..., Kernel]) -> None:
     assert kernel.ok(f"import sys\nsorted({heavy} & set(sys.modules))").text == "[]"
 
 
-def test_an_idle_kernel_imports_what_the_first_lines_need_and_a_busy_one_imports_nothing(
+def test_idle_kernel_preloads_modules_and_busy_one_does_not(
     start: Callable[..., Kernel],
 ) -> None:
     heavy = "sorted({'mcp', 'langgraph.graph', 'mcp_magic.agent.sqlite'} & set(sys.modules))"
@@ -79,7 +79,7 @@ def test_nothing_is_imported_while_the_person_types_in_a_widget(start: Callable[
     assert kernel.ok("'langgraph' in sys.modules").text == "False"
 
 
-def test_loading_twice_adds_everything_once_and_keeps_the_sessions(calculator: Kernel) -> None:
+def test_second_load_adds_nothing_and_keeps_sessions(calculator: Kernel) -> None:
     cell = calculator.ok("%load_ext mcp_magic")
 
     assert cell.outputs == []
@@ -219,7 +219,7 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start: Callable[..., Ke
     assert left(kernel) == before
 
 
-def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculator: Kernel) -> None:
+def test_reloading_module_and_extension_keeps_one_host(calculator: Kernel) -> None:
     calculator.ok("import importlib, mcp_magic\nfrom mcp_magic import host\nfirst = host\nimportlib.reload(mcp_magic)")
     assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 1)"
     assert calculator.ok("r = %mcp call calculator:add a=1 b=2\nr.data").text == "3"
@@ -230,7 +230,7 @@ def test_reloading_with_importlib_and_then_the_extension_keeps_one_host(calculat
     assert calculator.ok("mcp_magic.host is first, len(host)").text == "(True, 0)"
 
 
-def test_what_config_has_set_is_set_again_after_a_reload_as_with_every_extension(calculator: Kernel) -> None:
+def test_config_settings_are_restored_after_reload(calculator: Kernel) -> None:
     calculator.ok("%config MCPMagics.approval = 'auto'\n%config MCPMagics.display_rows = 3")
 
     calculator.ok("%reload_ext mcp_magic")

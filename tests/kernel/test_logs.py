@@ -34,7 +34,7 @@ def in_a_moment(frontend: Frontend, go: Path, tool: str, **arguments: str) -> No
 
 
 @pytest.mark.parametrize("way", ["awaited", "nested"])
-def test_new_lines_are_shown_until_interrupt_and_the_cell_ends_well(
+def test_follow_shows_new_lines_until_interrupt(
     frontend: Frontend,
     tmp_path: Path,
     way: str,

@@ -43,9 +43,7 @@ def nothing_is_left(frontend: Frontend) -> Iterator[None]:
 @pytest.mark.timed
 @tried_again
 @pytest.mark.parametrize(("stop", "problem"), [("Cancel", "cancelled"), ("Interrupt", "interrupted")])
-def test_a_map_is_stopped_within_half_a_second_and_keeps_what_came_back(
-    frontend: Frontend, stop: str, problem: str
-) -> None:
+def test_map_stops_soon_and_keeps_answers(frontend: Frontend, stop: str, problem: str) -> None:
     cell = frontend.start(MAP)
     frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the progress is shown")
     frontend.read_until(lambda: "30 of 100" in str(frontend.models), what="the first rows are done")

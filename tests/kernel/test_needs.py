@@ -28,9 +28,7 @@ def test_without_node_the_cells_below_say_that_they_are_skipped(start: Callable[
     assert kernel.ok("%%mcp_agent\nDo something").stdout == "skipped\n"
 
 
-def test_the_story_has_the_same_commits_whatever_git_is_configured_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_story_has_same_commits_under_any_git_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config"
     config.write_text("[commit]\n\tgpgsign = true\n[user]\n\tname = Somebody else\n[init]\n\tdefaultBranch = trunk\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))

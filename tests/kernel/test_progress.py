@@ -62,9 +62,7 @@ def test_a_bar_is_shown_while_a_call_runs_and_one_line_stays(frontend: Frontend,
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_click_on_cancel_ends_the_call_in_one_line_and_the_session_goes_on(
-    frontend: Frontend, tmp_path: Path
-) -> None:
+def test_cancel_click_ends_call_and_keeps_session(frontend: Frontend, tmp_path: Path) -> None:
     cell = hold(frontend, tmp_path)
     frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
     frontend.click("Cancel", cell=cell)
@@ -80,9 +78,7 @@ def test_a_click_on_cancel_ends_the_call_in_one_line_and_the_session_goes_on(
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_call_that_reports_nothing_is_shown_after_a_second_and_leaves_no_trace(
-    frontend: Frontend, tmp_path: Path
-) -> None:
+def test_silent_call_shows_after_a_second_and_leaves_no_trace(frontend: Frontend, tmp_path: Path) -> None:
     cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path}")
     shows(frontend, cell, "reports:hold · ")
     frontend.read_until(lambda: bool(frontend._named("Cancel", cell)), what="the button")
@@ -103,7 +99,7 @@ def test_a_click_on_cancel_ends_what_only_waits(frontend: Frontend, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_server_that_does_not_answer_is_shown_while_it_starts_and_can_be_cancelled(frontend: Frontend) -> None:
+def test_starting_server_is_shown_and_can_be_cancelled(frontend: Frontend) -> None:
     program = "import sys; print('loading the index', file=sys.stderr, flush=True); sys.stdin.read()"
     cell = frontend.start(f'%mcp connect --name slow -- {sys.executable} -c "{program}"')
     shows(frontend, cell, " s · loading the index")
@@ -118,7 +114,7 @@ def test_a_server_that_does_not_answer_is_shown_while_it_starts_and_can_be_cance
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_calls_at_the_same_time_have_a_bar_each_and_one_is_cancelled(frontend: Frontend, tmp_path: Path) -> None:
+def test_parallel_calls_have_bars_and_one_is_cancelled(frontend: Frontend, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "abc"]
     for folder in folders:
         folder.mkdir()
@@ -154,7 +150,7 @@ def test_interrupt_leaves_a_line_too(frontend: Frontend, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_nested_call_has_a_bar_and_no_button_that_nobody_would_hear(frontend: Frontend, tmp_path: Path) -> None:
+def test_nested_call_has_a_bar_but_no_button(frontend: Frontend, tmp_path: Path) -> None:
     line = HOLD.format(folder=tmp_path, done=1, text="x").splitlines()[0]
     cell = frontend.start(f"def f():\n    {line}\n    return r.text\nf()")
     until((tmp_path / "started").exists, what="the tool has started")
@@ -165,7 +161,7 @@ def test_a_nested_call_has_a_bar_and_no_button_that_nobody_would_hear(frontend: 
     assert cell.lines[0].startswith("✓ reports:hold: 1 of 4")
 
 
-def test_a_call_that_reports_nothing_shows_nothing_and_imports_no_widgets(start: Callable[..., Kernel]) -> None:
+def test_quick_call_shows_nothing_and_imports_no_widgets(start: Callable[..., Kernel]) -> None:
     kernel = start(plain=True)
     kernel.ok(f"%load_ext mcp_magic\n%mcp connect --name small -- {' '.join(SMALL)}")
     cell = Frontend(kernel).run("r = %mcp call small:echo")
@@ -187,7 +183,7 @@ def test_a_loop_of_quick_calls_leaves_a_few_lines(frontend: Frontend) -> None:
 # Log messages
 
 
-def test_warnings_are_shown_while_the_call_runs_and_collapse_afterwards(frontend: Frontend, tmp_path: Path) -> None:
+def test_warnings_show_during_call_and_collapse_after(frontend: Frontend, tmp_path: Path) -> None:
     cell = frontend.start(f"r = %mcp call reports:hold folder={tmp_path} text='disk <b>full</b>'")
     shows(frontend, cell, "warning reports: disk <b>full</b>")
     [during] = [str(bundle["text/html"]) for bundle in cell.displays.values()]

@@ -58,7 +58,7 @@ def test_a_request_is_approved_below_the_cell_while_it_waits(frontend: Frontend)
 
 
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_denied_request_is_an_error_of_the_cell_and_the_session_goes_on(frontend: Frontend) -> None:
+def test_denied_sampling_fails_cell_and_keeps_session(frontend: Frontend) -> None:
     cell = frontend.start(SUMMARISE)
     shows(frontend, cell, "Deny")
     frontend.click("Deny", cell=cell)
@@ -123,7 +123,7 @@ def test_off_tells_the_server_that_there_is_no_model(frontend: Frontend) -> None
 
 @needs_node
 @pytest.mark.usefixtures("no_widget_is_left")
-def test_a_request_of_the_handshake_era_appears_below_the_cell_that_called(frontend: Frontend) -> None:
+def test_handshake_era_sampling_appears_below_calling_cell(frontend: Frontend) -> None:
     command = " ".join([*everything_command(), "stdio"])
     frontend.kernel.ok(f"%mcp connect --name everything -- {command}")
     cell = frontend.start(
@@ -149,9 +149,7 @@ def test_a_kernel_without_clicks_asks_line_by_line(older: Frontend) -> None:
     assert "Reply of offline to server writer (endTurn):" in cell.stdout
 
 
-def test_a_notebook_that_runs_by_itself_is_refused_and_told_what_would_help(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unattended_sampling_is_refused_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
     declared = json.dumps({"mcpServers": {"free": {"command": sys.executable, "args": ["s.py"], "sampling": "auto"}}})
     (tmp_path / "mcp.json").write_text(declared)

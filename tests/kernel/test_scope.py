@@ -105,7 +105,7 @@ def test_a_function_sees_its_own_variables_before_the_notebooks(kernel: Kernel) 
     assert kernel.ok("number").text == "12345678901234567890123"
 
 
-def test_an_expression_may_have_a_comprehension_over_local_variables(kernel: Kernel) -> None:
+def test_comprehension_in_expression_sees_local_variables(kernel: Kernel) -> None:
     kernel.ok(
         "def f(factor):\n    r = %mcp call echo value={[n * factor for n in range(3)]}\n    return r.data['value']"
     )
@@ -140,9 +140,7 @@ def test_a_magic_leaves_no_variables_behind(kernel: Kernel) -> None:
         "value=$mirror": "value",
     }.items(),
 )
-def test_a_value_that_cannot_be_had_or_sent_is_an_error_that_names_it(
-    kernel: Kernel, argument: str, message: str
-) -> None:
+def test_value_that_cannot_be_sent_is_named_in_error(kernel: Kernel, argument: str, message: str) -> None:
     cell = kernel.run(f"%mcp call echo {argument}")
 
     assert (cell.status, cell.ename) == ("error", "ArgumentsError")

@@ -99,7 +99,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_functions_become_tools_and_decorated_ones_what_their_decorator_says(shop: Kernel, cell: Cell) -> None:
+def test_functions_become_tools_or_follow_their_decorators(shop: Kernel, cell: Cell) -> None:
     for row in (
         "tool shop:best Finds the cheapest item.",
         "tool shop:price Tells the price of items.",
@@ -115,7 +115,7 @@ def test_functions_become_tools_and_decorated_ones_what_their_decorator_says(sho
     assert "Args:" not in card
 
 
-def test_tools_see_the_variables_of_the_notebook_as_they_are_at_each_call(shop: Kernel, cell: Cell) -> None:
+def test_tools_see_current_notebook_variables(shop: Kernel, cell: Cell) -> None:
     assert shop.ok("%mcp call shop:price item=pear count=3").text == "6.0"
     assert shop.ok("prices['plum'] = 0.333\n%mcp call shop:price item=plum").text == "0.33"
     assert shop.ok("%mcp call shop:mean").text.startswith("1.2")
@@ -127,7 +127,7 @@ def test_tools_see_the_variables_of_the_notebook_as_they_are_at_each_call(shop: 
     assert shop.ok("price('apple', 2), rounded(1.239)").text == "(3.0, 1.23)"
 
 
-def test_the_decorators_are_gone_after_the_cell_and_variables_of_their_names_are_back(shop: Kernel) -> None:
+def test_decorators_vanish_after_cell_and_variables_return(shop: Kernel) -> None:
     shop.ok("tool = 'mine'")
     shop.ok(SHOP)
     assert shop.ok("tool").text == "'mine'"
@@ -135,7 +135,7 @@ def test_the_decorators_are_gone_after_the_cell_and_variables_of_their_names_are
     shop.ok("del tool")
 
 
-def test_an_error_in_a_tool_shows_the_lines_of_its_cell_and_debug_stops_there(shop: Kernel, cell: Cell) -> None:
+def test_tool_error_shows_its_cell_lines_and_debug_stops_there(shop: Kernel, cell: Cell) -> None:
     failed = shop.run("%mcp call shop:price item=melon")
     assert failed.ename == "ToolCrashError"
     assert failed.evalue == "shop:price failed: KeyError: 'melon'"
@@ -148,7 +148,7 @@ def test_an_error_in_a_tool_shows_the_lines_of_its_cell_and_debug_stops_there(sh
     assert shop.ok(f"{frame}tb.tb_frame.f_code.co_name, tb.tb_frame.f_locals").text == "('_unit', {'item': 'melon'})"
 
 
-def test_a_tool_that_calls_sys_exit_fails_with_its_lines_and_the_kernel_lives(shop: Kernel) -> None:
+def test_sys_exit_in_tool_shows_lines_and_spares_kernel(shop: Kernel) -> None:
     shop.ok("from mcp_magic import host\nkept = 7")
     leaving = (
         "import sys\nasync def leave() -> str:\n    sys.exit('enough')\ndef stop(n: int) -> int:\n    sys.exit(n)\n"
@@ -167,7 +167,7 @@ def test_a_tool_that_calls_sys_exit_fails_with_its_lines_and_the_kernel_lives(sh
     shop.ok("%mcp disconnect leaving own")
 
 
-def test_a_parameter_asks_and_a_request_in_the_middle_of_a_call_says_what_to_write(shop: Kernel, folder: Path) -> None:
+def test_parameter_asks_and_request_in_call_gets_advice(shop: Kernel, folder: Path) -> None:
     section = (Path(__file__).parents[2] / "docs" / "servers.md").read_text().partition("### A tool that asks")[2]
     cell = section.split("```")[1].strip()
     by_request = "from mcp.server.mcpserver import Context\nasync def ask(ctx: Context) -> str:\n"
@@ -185,14 +185,14 @@ def test_a_parameter_asks_and_a_request_in_the_middle_of_a_call_says_what_to_wri
     shop.ok("%mcp disconnect trips exported")
 
 
-def test_an_error_of_a_tool_is_content_for_whoever_does_not_raise_it(shop: Kernel, cell: Cell) -> None:
+def test_tool_error_is_content_if_not_raised(shop: Kernel, cell: Cell) -> None:
     code = (
         "from mcp_magic import host\nr = await host['shop'].call_tool('price', {'item': 'melon'})\nr.is_error, r.text"
     )
     assert shop.ok(code).text == "(True, \"Error executing tool price: KeyError: 'melon'\")"
 
 
-def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kernel, cell: Cell) -> None:
+def test_rerun_cell_replaces_server_and_lists_changes(shop: Kernel, cell: Cell) -> None:
     again = shop.ok(SHOP)
     assert "its interface is the same" in words(again.text)
     changed = shop.ok(
@@ -228,9 +228,7 @@ def test_run_again_the_cell_replaces_its_server_and_says_what_changed(shop: Kern
         ("%%mcp_server shop\n@resource\ndef f(): pass\n", "@resource needs a URI"),
     ],
 )
-def test_what_cannot_be_a_server_says_why_in_one_line_and_leaves_the_old_one(
-    shop: Kernel, cell: Cell, code: str, said: str
-) -> None:
+def test_invalid_server_cell_says_why_and_keeps_old_server(shop: Kernel, cell: Cell, code: str, said: str) -> None:
     failed = shop.run(code)
     assert failed.status == "error"
     assert said in failed.evalue, failed.evalue
@@ -247,9 +245,7 @@ def test_what_cannot_be_a_server_says_why_in_one_line_and_leaves_the_old_one(
         ("def sell(item: Nope) -> int:\n    return 1", "NameError: name 'Nope' is not defined"),
     ],
 )
-def test_an_error_in_the_cell_itself_shows_the_cells_own_lines_and_keeps_the_server(
-    shop: Kernel, cell: Cell, code: str, said: str
-) -> None:
+def test_cell_error_shows_its_lines_and_keeps_server(shop: Kernel, cell: Cell, code: str, said: str) -> None:
     failed = shop.run(f"%%mcp_server shop\ndef price(item: str) -> int:\n    return 1\n{code}\n")
     assert failed.ename == "CellCrashError"
     assert failed.evalue == f"%%mcp_server: the cell raised {said}. The earlier server 'shop' is still live."
@@ -262,7 +258,7 @@ def test_an_error_in_the_cell_itself_shows_the_cells_own_lines_and_keeps_the_ser
     assert shop.ok(f"{last}tb.tb_frame.f_globals is globals()").text == "True"
 
 
-def test_an_error_in_a_cell_that_had_no_server_says_nothing_of_one(shop: Kernel) -> None:
+def test_cell_error_without_server_mentions_none(shop: Kernel) -> None:
     assert shop.run("%%mcp_server fresh\n1 / 0\n").evalue == (
         "%%mcp_server: the cell raised ZeroDivisionError: division by zero."
     )
@@ -310,7 +306,7 @@ async def test_a_dataframe_or_series_is_given_as_rows(shop: Kernel, folder: Path
     shop.ok("%mcp disconnect tables")
 
 
-def test_a_tool_of_a_server_object_shows_its_own_lines_and_a_long_error_is_shown_whole_by_the_line_it_names(
+def test_server_object_tool_shows_lines_and_whole_long_error(
     shop: Kernel,
 ) -> None:
     shop.ok(
@@ -336,7 +332,7 @@ def test_a_tool_of_a_server_object_shows_its_own_lines_and_a_long_error_is_shown
     shop.ok("%mcp disconnect own")
 
 
-def test_a_server_that_is_no_cell_of_this_notebook_is_not_replaced(shop: Kernel) -> None:
+def test_cell_does_not_replace_other_connected_server(shop: Kernel) -> None:
     shop.ok("from mcp.server.mcpserver import MCPServer\nother = MCPServer('other')\n%mcp connect other")
     failed = shop.run("%%mcp_server other\ndef f() -> int:\n    return 1\n")
     assert "'other' is connected, and is not a server of this notebook" in failed.evalue
@@ -351,9 +347,7 @@ def exported(shop: Kernel, cell: Cell, folder: Path) -> Iterator[Path]:
     file.unlink()
 
 
-async def test_an_exported_server_has_the_same_interface_and_gives_the_same_answers(
-    shop: Kernel, exported: Path, folder: Path
-) -> None:
+async def test_exported_server_has_same_interface_and_answers(shop: Kernel, exported: Path, folder: Path) -> None:
     shop.ok("%mcp snapshot shop -o shop.json")
     code = exported.read_text()
     assert "hunter22" not in code
@@ -383,7 +377,7 @@ class Hosted:
         await self.host.close()
 
 
-def test_an_export_names_what_it_cannot_write_down_and_overwrites_nothing(shop: Kernel, exported: Path) -> None:
+def test_export_names_unwritable_values_and_overwrites_nothing(shop: Kernel, exported: Path) -> None:
     assert "is there already; --force writes over it" in shop.run("%mcp export shop shop_server.py").evalue
     shop.ok("handle = open('shop_server.py')\nclass Odd: pass\nodd = Odd()")
     shop.ok("%%mcp_server files\ndef first() -> str:\n    return handle.readline()")
@@ -419,7 +413,7 @@ async def test_a_server_is_served_to_whoever_has_the_token(shop: Kernel, cell: C
     assert "'shop' is not served" in shop.run("%mcp serve shop --stop").evalue
 
 
-def test_serving_ends_with_the_extension_and_says_what_is_wrong_with_a_port(shop: Kernel, cell: Cell) -> None:
+def test_serving_ends_with_extension_and_reports_bad_port(shop: Kernel, cell: Cell) -> None:
     shop.ok("import socket\ntaken = socket.create_server(('127.0.0.1', 0))\nport = taken.getsockname()[1]")
     port = shop.ok("port").text
     before = shop.ok("%mcp serve shop").text

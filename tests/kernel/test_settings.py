@@ -97,7 +97,7 @@ def test_the_time_out_of_the_handshake_can_be_set(kernel: Kernel) -> None:
     "line",
     ["display_rows = 0", "display_rows = 'many'", "display_rows = 2.5", "display_characters = 1", "timeout = -1"],
 )
-def test_a_value_that_does_not_fit_is_refused_in_words_and_changes_nothing(kernel: Kernel, line: str) -> None:
+def test_invalid_value_is_refused_and_changes_nothing(kernel: Kernel, line: str) -> None:
     cell = kernel.run(f"%config MCPMagics.{line}")
 
     # IPython's `%config` says what a trait raises on stderr, for every configurable
@@ -119,7 +119,7 @@ def test_config_lists_the_settings_with_their_help(kernel: Kernel) -> None:
     assert "Rows shown of a table." in said
 
 
-def test_a_setting_that_may_hold_a_secret_is_not_shown_but_read_in_code(kernel: Kernel) -> None:
+def test_secret_setting_is_masked_but_readable_in_code(kernel: Kernel) -> None:
     kernel.ok("%config MCPMagics.threads = 'postgresql://me:sesame@db.example/threads?password=sesame'")
     kernel.ok("class Model:\n    def __repr__(self):\n        return 'sesame'\n%config MCPMagics.model = Model()")
     listed = kernel.ok("%config MCPMagics").stdout
@@ -157,7 +157,7 @@ def test_a_wrong_environment_variable_is_an_error_that_names_it(start: Callable[
     assert len(cell.shown_error.splitlines()) == 1
 
 
-def test_a_secret_in_the_wrong_environment_variable_is_not_repeated() -> None:
+def test_secret_in_wrong_environment_variable_is_masked() -> None:
     settings = Settings()
     for name, value, shown in (
         ("TOKENS", "sesame-1234", "***"),
@@ -170,9 +170,7 @@ def test_a_secret_in_the_wrong_environment_variable_is_not_repeated() -> None:
         assert "sesame" not in str(refused.value)
 
 
-def test_a_profile_loads_the_extension_and_wins_over_the_environment(
-    start: Callable[..., Kernel], tmp_path: Path
-) -> None:
+def test_profile_loads_extension_and_beats_environment(start: Callable[..., Kernel], tmp_path: Path) -> None:
     profile = tmp_path / ".ipython" / "profile_default"
     profile.mkdir(parents=True)
     (profile / "ipython_config.py").write_text(

@@ -119,7 +119,7 @@ def test_what_changed_is_reconnected_and_the_rest_is_left(kernel: Kernel, folder
     assert len(kernel.process.children(recursive=True)) == 1
 
 
-def test_what_is_kept_though_its_program_was_written_anew_says_so(kernel: Kernel, folder: Path) -> None:
+def test_kept_server_says_its_program_has_changed(kernel: Kernel, folder: Path) -> None:
     (folder / "ed.py").write_text(Path(SMALL[1]).read_text())
     (folder / "mcp_magic.toml").write_text(f'[servers.ed]\ncommand = "{SMALL[0]}"\nargs = ["ed.py", "0"]\n')
     kernel.ok("r = %mcp up")
@@ -207,7 +207,7 @@ def test_without_a_declaration_it_says_what_was_looked_for(kernel: Kernel) -> No
     assert "mcp_magic.toml" in cell.evalue
 
 
-def test_variables_come_from_the_environment_and_a_missing_one_is_named(kernel: Kernel, url: str) -> None:
+def test_up_takes_environment_and_names_missing_variable(kernel: Kernel, url: str) -> None:
     kernel.ok("import os\nos.environ['HOLDING_URL'] = " + repr(url))
 
     kernel.ok(in_a_cell('[servers.holding]\nurl = "${HOLDING_URL}"\n'))
@@ -273,7 +273,7 @@ def test_a_cell_that_is_run_again_declares_nothing_twice(kernel: Kernel, free: N
     assert "in force" not in said
 
 
-def test_a_cell_that_was_changed_replaces_what_it_declared_and_says_what_is_gone(kernel: Kernel, free: None) -> None:
+def test_changed_cell_replaces_its_rules_and_lists_dropped_ones(kernel: Kernel, free: None) -> None:
     run_in(kernel, "a", DENY)
     run_in(kernel, "b", '[[consent]]\nallow = "fs:*"\n')
     changed = '[[consent]]\nask = "math:divide"\n'
@@ -284,7 +284,7 @@ def test_a_cell_that_was_changed_replaces_what_it_declared_and_says_what_is_gone
     assert (rules(kernel), agents(kernel)) == (["ask math:divide", "allow 'fs:*'"], [])
 
 
-def test_a_cell_without_a_name_that_was_changed_adds_to_what_is_in_force(kernel: Kernel, free: None) -> None:
+def test_changed_unnamed_cell_adds_to_rules_in_force(kernel: Kernel, free: None) -> None:
     run_in(kernel, "", DENY)
     said = run_in(kernel, "", DENY.replace("deny", "allow"))
 

@@ -29,7 +29,7 @@ def shown(frontend: Frontend, code: str = CALL) -> tuple[Shown, str]:
     return cell, name
 
 
-def test_the_view_is_below_the_text_and_the_notebook_holds_none_of_it(frontend: Frontend) -> None:
+def test_view_is_below_text_and_not_saved_in_notebook(frontend: Frontend) -> None:
     cell, name = shown(frontend)
     [text, view] = cell.displays.values()
     assert text["text/plain"].startswith("US: 42\n\ndash:sales has a view")
@@ -81,7 +81,7 @@ def test_the_app_shows_it_again_and_a_variable_shows_nothing(frontend: Frontend)
     assert len(cell.displays) == 1
 
 
-def test_the_view_of_an_agents_call_stands_between_its_card_and_the_next_turn(frontend: Frontend) -> None:
+def test_view_of_agent_call_stands_between_card_and_next_turn(frontend: Frontend) -> None:
     frontend.run("from mcp_magic import ScriptedModel\nhost.consent.policy = 'auto'")
     frontend.run("model = ScriptedModel([[('dash:sales', {'region': 'EU'})], 'These are the figures.'])")
     cell = frontend.run("%%mcp_agent --model $model\nShow the sales")

@@ -74,7 +74,7 @@ def write(frontend: Frontend, line: str, times: int = 1) -> None:
     frontend.run(f'await host["notes"].call("write", line={line!r}, times={times});')
 
 
-def test_in_the_background_what_is_shown_changes_while_other_cells_run(frontend: Frontend) -> None:
+def test_background_watch_updates_while_other_cells_run(frontend: Frontend) -> None:
     cell = frontend.run(f"{WATCH} --background\nwatch")
     assert cell.done
     shows(frontend, cell, "&lt;b&gt;first&lt;/b&gt;", "subscribed since")
@@ -94,7 +94,7 @@ def test_in_the_background_what_is_shown_changes_while_other_cells_run(frontend:
     assert "from 1" in cell.lines[0]
 
 
-def test_the_running_cell_is_ended_by_its_button_and_its_value_is_the_watch(frontend: Frontend) -> None:
+def test_stop_button_ends_watch_and_cell_returns_it(frontend: Frontend) -> None:
     cell = frontend.start(f"{WATCH}\nwatch.updates, watch.ended, watch.result.text")
     shows(frontend, cell, "first")
     assert not cell.done
@@ -161,7 +161,7 @@ def test_watching_it_again_moves_it(frontend: Frontend) -> None:
     shows(frontend, second, "<ins>+ second</ins>")
 
 
-def test_a_disconnected_server_ends_it_and_one_that_comes_back_does_not(frontend: Frontend) -> None:
+def test_disconnect_ends_watch_but_reconnect_does_not(frontend: Frontend) -> None:
     cell = frontend.run(f"{WATCH} --background")
     frontend.run("%mcp reconnect notes")
     shows(frontend, cell, "the subscription was interrupted")
@@ -172,7 +172,7 @@ def test_a_disconnected_server_ends_it_and_one_that_comes_back_does_not(frontend
     frontend.run("%mcp connect notes")
 
 
-def test_a_server_without_subscriptions_says_so_and_can_be_polled(frontend: Frontend) -> None:
+def test_watch_without_subscriptions_is_refused_but_can_poll(frontend: Frontend) -> None:
     refused = frontend.run("%mcp watch mute://lines")
     assert refused.ename == "NotOfferedError"
     assert refused.evalue.startswith("mute announces no changes of resources, so mute://lines cannot be subscribed to")
@@ -184,7 +184,7 @@ def test_a_server_without_subscriptions_says_so_and_can_be_polled(frontend: Fron
     assert frontend.run("%mcp watch mute://lines --every 0").ename == "CommandError"
 
 
-def test_a_resource_that_cannot_be_read_any_more_is_said_to_be_so(frontend: Frontend) -> None:
+def test_unreadable_resource_is_shown_as_not_read(frontend: Frontend) -> None:
     cell = frontend.run(f"{WATCH} --background")
     frontend.run("lines[:] = [None]\nhost['notes'].notices.subscriptions._shared['note://lines'].tell()")
     shows(frontend, cell, "not read")
@@ -234,7 +234,7 @@ later = asyncio.create_task(later())
 """
 
 
-def test_what_came_while_no_cell_ran_is_shown_when_the_next_one_begins(tmp_path: Path) -> None:
+def test_update_between_cells_shows_when_next_cell_begins(tmp_path: Path) -> None:
     cells = [*SETUP, "w = %mcp watch note://lines --background", LATER, "'next'", "'last'"]
 
     def hold(cell: Any, cell_index: int) -> None:

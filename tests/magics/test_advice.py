@@ -130,7 +130,7 @@ def test_a_question_mark_asks_for_the_help_of_a_subcommand(typed: str, runs: str
     assert help_asked([typed]) == [runs]
 
 
-def test_an_empty_server_cell_is_a_line_whose_error_says_what_to_write_below_it() -> None:
+def test_empty_server_cell_becomes_a_line_with_advice() -> None:
     assert EmptyCells()(["%%mcp_server shop\n", "\n"]) == ["%mcp_server shop\n"]
     assert EmptyCells()(["%%mcp_server shop\n", "x = 1\n"]) == ["%%mcp_server shop\n", "x = 1\n"]
 

@@ -261,7 +261,7 @@ async def test_options_that_cannot_be_are_told(notebook: Notebook, line: str, wo
     assert str(error.value) == words
 
 
-async def test_settings_say_when_tools_are_searched_and_results_are_read_in_parts(notebook: Notebook) -> None:
+async def test_settings_control_tool_search_and_result_parts(notebook: Notebook) -> None:
     notebook.magics.search_above, notebook.magics.spill = 1, 1
 
     run = await notebook.agent("--model $m --pin math:add", ADD, [("read_result", {"handle": "result_1"})], "done")
@@ -317,7 +317,7 @@ async def test_settings_bound_a_program(notebook: Notebook) -> None:
     assert "[the first 100 of 500 characters]" in told(run)
 
 
-async def test_the_program_of_a_thread_goes_into_the_next_cell_and_runs_there(notebook: Notebook) -> None:
+async def test_thread_program_goes_into_next_cell_and_runs(notebook: Notebook) -> None:
     pytest.importorskip("pydantic_monty")
     cells: list[str] = []
     notebook.shell.set_next_input = cells.append
@@ -332,7 +332,7 @@ async def test_the_program_of_a_thread_goes_into_the_next_cell_and_runs_there(no
     assert (notebook.shell.user_ns["total"], ran.result) == (3, 3)
 
 
-async def test_a_program_in_the_kernel_waits_for_you_and_uses_your_variables(notebook: Notebook) -> None:
+async def test_kernel_program_asks_and_uses_variables(notebook: Notebook) -> None:
     asked = []
 
     async def approve(request: Request) -> Decision:
@@ -468,7 +468,7 @@ async def test_a_thread_whose_name_has_an_at_is_forked_whole(notebook: Notebook)
     assert [row["thread"] for row in listing] == ["copy", "me@home"]
 
 
-async def test_a_file_that_is_locked_is_an_error_here_and_a_warning_in_a_run(trip: Notebook) -> None:
+async def test_locked_thread_file_fails_magic_but_only_warns_in_run(trip: Notebook) -> None:
     with locked(trip.file):
         with pytest.raises(errors.ThreadError) as caught:
             await trip.mcp("agent")
@@ -481,7 +481,7 @@ async def test_a_file_that_is_locked_is_an_error_here_and_a_warning_in_a_run(tri
     assert f"{caught.value}. The thread is kept in memory." in told(made)
 
 
-async def test_a_place_that_fails_in_the_middle_of_a_run_is_told_as_well(notebook: Notebook) -> None:
+async def test_thread_failure_during_run_is_told(notebook: Notebook) -> None:
     async def meanwhile(messages: list[Any]) -> str:
         await Notebook.agent(notebook, "--model $m --thread trip", "theirs")
         return "mine"
@@ -542,7 +542,7 @@ def charts() -> MCPServer:
     return server
 
 
-async def test_tools_without_hints_and_tools_for_apps_only_are_listed_as_such(notebook: Notebook) -> None:
+async def test_tools_are_marked_without_hints_and_for_apps_only(notebook: Notebook) -> None:
     await host.connect(charts(), name="charts")
 
     hints = {row["tool"]: [str(badge) for badge in row["hints"]] for row in await notebook.mcp("tools charts")}

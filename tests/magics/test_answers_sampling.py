@@ -112,7 +112,7 @@ async def test_what_has_no_reply_or_is_denied_is_refused(magic: Any, tmp_path: P
 
 
 @pytest.mark.usefixtures("handshake")
-async def test_a_tool_that_lives_with_a_refusal_still_tells_of_the_missing_reply(magic: Any, tmp_path: Path) -> None:
+async def test_missing_reply_is_told_despite_tolerant_tool(magic: Any, tmp_path: Path) -> None:
     await host.connect(sampling_server(), name="writer")
 
     with pytest.raises(ArgumentsError, match=r"^answers\.json has no reply to 'Hello' of writer$"):

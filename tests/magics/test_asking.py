@@ -151,7 +151,7 @@ async def test_secrets_are_not_written_and_survive_two_edits() -> None:
     assert "hunter2" not in "".join(typist.written)
 
 
-async def test_what_is_hidden_of_an_agents_call_can_be_viewed_before_the_answer() -> None:
+async def test_hidden_values_of_agent_call_can_be_viewed_first() -> None:
     login = Request("web", "login", {"user": "me", "password": "hunter\x1b[2J2"}, "agent")
     typist = Typist("v", "n", "")
 
@@ -184,7 +184,7 @@ async def test_nothing_more_can_be_viewed_of_a_call_of_ones_own() -> None:
     assert not typist.prompts[0].endswith("[v]iew hidden: ")
 
 
-async def test_while_a_line_is_read_ctrl_c_raises_and_afterwards_it_is_as_before() -> None:
+async def test_ctrl_c_raises_while_reading_and_is_restored_after() -> None:
     before = signal.getsignal(signal.SIGINT)
     during: list[Any] = []
 
@@ -244,7 +244,7 @@ async def test_the_next_question_has_its_own_time() -> None:
     assert [await approved(asker, FORECAST) for _ in range(2)] == [Decision(True)] * 2
 
 
-async def test_without_an_alarm_a_line_that_comes_too_late_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_line_without_alarm_is_a_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "setitimer")  # as on Windows
     typist = Clock(0.2, "y")
 

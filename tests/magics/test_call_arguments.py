@@ -97,7 +97,7 @@ async def test_a_tool_beside_its_server_is_told_how_it_is_written(magic: Any, co
         await magic(f"{command} math ad a=1 b=2")
 
 
-async def test_other_lines_with_a_server_alone_say_how_a_name_is_written(magic: Any) -> None:
+async def test_lines_with_server_alone_explain_name_syntax(magic: Any) -> None:
     with pytest.raises(
         errors.CommandError, match=r"unrecognized arguments: add\. A tool is SERVER:TOOL, in one word\."
     ):

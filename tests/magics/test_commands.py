@@ -109,7 +109,7 @@ def test_the_magics_for_cells_are_in_the_list_as_they_are_typed() -> None:
     assert "`%%mcp_server`" in str(help_for_one(COMMANDS["export"]))
 
 
-def test_the_subcommands_of_every_day_fit_on_one_screen_and_the_others_are_named() -> None:
+def test_everyday_help_fits_one_screen_and_names_the_rest() -> None:
     lines = str(help_for_all(COMMANDS.values(), everyday=True)).splitlines()
     assert len(lines) <= 45
     assert all(len(line) <= 100 for line in lines)

@@ -29,7 +29,7 @@ async def test_rules_are_listed_in_the_order_in_which_they_are_tried(magic: Any)
         await magic("call math:add a=2 b=2")
 
 
-async def test_a_rule_that_is_never_reached_is_marked_and_it_is_said_what_puts_it_first(magic: Any) -> None:
+async def test_unreachable_rule_is_marked_and_first_is_suggested(magic: Any) -> None:
     await magic("allow 'math:*'")
     rules = await magic("deny math:multiply --reason 'no products'")
     assert [row["note"] for row in rules] == [None, "never reached: rule 1 comes before it"]

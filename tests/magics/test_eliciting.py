@@ -161,7 +161,7 @@ async def test_a_form_is_filled_in_line_by_line() -> None:
     assert typist.written[0].startswith("Server trips asks you for:\n  Where to?\nThis seems to ask for a secret: pass")
 
 
-async def test_a_value_that_does_not_fit_is_asked_for_again_with_the_reason() -> None:
+async def test_unfitting_value_is_asked_again_with_reason() -> None:
     typist = Typist("f", "O", "Oslo", "many", "4", "", "", "s")
 
     assert (await typist.answer(FORM)).content == {"city": "Oslo", "days": 4}

@@ -36,9 +36,7 @@ REFUSING = str(ROOT / "tests" / "core" / "refusing_server.py")
 SERVER = {"command": SMALL[0], "args": SMALL[1:]}
 
 
-async def test_all_servers_of_a_file_connect_in_parallel_and_the_failing_one_is_reported(
-    magic: Any, tmp_path: Path
-) -> None:
+async def test_config_servers_connect_in_parallel_and_failure_shows(magic: Any, tmp_path: Path) -> None:
     write_config(
         tmp_path,
         show=SERVER,
@@ -165,7 +163,7 @@ async def test_listings_are_searched(magic: Any) -> None:
     assert len(await magic("resources")) == 1
 
 
-async def test_a_tool_card_has_arguments_hints_and_an_example_that_runs(magic: Any) -> None:
+async def test_tool_card_has_arguments_hints_and_working_example(magic: Any) -> None:
     card = await magic("tool math:add")
     assert {row["name"] for row in card.arguments} == {"a", "b"}
     assert "read-only" in str(card)
@@ -197,7 +195,7 @@ async def test_a_call_takes_a_time_out(magic: Any) -> None:
         ('raw waiting tools/call {"name":"never"}', "waiting: tools/call"),
     ],
 )
-async def test_reads_prompts_and_raw_requests_take_the_time_outs_of_a_call(magic: Any, line: str, what: str) -> None:
+async def test_reads_prompts_and_requests_take_time_outs(magic: Any, line: str, what: str) -> None:
     await host.connect(waiting_server(Waiting()), name="waiting")
     told = "The call was cancelled."
     with pytest.raises(errors.RequestTimeoutError, match=rf"^{what}: timed out: no answer within 0\.1 s\. {told}"):
@@ -219,7 +217,7 @@ async def test_forms_of_all_kinds_take_the_time_out_too(magic: Any, line: str) -
             await form.run()
 
 
-async def test_forms_of_the_explorer_take_the_setting_when_they_are_opened(magic: Any) -> None:
+async def test_explorer_forms_take_time_out_setting_when_opened(magic: Any) -> None:
     await host.connect(waiting_server(Waiting()), name="waiting")
     with closing(await magic("ui")) as explorer:
         magic.settings.call_timeout = 0.1
@@ -234,7 +232,7 @@ async def test_forms_of_the_explorer_take_the_setting_when_they_are_opened(magic
                 await explorer.detail.form.run()
 
 
-async def test_a_listing_takes_a_time_out_and_one_that_is_no_time_is_refused(magic: Any) -> None:
+async def test_listing_takes_time_out_and_invalid_one_is_refused(magic: Any) -> None:
     handlers = Waiting()
     await host.connect(waiting_server(handlers), name="waiting")
     handlers.stuck = True

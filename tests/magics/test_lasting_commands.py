@@ -43,7 +43,7 @@ async def test_ping_lists_who_answered_and_who_did_not(magic: Any) -> None:
         await host.disconnect("away")
 
 
-async def test_the_listing_says_how_each_session_does_and_why_one_is_not_open(magic: Any) -> None:
+async def test_listing_shows_session_health_and_why_one_is_down(magic: Any) -> None:
     async with serving(Counting().app()) as url, proxied(url) as proxy:
         connection = await magic(f"connect {proxy.url()} --name away")
         await magic("ping math")
@@ -66,7 +66,7 @@ async def test_the_listing_says_how_each_session_does_and_why_one_is_not_open(ma
         await host.disconnect("away")
 
 
-async def test_cached_listings_are_shown_while_a_session_is_opened_again(magic: Any) -> None:
+async def test_cached_listings_show_while_session_reopens(magic: Any) -> None:
     async with serving(Counting().app()) as url, proxied(url) as proxy:
         connection = await magic(f"connect {proxy.url()} --name away")
         proxy.refuse()

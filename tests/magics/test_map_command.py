@@ -73,7 +73,7 @@ async def test_a_cell_is_a_pipeline_whose_steps_see_earlier_ones(magic: Any) -> 
     assert "zero" in run.failed["error"].iloc[0]
 
 
-async def test_the_journal_has_each_step_and_a_rate_holds_for_all_steps_on_a_server(magic: Any) -> None:
+async def test_journal_has_all_steps_and_rate_spans_steps(magic: Any) -> None:
     cell = "first = math:add a={row.x} b=1\nsecond = math:add a={first.data} b=2\n"
     rows = pd.DataFrame({"x": range(15)})
     run = await magic("map --rows $rows --rate 60/s --journal steps.sqlite", cell, rows=rows)
@@ -83,9 +83,7 @@ async def test_the_journal_has_each_step_and_a_rate_holds_for_all_steps_on_a_ser
     assert [again.stats[key] for key in ("done", "resumed", "calls")] == [15, 30, 0]
 
 
-async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a_generator(
-    magic: Any, tmp_path: Path
-) -> None:
+async def test_dry_run_shows_problems_and_spares_generators(magic: Any, tmp_path: Path) -> None:
     plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run", rows=ROWS)
     assert [row.get("b") for row in plan.rows] == [-1, None, 1]
     assert "ZeroDivisionError" in plan.rows[1]["problem"]

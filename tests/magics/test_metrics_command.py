@@ -69,7 +69,7 @@ async def test_the_setting_exports_spans_and_the_listing_says_so(magic: Any) -> 
     assert "spans went" not in str(await magic("metrics"))
 
 
-def test_a_setting_that_is_no_target_is_refused_and_the_old_one_stays() -> None:
+def test_invalid_telemetry_is_refused_and_old_one_kept() -> None:
     settings = Settings()
     with pytest.raises(ConfigError, match="Did you mean 'otlp'"):
         settings.telemetry = "oltp"

@@ -166,7 +166,7 @@ def test_a_text_that_cannot_be_typed_is_written_as_json(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_TYPED)
-def test_arguments_whose_names_cannot_be_typed_are_written_as_json(text: str) -> None:
+def test_untypable_argument_names_are_written_as_json(text: str) -> None:
     words = words_of(call_line("srv:tool", {"a": "$x", text: {text: "{1}"}}))
     assert parse_arguments(words[2:], {}, evaluate=evaluated_nothing) == {"a": "$x", text: {text: "{1}"}}
 
@@ -204,7 +204,7 @@ def test_a_denial_of_a_tool_that_cannot_be_typed_offers_no_line(text: str) -> No
 
 
 @pytest.mark.parametrize("text", TYPED)
-def test_where_nothing_is_announced_the_line_that_is_offered_reads_the_same_uri(text: str) -> None:
+def test_offered_poll_line_reads_the_same_uri(text: str) -> None:
     client: Any = SimpleNamespace(server_capabilities=SimpleNamespace(resources=None))
     with pytest.raises(NotOfferedError) as caught:
         check_announces(client, "srv", text)

@@ -135,7 +135,7 @@ async def test_a_page_and_a_module_are_shown_or_written(magic: Any, tmp_path: Pa
         await magic("docs math -o nowhere/math.md")
 
 
-async def test_a_snapshot_that_is_not_there_names_the_line_that_writes_it(magic: Any) -> None:
+async def test_missing_snapshot_names_line_that_writes_it(magic: Any) -> None:
     with pytest.raises(ConfigError, match=r"`%mcp snapshot math -o math\.mcp\.json` writes one"):
         await magic("diff math")
     assert "8 tools, 1 prompt, 1 resource, 1 template; " in str(await magic("snapshot math -o math.mcp.json"))

@@ -19,7 +19,7 @@ async def published(magic: Any) -> SkillServer:
     return published
 
 
-async def test_skills_are_listed_with_their_problems_and_nothing_is_read(magic: Any, published: SkillServer) -> None:
+async def test_skills_are_listed_with_problems_and_not_read(magic: Any, published: SkillServer) -> None:
     published.entries.append({"uri": "skill://acme/<b>odd</b>/SKILL.md"})
 
     listing = await magic("skills")

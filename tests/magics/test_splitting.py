@@ -59,7 +59,7 @@ def test_what_a_shell_quotes_is_split_into_what_was_quoted(words: list[str]) -> 
     assert split_line(" ".join(shlex.quote(word) for word in words)) == words
 
 
-def test_a_quotation_that_is_not_closed_is_an_error_that_says_what_to_write() -> None:
+def test_unclosed_quotation_error_says_how_to_quote() -> None:
     with pytest.raises(CommandError) as caught:
         split_line("call t text='two words")
     assert str(caught.value) == (

@@ -103,7 +103,7 @@ async def test_what_an_error_suggests_opens_a_session(
     await follow(line.replace("FOLDER", str(pens)), suggests, then)
 
 
-async def test_a_program_that_is_not_executable_says_so_where_it_is_run_as_suggested(magic: Any, pens: Path) -> None:
+async def test_non_executable_program_suggests_chmod(magic: Any, pens: Path) -> None:
     (pens / "bin" / "pen").chmod(0o644)
     with pytest.raises(MCPMagicError, match=r"`chmod \+x bin/pen` makes it executable"):
         await magic("connect -- bin/pen")
@@ -126,7 +126,7 @@ async def test_a_url_without_its_beginning_is_suggested_whole(follow: Any, line:
 
 
 @pytest.mark.timed
-async def test_a_server_file_that_listens_at_a_url_is_found_out_soon_and_reached_there(magic: Any) -> None:
+async def test_server_file_at_a_url_is_detected_soon_and_reached(magic: Any) -> None:
     port = free_port()
     start = command("weather_server", "--port", str(port))
     with pytest.raises(MCPMagicError) as caught:
@@ -157,7 +157,7 @@ async def test_a_header_and_an_authority_are_given_as_suggested(follow: Any, mag
         await host.disconnect("web")
 
 
-async def test_what_a_server_wrote_that_could_not_be_opened_is_listed_by_its_name(magic: Any, pens: Path) -> None:
+async def test_output_of_unopened_server_is_listed_by_its_name(magic: Any, pens: Path) -> None:
     with pytest.raises(MCPMagicError) as caught:
         await magic("connect --name sh -- sh -c 'seq 1 60 >&2; echo Error: no ink >&2; exit 1'")
     assert "more: `%mcp logs sh`, or `.stderr` of this error" in str(caught.value)

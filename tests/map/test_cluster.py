@@ -67,9 +67,7 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
     assert 0 < run.stats["unknown"] <= 4 * 50
 
 
-async def test_a_server_that_workers_cannot_start_is_an_error_and_its_rows_are_called_later(
-    client: Client, tmp_path: Path
-) -> None:
+async def test_unstartable_worker_server_fails_and_rows_retry(client: Client, tmp_path: Path) -> None:
     program, log = tmp_path / "counting_server.py", tmp_path / "log"
     text = Path(__file__).with_name("counting_server.py").read_text()
     program.write_text(text)
@@ -86,7 +84,7 @@ async def test_a_server_that_workers_cannot_start_is_an_error_and_its_rows_are_c
     assert sorted(map(int, log.read_text().split())) == list(range(30))
 
 
-async def test_a_rate_and_a_number_in_flight_hold_for_all_workers_together(client: Client, tmp_path: Path) -> None:
+async def test_rate_and_concurrency_hold_for_all_workers(client: Client, tmp_path: Path) -> None:
     async with Host() as host:
         await host.connect(counting(tmp_path / "log"), name="c")
         run = await host.map("c:count", [{"n": n} for n in range(60)], on=client, rate="30/s", concurrency=2)

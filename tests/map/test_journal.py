@@ -42,7 +42,7 @@ async def killed_in_the_middle(log: Path, journal: Path, chance: random.Random) 
     return True
 
 
-async def test_no_row_is_called_twice_over_kills_and_at_most_those_in_flight_are_unknown(tmp_path: Path) -> None:
+async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None:
     log, journal = tmp_path / "calls.txt", tmp_path / "journal.sqlite"
     chance, kills = random.Random(3), 0
     while kills < 4 and not await killed_in_the_middle(log, journal, chance):
@@ -61,9 +61,7 @@ async def test_no_row_is_called_twice_over_kills_and_at_most_those_in_flight_are
     ]
 
 
-async def test_a_map_that_is_run_again_takes_all_answers_from_the_journal(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_repeated_map_takes_all_answers_from_journal(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     rows = [{"a": 1}, {"a": 1}, {"a": 2}]
     first = await host.map("s:add", rows, journal=tmp_path / "j")
     again = await host.map("s:add", rows, journal=tmp_path / "j")
@@ -79,15 +77,13 @@ async def test_failed_rows_are_called_again(host: Host, calls: Counter[str], tmp
     assert calls["weather"] == 3
 
 
-async def test_answers_of_another_tool_or_version_are_not_used_and_that_is_said(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_answers_of_other_tools_are_unused_and_noted(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     await host.map("s:add", [{"a": 1}], journal=tmp_path / "j")
     other = await host.map("s:days", [{"n": 1}], journal=tmp_path / "j")
     assert other.note == "passed by name: n; the journal has 1 answer of other tools; they are not used"
 
 
-async def test_a_changed_definition_makes_its_old_answers_another_version(host: Host, tmp_path: Path) -> None:
+async def test_changed_definition_outdates_old_answers(host: Host, tmp_path: Path) -> None:
     for text in ("Doubles.", "Doubles, or not."):
         server = MCPServer("s")
 
@@ -102,9 +98,7 @@ async def test_a_changed_definition_makes_its_old_answers_another_version(host: 
     assert "the journal has 1 answer of another version of twice; they are not used" in run.note
 
 
-async def test_a_retry_calls_the_row_that_failed_and_takes_no_answer_of_an_equal_one(
-    host: Host, tmp_path: Path
-) -> None:
+async def test_retry_calls_failed_row_and_borrows_no_equal_answer(host: Host, tmp_path: Path) -> None:
     server, calls = MCPServer("s"), list[int]()
 
     @server.tool()
@@ -156,7 +150,7 @@ def make_folder(path: Path) -> None:
         (make_folder, "cannot be written; nothing was called"),
     ],
 )
-async def test_a_file_that_is_no_journal_is_refused_before_anything_is_sent(
+async def test_non_journal_file_is_refused_before_sending(
     host: Host, calls: Counter[str], tmp_path: Path, make: object, text: str
 ) -> None:
     make(tmp_path / "j")  # type: ignore[operator]
@@ -182,7 +176,7 @@ async def test_two_maps_do_not_share_a_journal(host: Host, calls: Counter[str], 
     assert not calls
 
 
-async def test_a_disk_that_is_full_ends_the_map_and_keeps_what_came_back(host: Host, tmp_path: Path) -> None:
+async def test_full_disk_ends_map_and_keeps_answers(host: Host, tmp_path: Path) -> None:
     server = MCPServer("s")
 
     @server.tool()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CITIES = pd.DataFrame({"city": ["Oslo", "Rome", "Oslo"], "n": [1, 2, 3]}, index=["x", "y", "z"])
 
 
-async def test_columns_are_passed_by_name_and_the_index_of_the_input_is_kept(host: Host, calls: Counter[str]) -> None:
+async def test_columns_are_passed_by_name_and_index_is_kept(host: Host, calls: Counter[str]) -> None:
     run = await host.map("s:weather", CITIES)
     assert run.note == "passed by name: city"
     frame = run.df
@@ -37,9 +37,7 @@ async def test_columns_are_passed_by_name_and_the_index_of_the_input_is_kept(hos
     assert frame["error"].tolist() == [None] * 3
 
 
-async def test_equal_calls_of_a_read_only_tool_go_out_once_and_those_of_others_each(
-    host: Host, calls: Counter[str]
-) -> None:
+async def test_only_equal_read_only_calls_are_sent_once(host: Host, calls: Counter[str]) -> None:
     await host.map("s:weather", CITIES)
     await host.map("s:add", CITIES, a=1)
     assert calls == {"weather": 2, "add": 3}
@@ -126,9 +124,7 @@ async def test_what_is_no_table_is_said_before_anything_is_sent(host: Host, call
     assert not calls
 
 
-async def test_all_rows_are_checked_first_and_those_that_do_not_fit_can_be_left_out(
-    host: Host, calls: Counter[str]
-) -> None:
+async def test_rows_are_checked_first_and_misfits_can_be_skipped(host: Host, calls: Counter[str]) -> None:
     rows = [{"a": 1}, {"a": "x"}, {"b": 2}]
     with pytest.raises(ArgumentsError) as raised:
         await host.map("s:add", rows, a=lambda row: row.a)
@@ -143,9 +139,7 @@ async def test_all_rows_are_checked_first_and_those_that_do_not_fit_can_be_left_
     assert run.failed["state"].tolist() == ["invalid", "invalid"]
 
 
-async def test_an_error_of_a_tool_is_the_error_of_its_row_and_can_be_tried_again(
-    host: Host, calls: Counter[str]
-) -> None:
+async def test_tool_error_belongs_to_its_row_and_can_be_retried(host: Host, calls: Counter[str]) -> None:
     run = await host.map("s:weather", [{"city": "Oslo"}, {"city": "Atlantis"}])
     assert [run.stats["done"], run.stats["failed"]] == [1, 1]
     assert "no such city" in run.failed["error"].iloc[0]
@@ -164,9 +158,7 @@ async def test_an_empty_table_and_duplicate_labels_are_no_problem(host: Host, ca
     assert doubled.df.loc["x", "result"].tolist() == [11, 12]
 
 
-async def test_an_answer_of_several_rows_becomes_several_rows_only_with_explode(
-    host: Host, calls: Counter[str]
-) -> None:
+async def test_answer_of_several_rows_expands_only_with_explode(host: Host, calls: Counter[str]) -> None:
     rows = pd.DataFrame({"n": [2, 0, 1]}, index=list("abc"))
     whole = (await host.map("s:days", rows)).df
     assert whole["result"].tolist() == [[{"day": 0}, {"day": 1}], [], [{"day": 0}]]
@@ -209,9 +201,7 @@ async def test_one_question_is_about_all_calls_and_shows_their_values(host: Host
     assert len(record.arguments["digest of all calls"]) == 16
 
 
-async def test_calls_that_are_approved_together_cannot_be_edited_or_allowed_for_good(
-    host: Host, calls: Counter[str]
-) -> None:
+async def test_batch_approval_cannot_edit_or_allow_for_good(host: Host, calls: Counter[str]) -> None:
     await asked_of(host, Decision.approve({"a": 1, "b": 1}))
     with pytest.raises(DeniedError, match="calls that are made together cannot be edited"):
         await host.map("s:add", [{"a": 1}, {"a": 2}])
@@ -220,7 +210,7 @@ async def test_calls_that_are_approved_together_cannot_be_edited_or_allowed_for_
     assert [rule.action for rule in host.consent.rules] == ["ask"]
 
 
-async def test_a_secret_is_masked_in_the_question_about_all_calls_and_in_displays(host: Host) -> None:
+async def test_secret_is_masked_in_batch_question_and_displays(host: Host) -> None:
     server = MCPServer("s")
 
     @server.tool()

@@ -135,7 +135,7 @@ def test_a_limit_of_a_minute_costs_few_refusals() -> None:
     assert len(refusals) <= 60
 
 
-def test_a_server_that_was_busy_for_a_moment_is_soon_called_as_fast_as_before() -> None:
+def test_pace_recovers_soon_after_a_busy_moment() -> None:
     def takes(now: float) -> bool:
         return not 1002 < now < 1002.1
 
@@ -169,7 +169,7 @@ def test_a_server_that_takes_nothing_is_given_up_after_minutes() -> None:
         assert 120 < in_virtual_time(run(wait)) < 240
 
 
-def test_a_server_that_took_nothing_for_a_minute_is_soon_called_as_fast_as_before() -> None:
+def test_pace_recovers_soon_after_a_refused_minute() -> None:
     seconds, refusals = in_virtual_time(called(Pace(), 5_000, lambda now: not 1003 < now < 1063, 2.0))
     without, _ = in_virtual_time(called(Pace(), 5_000, lambda _: True, None))
     assert seconds <= 60 + without + 15

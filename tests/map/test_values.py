@@ -33,7 +33,7 @@ def command(folder: Path, tool: str, start: str = "") -> list[str]:
     return [sys.executable, str(folder / "server.py")]
 
 
-async def test_rows_are_given_as_they_end_and_not_far_ahead_of_the_loop(host: Host, calls: Counter[str]) -> None:
+async def test_rows_come_as_they_end_and_not_far_ahead(host: Host, calls: Counter[str]) -> None:
     numbers = []
     async for item in host.map_iter("s:add", ({"a": n} for n in range(500)), concurrency=4):
         assert item.result is not None
@@ -70,9 +70,7 @@ async def test_the_types_of_the_input_are_kept(host: Host, calls: Counter[str]) 
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NaT, pd.NA], ids=["None", "NaN", "NaT", "NA"])
-async def test_a_missing_value_is_left_out_where_the_parameter_is_optional(
-    host: Host, calls: Counter[str], missing: Any
-) -> None:
+async def test_missing_value_is_omitted_for_optional_parameter(host: Host, calls: Counter[str], missing: Any) -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": pd.Series([5, missing], dtype=object)})
     assert (await host.map("s:add", frame)).df["result"].tolist() == [6, 12]
     with pytest.raises(ArgumentsError, match=r"row 1: a: expected integer, got (null|nan)"):
@@ -86,7 +84,7 @@ async def test_columns_with_the_names_of_ours_are_kept(host: Host, calls: Counte
     assert result.iloc[0].tolist()[:5] == [1, "mine", 7, 11, None]
 
 
-async def test_a_map_is_cancelled_with_what_came_back_and_goes_on_with_retry(host: Host) -> None:
+async def test_cancelled_map_keeps_answers_and_retry_goes_on(host: Host) -> None:
     server, waiting, go = MCPServer("s"), [], asyncio.Event()
 
     @server.tool()
@@ -139,7 +137,7 @@ async def test_a_map_is_shown_and_not_each_of_its_calls(host: Host) -> None:
     assert titles == ["map s:work"]
 
 
-async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_back(host: Host, tmp_path: Path) -> None:
+async def test_lost_server_stops_map_and_keeps_answers(host: Host, tmp_path: Path) -> None:
     work = "async def work(n: int) -> int:\n    if n == 7:\n        os._exit(3)\n    return n\n"
     await host.connect(command(tmp_path, work), name="d", reconnect=False)
     run = await host.map("d:work", [{"n": n} for n in range(50)], concurrency=1)
@@ -150,9 +148,7 @@ async def test_a_server_that_ends_for_good_stops_the_map_and_keeps_what_came_bac
     assert run.failed["state"].tolist() == ["unknown", *["waiting"] * 42]
 
 
-async def test_a_row_that_cannot_be_read_stops_the_map_and_keeps_what_came_back(
-    host: Host, calls: Counter[str], tmp_path: Path
-) -> None:
+async def test_unreadable_row_stops_map_and_keeps_answers(host: Host, calls: Counter[str], tmp_path: Path) -> None:
     def rows() -> Any:
         yield from ({"a": n} for n in range(5))
         raise OSError("the disk is gone")
@@ -243,7 +239,7 @@ async def test_the_first_rows_do_not_wait_for_extra_sessions(host: Host, tmp_pat
     assert took[True] > 0
 
 
-async def test_an_extra_session_that_does_not_open_is_left_out_with_a_note(host: Host, tmp_path: Path) -> None:
+async def test_unopened_extra_session_is_noted_and_left_out(host: Host, tmp_path: Path) -> None:
     work = (
         "async def work(n: int) -> None:\n    while not os.path.exists('noted'):\n        await asyncio.sleep(0.01)\n"
     )

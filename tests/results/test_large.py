@@ -29,7 +29,7 @@ def test_a_small_svg_is_shown():
     assert '<img src="data:image/svg+xml;base64,' in result._repr_mimebundle_()["text/html"]
 
 
-def test_an_object_of_many_members_is_described_by_the_first_ones():
+def test_big_object_is_described_by_its_first_members():
     members = {f"member\x1b[2J {number}": number for number in range(200_000)}
     started = time.thread_time()
 

@@ -246,7 +246,7 @@ def test_a_tool_without_arguments_says_so() -> None:
     assert display.listing_rows == 200
 
 
-def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cut() -> None:
+def test_last_column_wraps_in_terminal_before_others_are_cut() -> None:
     from mcp_magic.display.document import aligned
 
     text = aligned(
@@ -263,7 +263,7 @@ def test_in_a_terminal_the_last_column_goes_on_below_itself_before_others_are_cu
     )
 
 
-def test_a_listing_of_many_items_holds_no_object_for_each_of_them() -> None:
+def test_long_listing_holds_no_object_per_item() -> None:
     items = tuple({"n": number} for number in range(10_000))
     gc.collect()
     before = len(gc.get_objects())

@@ -157,7 +157,7 @@ def test_several_contents_are_shown_under_their_uris() -> None:
     assert bundle(result)["text/plain"] == "demo://1\none\n\ndemo://2\ntwo"
 
 
-def test_several_contents_are_saved_into_a_folder_and_never_outside(tmp_path: Path) -> None:
+def test_contents_are_saved_into_a_folder_never_outside(tmp_path: Path) -> None:
     result = resource(
         text(None, "1", "file:///a/notes.txt"),
         text(None, "2", "file:///b/notes.txt"),

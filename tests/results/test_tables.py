@@ -106,7 +106,7 @@ EMPTY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_what_found_nothing_is_an_empty_table_and_not_the_words_beside_it(name: str) -> None:
+def test_empty_result_is_an_empty_table_not_its_words(name: str) -> None:
     assert len(text_result(json.dumps(EMPTY[name])).df) == 0
 
 
@@ -248,7 +248,7 @@ def test_long_integers_keep_every_digit_without_a_schema_too(rows: Any) -> None:
     assert frame["id"].isna().tolist() == [False, True]
 
 
-def test_floats_and_short_integers_beside_missing_ones_are_what_pandas_makes_of_them() -> None:
+def test_floats_and_integers_beside_missing_match_pandas() -> None:
     frame = text_result(json.dumps([{"x": 1e300, "n": 1}, {"x": 2, "n": None}])).df
     assert [str(kind) for kind in frame.dtypes] == ["float64", "float64"]
 
@@ -286,7 +286,7 @@ def test_a_schema_that_refers_to_itself_is_no_trap() -> None:
     assert ToolResult(raw, output_schema=schema).df["n"].tolist() == [1]
 
 
-def test_a_table_that_is_wider_than_the_terminal_shows_whole_numbers_and_says_what_is_missing(
+def test_wide_table_keeps_whole_numbers_and_counts_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -29,14 +29,14 @@ async def test_a_number_is_unboxed_from_the_structured_content(call: Call) -> No
     assert bundle(result)["text/plain"] == "5"
 
 
-async def test_a_list_of_objects_becomes_a_frame_with_the_declared_rows(call: Call) -> None:
+async def test_list_of_objects_becomes_frame_of_declared_rows(call: Call) -> None:
     result = await call("cities")
     assert result.df.to_dict("list")["city"] == ["Paris", "Oslo"]
     assert result.df["degrees"].isna().tolist() == [False, True]
     assert isinstance(result.text, list)
 
 
-async def test_structured_content_is_shown_once_although_the_texts_repeat_it(call: Call) -> None:
+async def test_structured_content_repeated_by_text_is_shown_once(call: Call) -> None:
     result = await call("cities")
     expected = "city   degrees\nParis     21.5\nOslo\n2 rows x 2 columns"
     assert bundle(result)["text/plain"] == expected
@@ -60,7 +60,7 @@ def test_a_text_that_is_not_the_only_item_is_shown() -> None:
     assert "well" in bundle(text_result("all is well", structured_content={"result": ["Paris"]}))["text/plain"]
 
 
-async def test_text_that_says_more_than_the_structured_content_is_shown_too() -> None:
+async def test_text_beyond_structured_content_is_shown_too() -> None:
     result = text_result("all well", structured_content={"state": {"code": 1}})
     assert "all well" in bundle(result)["text/plain"]
     assert "code" in bundle(result)["text/plain"]
@@ -97,7 +97,7 @@ async def test_content_is_split_into_text_and_artifacts(call: Call) -> None:
     assert text_result("only text").artifacts is None
 
 
-async def test_a_table_in_an_embedded_resource_is_found_when_the_text_has_none(call: Call) -> None:
+async def test_embedded_table_is_used_if_text_has_none(call: Call) -> None:
     assert (await call("mixed")).df.to_dict("list") == {"a": [1], "b": ["x"]}
 
 
@@ -114,7 +114,7 @@ async def test_mixed_content_is_shown_block_by_block(call: Call) -> None:
     assert "<audio controls src=" in shown["text/html"]
 
 
-def test_a_text_that_the_structured_content_only_names_is_shown_once_as_the_text_it_is() -> None:
+def test_text_wrapped_in_structured_content_is_shown_once() -> None:
     page = "# A page\n\nIts *second* line.\n"
     raw = CallToolResult(content=[TextContent(type="text", text=page)], structured_content={"content": page})
     result = ToolResult(raw, server="files", tool="read_text_file")
@@ -127,7 +127,7 @@ def test_a_text_that_the_structured_content_only_names_is_shown_once_as_the_text
     )
 
 
-async def test_an_error_raises_with_the_names_and_the_text_and_carries_the_result(call: Call) -> None:
+async def test_error_names_server_and_tool_and_carries_result(call: Call) -> None:
     result = await call("fails")
     with pytest.raises(ToolError) as caught:
         result.raise_for_error()
@@ -164,7 +164,7 @@ ERRORS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_an_error_says_its_words_or_six_lines_and_where_the_rest_is(name: str) -> None:
+def test_error_shows_six_lines_and_where_the_rest_is(name: str) -> None:
     text, said = ERRORS[name]
     with pytest.raises(ToolError) as caught:
         text_result(text, is_error=True).raise_for_error()
@@ -273,7 +273,7 @@ SEVERAL: dict[str, tuple[ToolResult, str]] = {
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_between_several_tables_the_error_names_each_of_them_as_it_is_typed(name: str) -> None:
+def test_table_error_names_several_tables_as_typed(name: str) -> None:
     result, message = SEVERAL[name]
     with pytest.raises(NoTableError) as caught:
         result.df
@@ -289,12 +289,12 @@ def test_frames_has_what_df_has_and_more() -> None:
     assert text_result('{"a": 1}').frames["data"].to_dict("list") == {"a": [1]}
 
 
-def test_json_beside_a_sentence_is_a_table_and_the_sentence_is_shown() -> None:
+def test_json_beside_a_sentence_shows_table_and_sentence() -> None:
     shown = bundle(text_result('Found two:\n```json\n[{"a": 1}, {"a": 2}]\n```\nThat is all.'))["text/plain"]
     assert shown == "Found two:\n\na\n1\n2\n2 rows x 1 column\n\nThat is all."
 
 
-def test_a_document_that_the_structured_content_names_is_shown_with_the_words_beside_it() -> None:
+def test_document_in_structured_content_shows_with_its_words() -> None:
     text = "Showing 1 file\n\nPath\tType\nn.ipynb\tnotebook"  # as jupyter-mcp-server lists files
     result = text_result(text, structured_content={"kind": "files.list", "result": text})
     assert bundle(result)["text/plain"].count("n.ipynb") == 1
@@ -329,7 +329,7 @@ HOSTILE: dict[str, str] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_looking_for_tables_takes_a_time_that_grows_with_the_text_and_not_faster(name: str) -> None:
+def test_table_search_takes_linear_time(name: str) -> None:
     result = text_result(HOSTILE[name])
     started = time.thread_time()
     bundle(result)

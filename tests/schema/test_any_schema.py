@@ -35,7 +35,7 @@ def test_any_document_is_a_tree_of_fields(document: dict[str, Any]) -> None:
 
 @QUICK
 @given(anything_like_a_schema)
-def test_any_document_makes_a_signature_a_docstring_and_an_example(document: dict[str, Any]) -> None:
+def test_any_document_makes_signature_docstring_and_example(document: dict[str, Any]) -> None:
     assert isinstance(s.make_signature(document), inspect.Signature)
     assert s.make_docstring("t", None, None, document, document)
     assert isinstance(s.example_arguments(document), dict)
@@ -45,9 +45,7 @@ def test_any_document_makes_a_signature_a_docstring_and_an_example(document: dic
 @given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3))
 @example({"anyOf": [False]}, {})
 @example({"properties": {"a": {"oneOf": [False, {"type": "array"}]}}}, {"a": {}})
-def test_arguments_for_any_document_are_checked_or_left_to_the_server(
-    document: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_any_arguments_are_checked_or_left_to_server(document: dict[str, Any], arguments: dict[str, Any]) -> None:
     with contextlib.suppress(ArgumentsError):
         s.check_arguments(arguments, document)
 

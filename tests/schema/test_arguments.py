@@ -259,7 +259,7 @@ def test_each_of_repeated_objects_is_an_item() -> None:
     assert parse_arguments(["ids=$a", "ids=2"], SCHEMA, evaluate={"a": 1}.__getitem__) == {"ids": [1, 2]}
 
 
-def test_an_expression_that_fails_names_the_argument_and_the_error() -> None:
+def test_failing_expression_names_argument_and_error() -> None:
     def evaluate(source: str) -> Any:
         return eval(source, {})
 
@@ -391,7 +391,7 @@ def test_a_tool_is_read_alike_however_often_it_was_called() -> None:
         assert parse_arguments([f"n{number}=1", "all=2"], schema) == {f"n{number}": [1], "all": [2]}
 
 
-def test_lines_that_go_ever_new_ways_into_a_schema_keep_few_of_its_fields() -> None:
+def test_deep_lines_keep_few_schema_fields() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {name: {"$ref": "#"} for name in "abcdefgh"}}
     schema["properties"]["n"] = {"type": "integer"}
 

@@ -96,9 +96,7 @@ def message(arguments: dict[str, Any], schema: dict[str, Any] = SCHEMA) -> str:
         ({"n": "x" * 100}, "n: expected integer, 1 to 10, got '" + "x" * 32 + "..." + "x" * 23 + "…"),
     ],
 )  # fmt: skip
-def test_a_problem_is_one_line_with_the_argument_what_was_expected_and_what_was_got(
-    arguments: dict[str, Any], text: str
-) -> None:
+def test_problem_line_names_argument_expected_and_got(arguments: dict[str, Any], text: str) -> None:
     assert message(arguments) == text
 
 
@@ -131,7 +129,7 @@ def test_unknown_arguments_are_listed_together() -> None:
     check_arguments({"x": 1}, {"type": "object"})
 
 
-def test_an_unknown_argument_says_what_was_meant_and_what_there_is() -> None:
+def test_unknown_argument_suggests_and_lists_names() -> None:
     schema = {"type": "object", "properties": {f"name{i}": {} for i in range(15)}}
     assert message({"nam3": 1}, schema) == (
         "unknown argument 'nam3'. Did you mean 'name3'? "
@@ -149,7 +147,7 @@ def test_at_most_three_problems_are_told() -> None:
     ]
 
 
-def test_a_secret_inside_of_what_jsonschema_quotes_is_not_repeated() -> None:
+def test_secret_quoted_by_jsonschema_is_masked() -> None:
     schema = {"type": "object", "properties": {"login": {"not": {"required": ["password"]}}}}
     assert message({"login": {"password": "hunter2"}}, schema) == (
         "login: does not fit 'not' of the schema, got {'password': '***'}"
@@ -217,9 +215,7 @@ def test_a_quick_yes_is_never_wrong(case: tuple[dict[str, Any], dict[str, Any]],
 
 @QUICK
 @given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b"]), json_values))
-def test_a_quick_yes_is_never_wrong_for_what_only_looks_like_a_schema(
-    schema: dict[str, Any], arguments: dict[str, Any]
-) -> None:
+def test_quick_yes_is_never_wrong_for_schema_lookalikes(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     if native_check(schema)(arguments):
         with contextlib.suppress(AttributeError, TypeError, Unresolvable):  # invalid schemas
             assert Draft202012Validator(schema, registry=Registry()).is_valid(arguments)

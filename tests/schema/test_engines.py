@@ -155,7 +155,7 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_native_code_is_given_ends_soon_for_an_interrupt_cannot_end_it(name: str) -> None:
+def test_native_code_ends_soon_on_hostile_input(name: str) -> None:
     schema, value = HOSTILE[name]
     if value is None:
         value = "x"

@@ -98,7 +98,7 @@ def test_limits_are_said_in_words(schema: dict[str, Any], text: str) -> None:
     assert field(schema).constraints_text == text
 
 
-def test_what_stands_beside_a_reference_wins_over_what_it_points_to() -> None:
+def test_keys_beside_a_reference_win_over_its_target() -> None:
     found = field({"$ref": "#/$defs/Color", "title": "Paint", "default": "red"})
     assert (found.title, found.description, found.default) == ("Paint", "A colour", "red")
 
@@ -108,7 +108,7 @@ def test_a_missing_default_is_not_null() -> None:
     assert field({"type": ["string", "null"], "default": None}).default is None
 
 
-def test_all_of_is_merged_with_the_tighter_limits_and_all_properties() -> None:
+def test_all_of_merges_tighter_limits_and_all_properties() -> None:
     found = field(
         {
             "allOf": [
@@ -135,7 +135,7 @@ def test_a_recursive_schema_is_an_endless_tree() -> None:
     assert node.at("many").at(3).at("value").kind == "integer"  # type: ignore[union-attr]
 
 
-def test_a_union_lists_its_variants_flat_and_the_properties_of_all_its_objects() -> None:
+def test_union_lists_flat_variants_and_all_properties() -> None:
     cat = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}}
     dog = {"type": "object", "properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}}
     found = field(
@@ -202,7 +202,7 @@ def test_additional_properties_are_a_field_or_a_word() -> None:
         ({"type": "string"}, False),
     ],
 )
-def test_an_object_that_lists_names_is_closed_unless_it_says_otherwise(schema: dict[str, Any], is_open: bool) -> None:
+def test_object_with_listed_names_is_closed_by_default(schema: dict[str, Any], is_open: bool) -> None:
     assert root_field(schema).is_open is is_open
 
 

@@ -31,7 +31,7 @@ def test_a_line_reads_back_as_the_arguments_it_was_written_for(case: tuple[dict[
 
 @QUICK
 @given(called())
-def test_a_line_reads_back_when_it_was_written_without_the_schema(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+def test_line_written_without_schema_reads_back(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
     schema, arguments = case
     assert repr(read(call_line("srv:tool", arguments), schema)) == repr(arguments)
 

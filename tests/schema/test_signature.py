@@ -90,7 +90,7 @@ def test_help_says_how_to_give_what_python_cannot_write() -> None:
     assert str(raised.value) == "missing: max-width (integer); give it as **{'max-width': ...}"
 
 
-def test_what_is_required_and_has_a_default_may_be_left_out_or_given_by_position() -> None:
+def test_required_with_default_is_optional_or_positional() -> None:
     schema = {
         "properties": {"scale": {"enum": ["css", "px"], "default": "css"}, "x": {"default": 1}, "n": {}},
         "required": ["scale", "n"],

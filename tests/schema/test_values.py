@@ -193,9 +193,7 @@ def test_an_index_is_sent_unless_it_only_numbers_the_rows() -> None:
         ({}, [{"n": 1, "s": "a"}, {"n": 2, "s": None}]),
     ],
 )
-def test_a_data_frame_is_rows_where_lists_are_asked_for_below_its_names_where_they_fit(
-    items: Any, expected: Any
-) -> None:
+def test_data_frame_becomes_rows_below_its_names_if_they_fit(items: Any, expected: Any) -> None:
     field = root_field({"anyOf": [{"type": "array", "items": items}, {"type": "null"}]})
     assert to_json_value(FRAME[["n", "s"]], field) == expected
 

@@ -51,7 +51,7 @@ def test_the_table_has_each_sdk() -> None:
         for cell in CELLS
     ],
 )
-async def test_a_server_is_connected_listed_called_asks_and_is_connected_again(
+async def test_sdk_server_connects_lists_calls_asks_and_reconnects(
     host: Host, sdk: str, transport: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if said.startswith("2026"):

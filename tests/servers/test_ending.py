@@ -76,7 +76,7 @@ def test_a_stdio_server_ends_silently_when_its_input_ends(process: subprocess.Po
     assert (process.returncode, said, errors) == (0, "", "")
 
 
-def test_an_interrupt_ends_a_stdio_server_at_once_and_without_a_traceback(process: subprocess.Popen[str]) -> None:
+def test_interrupt_ends_stdio_server_without_traceback(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
     code = process.wait(timeout=60)  # its input is still open
     assert code == -signal.SIGINT
@@ -85,7 +85,7 @@ def test_an_interrupt_ends_a_stdio_server_at_once_and_without_a_traceback(proces
 
 
 @pytest.mark.parametrize("name", ["weather_server", "paging_server"])
-async def test_an_interrupt_ends_an_http_server_with_an_open_session_and_without_a_traceback(name: str) -> None:
+async def test_interrupt_ends_http_server_without_traceback(name: str) -> None:
     with start_http(bundled.command(name, "--transport", "http", "--port", "0")) as running:
         assert running.url.startswith("http://127.0.0.1:")
         async with Client(running.url, mode="legacy") as client:  # keeps an event stream open
@@ -95,7 +95,7 @@ async def test_an_interrupt_ends_an_http_server_with_an_open_session_and_without
     assert "Traceback" not in running.stderr
 
 
-def test_the_server_of_a_notebook_ends_with_its_kernel_however_that_ends() -> None:
+def test_notebook_server_ends_with_its_kernel() -> None:
     code = "from servers.start import start\nprint(start('weather_server.py'), flush=True)\ninput()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", code], cwd=NOTEBOOKS, text=True, **pipes) as kernel:

@@ -16,7 +16,7 @@ def built() -> list[str]:
     return []
 
 
-def test_an_environment_is_made_once_and_again_when_other_versions_are_wanted(tmp_path: Path, built: list[str]) -> None:
+def test_environment_is_made_again_only_for_other_versions(tmp_path: Path, built: list[str]) -> None:
     def build(folder: Path) -> None:
         assert not list(folder.iterdir())
         (folder / "content").write_text("x")
@@ -42,9 +42,7 @@ def test_an_installation_that_failed_is_made_anew(tmp_path: Path, built: list[st
     assert environments.ensure(tmp_path / "env", {}, build)
 
 
-def test_the_cache_is_in_the_checkout_unless_a_variable_says_where(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_is_in_checkout_unless_variable_moves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MCP_MAGIC_TEST_CACHE", raising=False)
     assert environments.cache() == environments.ROOT / ".cache"
     monkeypatch.setenv("MCP_MAGIC_TEST_CACHE", str(tmp_path))
@@ -57,7 +55,7 @@ def test_missing_npm_is_an_error_that_says_what_is_needed(tmp_path: Path, monkey
         environments.make_node()
 
 
-def test_missing_servers_are_an_error_that_says_how_to_install_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_servers_error_says_how_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "SHARED_PACKAGES", ("mcp-server-that-is-not-there",))
     with pytest.raises(environments.InstallationError, match=r"not-there is not installed: pip install -e '\.\[dev\]'"):
         environments.check_shared()

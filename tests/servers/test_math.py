@@ -91,7 +91,7 @@ async def test_what_cannot_be_computed_is_a_tool_error_that_says_why(
     assert said in result.content[0].text
 
 
-async def test_every_tool_is_described_and_says_that_it_changes_nothing(session: Open) -> None:
+async def test_tools_are_described_and_read_only(session: Open) -> None:
     async with session() as client:
         tools = (await client.list_tools()).tools
     assert len(tools) == 8

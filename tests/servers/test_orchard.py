@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def test_the_harvest_has_a_view_that_loads_nothing_and_calls_a_tool_that_is_for_it(tmp_path: Path) -> None:
+async def test_harvest_view_loads_nothing_and_calls_its_tool(tmp_path: Path) -> None:
     async with stdio_session(bundled.command("orchard_server"), tmp_path / "stderr") as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         uri = view_uri(tools["harvest"])
@@ -30,7 +30,7 @@ async def test_the_harvest_has_a_view_that_loads_nothing_and_calls_a_tool_that_i
     assert counted.structured_content == {"result": 140}
 
 
-async def test_its_listings_and_its_prices_may_be_kept_and_the_survey_reports() -> None:
+async def test_listings_and_prices_are_cacheable_and_survey_reports() -> None:
     reports: list[str | None] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:

@@ -36,7 +36,7 @@ async def cursors_and_names(client: Client, pages: int = 10) -> tuple[list[str |
 ALL = [f"tool_{number:03}" for number in range(25)]
 
 
-async def test_lists_come_in_pages_over_stdio_and_may_end_with_an_empty_cursor(tmp_path: Path) -> None:
+async def test_lists_come_in_pages_and_may_end_with_empty_cursor(tmp_path: Path) -> None:
     async with stdio_session(bundled.command("paging_server", "--empty-cursor"), tmp_path / "stderr") as client:
         assert await cursors_and_names(client) == (["10", "20", ""], ALL)
         assert (await client.call_tool("tool_017", {})).structured_content == {"number": 17}
@@ -81,7 +81,7 @@ async def test_what_the_server_does_not_know_is_an_error() -> None:
             await client.read_resource("paging://number/x")
 
 
-async def test_a_result_that_breaks_its_own_schema_is_noticed_by_the_client() -> None:
+async def test_result_breaking_its_schema_is_noticed_by_client() -> None:
     async with Client(server(wrong_output=True)) as client:
         with pytest.raises(RuntimeError, match="Invalid structured content returned by tool tool_003"):
             await client.call_tool("tool_003", {})

@@ -57,7 +57,7 @@ async def value(client: Client, tool: str, **arguments: Any) -> Any:
 
 
 @ways
-async def test_a_call_reports_logs_and_is_stopped_and_counted_when_it_is_cancelled(session: Open, mode: str) -> None:
+async def test_call_reports_logs_and_counts_cancellation(session: Open, mode: str) -> None:
     logged: list[tuple[str, Any]] = []
     told: list[tuple[float, float | None, str | None]] = []
     started = asyncio.Event()
@@ -138,7 +138,7 @@ async def test_changed_lists_are_told_to_clients_that_listen(session: Open) -> N
         assert (await client.read_resource("showcase://extra/modern")).contents[0].text == "I am modern"
 
 
-async def test_the_process_tools_show_environment_folder_and_stderr_and_one_ends_it(tmp_path: Path) -> None:
+async def test_process_tools_show_process_and_one_ends_it(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     command, errlog = bundled.command("showcase_server"), tmp_path / "stderr"
@@ -160,6 +160,6 @@ async def test_headers_of_a_request_are_shown(http_url: str) -> None:
         assert (await value(client, "headers"))["content-type"] == "application/json"
 
 
-async def test_the_tools_of_the_process_are_not_there_when_it_is_the_kernel() -> None:
+async def test_process_tools_are_missing_in_the_kernel() -> None:
     async with Client(bundled.load("showcase_server").server) as client:
         assert {"die", "process", "headers"}.isdisjoint(tool.name for tool in (await client.list_tools()).tools)

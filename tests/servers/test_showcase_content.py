@@ -83,7 +83,7 @@ async def test_the_resources_that_are_linked_to_can_be_read(showcase: Client) ->
         assert (await showcase.read_resource(link.uri)).contents[0].mime_type == link.mime_type
 
 
-async def test_structured_content_comes_with_and_without_schema_and_text(showcase: Client) -> None:
+async def test_structured_content_comes_with_or_without_schema(showcase: Client) -> None:
     tools = {tool.name: tool for tool in (await showcase.list_tools()).tools}
     assert tools["structured"].output_schema["properties"]["celsius"]["type"] == "number"
     assert tools["structured_only"].output_schema is None
@@ -155,7 +155,7 @@ async def test_unicode_and_large_results_pass_unchanged_over_http(showcase: Clie
                 assert len((await call(client, "large", kilobytes=3000)).content[0].text) == 3_000_000
 
 
-async def test_hostile_text_holds_markup_escapes_and_bidirectional_controls(showcase: Client) -> None:
+async def test_hostile_text_has_markup_escapes_and_bidi_controls(showcase: Client) -> None:
     text = (await call(showcase, "hostile")).content[0].text
     for trap in ("<script>", "onerror=", "</style>", "\x1b[31m", "\x1b]8;;", "\u202e", "javascript:", "\x00"):
         assert trap in text

@@ -46,7 +46,7 @@ async def test_the_pdf_finds_its_objects_where_its_table_says(showcase: Client) 
     assert [data[offset:].split()[0] for offset in offsets] == [b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_a_resource_that_fails_and_one_that_is_missing_are_errors(showcase: Client) -> None:
+async def test_failing_and_missing_resources_are_errors(showcase: Client) -> None:
     with pytest.raises(MCPError, match="always broken"):
         await showcase.read_resource("showcase://broken")
     for uri in ("showcase://no-such-thing", "showcase://fruit/stone"):
@@ -73,7 +73,7 @@ async def test_templates_have_simple_reserved_and_query_variables(showcase: Clie
     assert templates == {"showcase://fruit/{name}", "showcase://files/{+path}", "showcase://search{?query,limit}"}
 
 
-async def test_prompts_have_arguments_several_messages_images_and_documents(showcase: Client) -> None:
+async def test_prompts_have_arguments_images_and_documents(showcase: Client) -> None:
     prompts = {prompt.name: prompt for prompt in (await showcase.list_prompts()).prompts}
     assert [(argument.name, argument.required) for argument in prompts["greet"].arguments] == [
         ("name", True),

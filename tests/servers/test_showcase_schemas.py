@@ -29,7 +29,7 @@ async def test_every_hint_comes_with_each_value_and_one_tool_has_none(showcase: 
     assert said == '{"readOnlyHint":false,"destructiveHint":true}'
 
 
-async def test_every_schema_is_valid_json_schema_and_together_they_use_every_keyword(showcase: Client) -> None:
+async def test_schemas_are_valid_and_use_every_keyword(showcase: Client) -> None:
     found: set[str] = set()
 
     def collect(schema: Any) -> None:

@@ -86,7 +86,7 @@ async def rows(client: Client, tool: str, **arguments: Any) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("session", ["stdio", "http", "sse"], indirect=True)
-async def test_the_weather_of_a_day_is_the_same_over_every_transport_and_in_every_process(session: Open) -> None:
+async def test_weather_of_a_day_is_the_same_everywhere(session: Open) -> None:
     async with session() as client:
         found = await rows(client, "history", **JANUARY)
     assert len(found) == 31
@@ -168,7 +168,7 @@ async def test_stations_are_a_csv_resource(weather: Client) -> None:
     assert len(found) == 13
 
 
-async def test_the_template_reads_a_city_and_knows_which_cities_there_are(weather: Client) -> None:
+async def test_template_reads_a_city_and_suggests_cities(weather: Client) -> None:
     contents = (await weather.read_resource("weather://New%20York/today")).contents[0]
     now = (await weather.call_tool("get_weather", {"location": "New York"})).structured_content
     assert json.loads(contents.text) == now

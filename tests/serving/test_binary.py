@@ -62,7 +62,7 @@ def exported_server(name: str) -> Any:
 
 
 @pytest.mark.parametrize("made", [cell_server, exported_server])
-async def test_a_function_that_takes_bytes_gets_the_bytes_that_were_sent(made: Callable[[str], Any]) -> None:
+async def test_bytes_parameter_gets_the_sent_bytes(made: Callable[[str], Any]) -> None:
     server = await host.connect(made("up"), name="up")
     data = bytes(range(256))
     for tool in ("size", "described", "late", "decoded"):
@@ -82,7 +82,7 @@ async def test_an_exported_server_takes_bytes_in_the_same_way() -> None:
     assert (size["format"], size["description"]) == ("base64", "What is counted.")
 
 
-async def test_what_is_no_base64_is_refused_and_returned_bytes_say_what_to_return() -> None:
+async def test_bad_base64_is_refused_and_returned_bytes_get_advice() -> None:
     server = await host.connect(cell_server("up"), name="up")
     refused = await server.call_tool("size", {"data": "hello"})
     assert "Base64 decoding error" in str(refused.text)

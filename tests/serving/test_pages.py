@@ -56,7 +56,7 @@ async def hostile() -> AsyncIterator[Connection]:
     await notebook_host.close()
 
 
-async def test_a_page_has_every_tool_with_its_arguments_and_a_line_that_works(connection: Connection) -> None:
+async def test_page_lists_tools_with_arguments_and_working_lines(connection: Connection) -> None:
     text = await page(connection)
     for tool in await connection.listing("tools"):
         section = text.partition(f"### `{tool.name}`")[2].partition("\n### ")[0]

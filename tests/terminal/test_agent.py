@@ -100,7 +100,7 @@ def test_each_call_is_asked_for_and_what_happens_is_printed_once(terminal: Termi
         assert everything.count(once) == 1, once
 
 
-def test_no_empty_output_follows_what_was_printed_and_the_value_is_in_out(terminal: Terminal) -> None:
+def test_printed_run_has_no_empty_output_and_stays_in_out(terminal: Terminal) -> None:
     said = ran(terminal, "--approve auto --thread shown", SUM)
 
     assert "gives **35**" in said

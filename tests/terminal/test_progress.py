@@ -41,9 +41,7 @@ def test_what_waits_is_the_last_line_until_it_is_over(terminal: Terminal, tmp_pa
     assert re.search(r"\r {30,}\r", terminal.wait()), "it is erased"
 
 
-def test_warnings_are_printed_as_they_come_with_nothing_that_steers_the_terminal(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_warnings_print_live_without_terminal_controls(terminal: Terminal, tmp_path: Path) -> None:
     terminal.send(f"r = %mcp call reports:hold folder={tmp_path} text='disk\\x1b[2J full'")
     terminal.child.expect_exact("warning reports: disk")
     (tmp_path / "go").touch()

@@ -92,9 +92,7 @@ FORMS = {
 @pytest.mark.timed
 @pytest.mark.parametrize("form", FORMS)
 @tried_again
-def test_ctrl_c_ends_a_call_tells_the_server_and_leaves_the_session(
-    terminal: Terminal, tmp_path: Path, form: str
-) -> None:
+def test_ctrl_c_ends_call_tells_server_and_keeps_session(terminal: Terminal, tmp_path: Path, form: str) -> None:
     terminal.send(FORMS[form].format(tmp_path))
     until((tmp_path / "started").exists, what="the tool has started")
 

@@ -354,7 +354,7 @@ SECRETIVE = Tool(
 )
 
 
-async def test_what_a_server_hides_of_an_agents_call_is_said_and_can_be_shown(panel: ApprovalPanel, page: Page) -> None:
+async def test_values_hidden_by_server_are_noted_and_can_be_shown(panel: ApprovalPanel, page: Page) -> None:
     sent = {"location": "Oslo", "context": "<b>-----BEGIN" + "x" * 1221, "api_token": "t0p"}
     [asked] = await ask(panel, Request("weather", "forecast", sent, "agent", SECRETIVE))
     assert "*** (1,234 characters)" in text(panel)
@@ -390,7 +390,7 @@ async def test_what_is_hidden_is_shown_as_it_was_edited(panel: ApprovalPanel) ->
     await asked
 
 
-async def test_a_call_of_the_persons_own_shows_no_more_of_a_secret_than_before(panel: ApprovalPanel) -> None:
+async def test_own_call_shows_no_more_of_a_secret(panel: ApprovalPanel) -> None:
     [asked] = await ask(panel, Request("web", "login", {"user": "me", "password": "hunter2"}))
 
     assert "Show hidden" not in [one.description for one in widgets(panel.widget, ipywidgets.Button)]
@@ -422,7 +422,7 @@ async def test_all_are_decided_together(panel: ApprovalPanel, verdict: str) -> N
 
 
 @pytest.mark.parametrize("verdict", ["Approve", "Deny"])
-async def test_all_are_those_that_were_shown_when_the_button_was_clicked_on(panel: ApprovalPanel, verdict: str) -> None:
+async def test_all_buttons_decide_only_calls_shown_at_click(panel: ApprovalPanel, verdict: str) -> None:
     asked = await ask(panel, request("Oslo"), request("Rome"))
     unseen = asyncio.ensure_future(panel.ask(request("Ulm")))  # asks before the click is worked off
     button(panel, f"{verdict} all").click()
@@ -447,7 +447,7 @@ async def test_buttons_for_all_are_closed_with_the_last_of_their_calls(panel: Ap
     assert (await third).approved
 
 
-async def test_a_click_means_what_was_typed_and_chosen_when_it_was_made(panel: ApprovalPanel) -> None:
+async def test_click_uses_text_and_choice_at_click_time(panel: ApprovalPanel) -> None:
     """On ipykernel 7.2 clicks and texts are taken in on another thread, while the loop may be busy with a cell."""
     first, second = await ask(panel, request("Oslo"), request("Rome"))
     button(panel, "Edit").click()
@@ -467,7 +467,7 @@ async def test_a_click_means_what_was_typed_and_chosen_when_it_was_made(panel: A
     assert await second == Decision.deny("not now")
 
 
-async def test_approve_all_leaves_what_was_edited_into_something_invalid(panel: ApprovalPanel) -> None:
+async def test_approve_all_skips_calls_edited_to_invalid(panel: ApprovalPanel) -> None:
     first, second = await ask(panel, request("Oslo"), request("Rome"))
     button(panel, "Edit").click()
     await handled()
@@ -511,7 +511,7 @@ async def test_the_widget_of_a_cell_shows_the_next_question_too(panel: ApprovalP
     assert set(views) == {panel.widget.model_id}
 
 
-async def test_the_next_question_gets_the_focus_after_an_answer_and_the_first_does_not(
+async def test_next_question_gets_focus_but_first_does_not(
     panel: ApprovalPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_magic.ui.widgets.DRAWN_SECONDS", 0.0)
@@ -564,7 +564,7 @@ async def test_a_wait_that_nobody_ends_leaves_a_line(page: Page) -> None:
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
 
 
-async def test_a_busy_event_loop_does_not_turn_a_time_out_into_an_interruption(page: Page) -> None:
+async def test_busy_loop_does_not_turn_time_out_into_interruption(page: Page) -> None:
     panel = ApprovalPanel(page, 0.25)
     checking = asyncio.ensure_future(Consent(approver=panel, timeout=0.3).check(request()))
     while not panel.waiting:
@@ -576,7 +576,7 @@ async def test_a_busy_event_loop_does_not_turn_a_time_out_into_an_interruption(p
     assert page.lines[0].startswith("… not answered weather:forecast(location=London)")
 
 
-async def test_a_panel_that_was_slow_to_come_does_not_turn_a_time_out_into_an_interruption(page: Page) -> None:
+async def test_slow_panel_does_not_turn_time_out_into_interruption(page: Page) -> None:
     panel = ApprovalPanel(page, 60)  # its deadline begins later than that of the consent
 
     with pytest.raises(DeniedError, match="denied by time-out"):

@@ -31,7 +31,7 @@ def log(report: Report, text: str, when: float = 0.0, level: str = "warning") ->
     report.log(LogMessage(when, level, f"logger {EVIL}", text))
 
 
-def test_nothing_that_a_server_says_is_markup_or_steers_a_terminal() -> None:
+def test_server_text_is_no_markup_and_no_terminal_control() -> None:
     board = Board()
     report = running(board, 1)
     log(report, f"line one\n{EVIL}", level=EVIL)
@@ -53,7 +53,7 @@ def test_a_bar_without_an_end_wanders_and_says_no_share() -> None:
     assert "7 · " in bar_markup(report)
 
 
-def test_messages_of_several_calls_stand_in_the_order_of_their_time() -> None:
+def test_messages_of_several_calls_are_in_time_order() -> None:
     board = Board()
     first, second = running(board, 1), running(board, 2)
     log(first, "one", 1.0)
@@ -92,7 +92,7 @@ def test_a_call_that_only_logs_has_no_bar() -> None:
     assert "<progress" not in board.bundle()["text/html"]
 
 
-async def test_a_click_on_another_thread_cancels_on_the_loop_and_one_call_only() -> None:
+async def test_click_on_other_thread_cancels_one_call_on_loop() -> None:
     board, threads = Board(), []
     running(board, 1)
     running(board, 2, cancel=lambda: threads.append(threading.current_thread()))
@@ -109,7 +109,7 @@ async def test_a_click_on_another_thread_cancels_on_the_loop_and_one_call_only()
     panel.close()
 
 
-async def test_rows_come_and_go_with_their_calls_and_closing_leaves_no_widget() -> None:
+async def test_rows_follow_calls_and_closing_leaves_no_widget() -> None:
     board = Board()
     first = running(board, 1)
     panel = LivePanel(lambda: board_rows(board))

@@ -82,7 +82,7 @@ def enter(field: Any) -> None:
 # What is shown at first
 
 
-async def test_servers_are_shown_with_state_in_words_transport_and_counts(explorer: Explorer) -> None:
+async def test_servers_show_state_transport_and_counts(explorer: Explorer) -> None:
     shown = server_rows(explorer)
     assert list(shown) == ["showcase", "math"]
     assert shown["math"][0].startswith("● open in-process MCPServer 'math'")
@@ -90,7 +90,7 @@ async def test_servers_are_shown_with_state_in_words_transport_and_counts(explor
     assert [button.description for button in shown["math"][1]] == ["Reconnect", "Disconnect"]
 
 
-async def test_the_kinds_have_their_counts_and_a_page_of_tools_is_shown(explorer: Explorer, host: Host) -> None:
+async def test_kinds_show_counts_and_a_page_of_tools(explorer: Explorer, host: Host) -> None:
     counts = {k: sum(len(c.catalog.cached(k)) for c in host.find()) for k in ("tools", "resources", "prompts")}
     labels = [label for label, _ in explorer.kinds.options]
     assert labels[0] == f"tools ({counts['tools']})"
@@ -116,7 +116,7 @@ async def test_one_server_can_be_asked_for(host: Host) -> None:
         Explorer(host, "maht")
 
 
-async def test_clicking_a_server_shows_only_what_it_has_and_again_shows_all(explorer: Explorer) -> None:
+async def test_server_click_filters_and_second_click_shows_all(explorer: Explorer) -> None:
     total = len(explorer.found)
     explorer.servers.pages.box.children[1].children[0].click()
     assert {item.server for item in explorer.found} == {"math"}
@@ -260,7 +260,7 @@ async def test_a_collection_that_is_due_runs_when_the_person_pauses(explorer: Ex
     assert held
 
 
-async def test_search_looks_into_titles_and_descriptions_whatever_the_case(host: Host) -> None:
+async def test_search_covers_titles_and_descriptions_in_any_case(host: Host) -> None:
     index = Index()
     index.update(host.connections.values())
     tools = index.items("tools")
@@ -310,7 +310,7 @@ async def test_pages_are_turned_and_a_new_search_begins_at_the_first(explorer: E
     assert rows(explorer) == first
 
 
-async def test_a_keystroke_makes_no_widgets_but_fills_those_that_are_there(explorer: Explorer) -> None:
+async def test_keystroke_reuses_widgets(explorer: Explorer) -> None:
     before = set(alive)
     for typed in ("t", "ta", "zzz", "", "math"):
         explorer.search.value = typed
@@ -336,7 +336,7 @@ async def test_choosing_a_tool_shows_its_card_and_marks_its_row(explorer: Explor
     assert explorer.detail.widget.children == ()
 
 
-async def test_resources_templates_and_prompts_have_cards_with_the_line_to_type(explorer: Explorer) -> None:
+async def test_resource_template_and_prompt_cards_show_their_line(explorer: Explorer) -> None:
     lines = {
         "resources": ("math://constants", "%mcp read math://constants --server math"),
         "templates": ("math://table/{n}", "%mcp read 'math://table/{n}' --server math"),
@@ -352,9 +352,7 @@ async def test_resources_templates_and_prompts_have_cards_with_the_line_to_type(
 @pytest.mark.parametrize(
     ("kind", "label"), [("tools", "math:add"), ("templates", "math://table/{n}"), ("prompts", "math:explain")]
 )
-async def test_the_form_is_made_when_it_is_asked_for_and_closed_with_the_card(
-    explorer: Explorer, kind: str, label: str
-) -> None:
+async def test_form_is_made_on_demand_and_closed_with_card(explorer: Explorer, kind: str, label: str) -> None:
     explorer.kinds.value, explorer.search.value = kind, label
     choose(explorer, label)
     before = set(alive)
@@ -387,7 +385,7 @@ async def test_choosing_something_else_closes_the_form(explorer: Explorer) -> No
     assert set(alive) == before
 
 
-async def test_a_template_that_cannot_be_filled_in_keeps_its_card_and_says_why(host: Host) -> None:
+async def test_invalid_template_keeps_its_card_and_says_why(host: Host) -> None:
     from mcp.server import Server
     from mcp_types import ListResourcesResult, ListResourceTemplatesResult, ResourceTemplate
 
@@ -482,7 +480,7 @@ async def test_a_server_that_comes_or_goes_shows_up(explorer: Explorer, host: Ho
     assert explorer.found == []
 
 
-async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(explorer: Explorer, host: Host) -> None:
+async def test_ended_server_shows_lost_and_can_reconnect(explorer: Explorer, host: Host) -> None:
     known = set(psutil.Process().children(recursive=True))
     spec = StdioSpec(command=sys.executable, args=(bundled.command("math_server")[1],))
     await host.connect_spec(spec, "process")
@@ -505,7 +503,7 @@ async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(ex
     assert text(explorer.detail.note) == ""
 
 
-async def test_a_server_that_is_disconnected_here_can_be_connected_here(explorer: Explorer, host: Host) -> None:
+async def test_disconnected_server_can_be_connected_in_explorer(explorer: Explorer, host: Host) -> None:
     server_rows(explorer)["math"][1][1].click()
     await explorer.settled()
     assert "math" not in host
@@ -518,7 +516,7 @@ async def test_a_server_that_is_disconnected_here_can_be_connected_here(explorer
     assert server_rows(explorer)["math"][0].startswith("● open")
 
 
-async def test_a_configured_server_is_offered_and_a_failure_to_connect_is_told(host: Host) -> None:
+async def test_configured_server_is_offered_and_failure_is_told(host: Host) -> None:
     offered = {"broken": StdioSpec(command="no-such-command-anywhere")}
     explorer = Explorer(host, offered=offered)
     server_rows(explorer)["broken"][1][0].click()
@@ -654,7 +652,7 @@ async def test_ten_runs_of_a_cell_leave_one_explorer(host: Host) -> None:
     assert set(alive) == before
 
 
-async def test_a_cell_keeps_all_that_one_run_shows_and_a_deleted_cell_nothing(host: Host) -> None:
+async def test_explorers_of_one_run_stay_and_of_deleted_cells_close(host: Host) -> None:
     first, second = (keep(Explorer(host), CellRun("cell", "run")) for _ in range(2))
     assert not first.closed
     other = keep(Explorer(host), CellRun("other", "run", deleted=("cell",)))

@@ -85,7 +85,7 @@ async def test_a_call_goes_on_while_something_else_is_looked_at(explorer: Explor
     assert explorer.detail.form is form
 
 
-async def test_the_last_ten_forms_are_kept_and_one_that_runs_is_the_last_to_go(explorer: Explorer) -> None:
+async def test_last_ten_forms_are_kept_and_running_one_goes_last(explorer: Explorer) -> None:
     running = open_form(explorer, "showcase:slow")
     running.set_arguments({"seconds": 600})
     task = asyncio.create_task(running.run())
@@ -109,7 +109,7 @@ async def test_the_last_ten_forms_are_kept_and_one_that_runs_is_the_last_to_go(e
     assert await task is None  # cancelled
 
 
-async def test_a_form_kept_from_an_earlier_session_or_definition_gives_what_it_holds_to_a_new_one(host: Host) -> None:
+async def test_outdated_kept_form_hands_values_to_a_new_one(host: Host) -> None:
     from mcp.server import Server
     from mcp_types import ListToolsResult, Tool
 

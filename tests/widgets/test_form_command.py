@@ -66,7 +66,7 @@ def test_an_assigned_form_shows_nothing_and_runs(kernel: Kernel) -> None:
     assert kernel.ok("form.result.data['count']").text == "4"
 
 
-def test_a_click_runs_the_tool_and_what_came_of_it_replaces_what_the_notebook_keeps(kernel: Kernel) -> None:
+def test_click_runs_tool_and_updates_saved_output(kernel: Kernel) -> None:
     cell = run_cell(kernel, "clicked = %mcp form showcase:defaults count=4\nclicked", "click")
     [shown] = cell.outputs
     assert shown["msg_type"] == "display_data"
@@ -92,7 +92,7 @@ def test_ten_runs_of_a_cell_leave_the_comms_of_one_form(kernel: Kernel) -> None:
     assert int(kernel.ok(COMMS).text) == before
 
 
-def test_a_form_of_a_deleted_cell_is_closed_when_another_cell_runs(kernel: Kernel) -> None:
+def test_form_of_deleted_cell_closes_when_another_runs(kernel: Kernel) -> None:
     before = int(kernel.ok(COMMS).text)
     run_cell(kernel, "%mcp form showcase:nested", "deleted")
     assert int(kernel.ok(COMMS).text) > before

@@ -184,7 +184,7 @@ def test_numbers_are_read_as_people_write_them(made: Any, text: str, value: floa
     assert repr(form.arguments["n"]) == repr(value)
 
 
-def test_what_is_no_number_is_said_in_the_words_of_the_command_line(made: Any) -> None:
+def test_bad_number_is_explained_as_on_the_command_line(made: Any) -> None:
     form = made({"n": {"type": "integer", "minimum": 1, "maximum": 10}}, ("n",))
     assert "integer, 1 to 10" in entry(form, "n")._label.value
     for text, got in (("abc", "&#x27;abc&#x27;"), ("11", "11"), ("1.5", "1.5"), ("1e999", "&#x27;1e999&#x27;")):
@@ -245,7 +245,7 @@ def test_titled_enums_show_titles_and_send_values(made: Any, schema: dict[str, A
     assert form.arguments == {"size": "m"}
 
 
-def test_a_required_constant_is_sent_and_an_optional_one_only_if_chosen(made: Any) -> None:
+def test_constant_is_sent_if_required_or_chosen(made: Any) -> None:
     form = made({"kind": {"const": "circle"}, "mode": {"const": 1}, "nothing": {"type": "null"}}, ("kind", "nothing"))
     assert form.arguments == {"kind": "circle", "nothing": None}
     type_into(form, 1, "mode")
@@ -365,7 +365,7 @@ def test_an_object_is_made_when_it_is_opened(made: Any) -> None:
     assert form.arguments == {"address": {}}
 
 
-def test_a_required_object_is_open_and_its_problems_are_beside_its_fields(made: Any) -> None:
+def test_required_object_is_open_with_problems_at_fields(made: Any) -> None:
     form = made({"a": {**ADDRESS, "required": ["city"]}}, ("a",))
     type_into(form, "x", "a", "zip")
     assert form.problems == ["missing: a.city (string)", "a.zip: expected integer, got 'x'"]
@@ -444,7 +444,7 @@ def test_numbers_of_a_list_are_typed_on_one_line(made: Any) -> None:
     assert entry(form, "n").input.widget.value == "1, 100000000000000000000"
 
 
-def test_a_field_that_does_not_fit_says_so_in_its_name_until_it_fits(made: Any) -> None:
+def test_unfitting_field_says_so_in_its_name(made: Any) -> None:
     form = made({"n": {"type": "integer"}})
     field = entry(form, "n").input.widget
     assert (field.description, field.tooltip) == ("n: integer", "")
@@ -540,7 +540,7 @@ def test_a_value_is_shown_by_the_variant_that_it_is_meant_for(made: Any) -> None
     assert "v" not in form.arguments
 
 
-def test_variants_that_a_value_fits_alike_are_drawn_as_the_one_that_lists_its_names(made: Any) -> None:
+def test_equal_variants_draw_the_one_listing_the_names(made: Any) -> None:
     a, b = ({"type": "object", "properties": {"id": {"type": "integer"}, own: {"type": "string"}}} for own in "ab")
     form = made({"v": {"anyOf": [a, b]}}, ("v",))
     form.set_arguments({"v": {"id": 1, "b": "x"}})
@@ -648,7 +648,7 @@ TYPED_OR_PRESSED = (
 )
 
 
-def test_every_widget_to_type_into_or_to_press_is_called_by_a_name_of_its_own(made: Any) -> None:
+def test_widgets_have_distinct_accessible_names(made: Any) -> None:
     form = made(EVERY_KIND, ("text", "rows"))
     filled = {
         "text": "x",
@@ -670,7 +670,7 @@ def test_every_widget_to_type_into_or_to_press_is_called_by_a_name_of_its_own(ma
     assert not [names for names in said.values() if not all(name.strip() for name in names)]
 
 
-def test_a_problem_is_told_aloud_and_stands_in_the_box_of_its_field(made: Any) -> None:
+def test_problem_is_announced_in_its_field_box(made: Any) -> None:
     form = made({"n": {"type": "integer"}, "m": {"type": "integer"}})
     type_into(form, "x", "n")
     shown = entry(form, "n")._problem
@@ -709,9 +709,7 @@ def test_every_kind_of_field_has_an_input() -> None:
     assert inputs.DateInput in inputs.FIELDS["string"]
 
 
-async def test_a_new_item_gets_the_focus_unless_the_user_types_elsewhere(
-    made: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_new_item_gets_focus_unless_user_types_elsewhere(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     focused: list[Any] = []
     monkeypatch.setattr(ipywidgets.Text, "focus", lambda widget: focused.append(widget))
     form = made({"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}})

@@ -49,7 +49,7 @@ def test_a_form_gives_back_the_arguments_that_it_was_filled_with(case: tuple[dic
 
 @QUICK
 @given(called())
-def test_the_json_face_shows_the_fields_and_the_fields_what_was_typed_there(
+def test_json_face_and_fields_show_the_same_values(
     case: tuple[dict[str, Any], dict[str, Any]],
 ) -> None:
     document, arguments = case

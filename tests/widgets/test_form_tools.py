@@ -143,7 +143,7 @@ async def test_progress_is_shown_while_the_call_runs(opened: Any, total: bool) -
     assert len(notes) < 40, "not one message for each notification"
 
 
-async def test_a_click_on_another_thread_runs_on_the_loop_of_the_session(opened: Any) -> None:
+async def test_click_on_other_thread_runs_on_session_loop(opened: Any) -> None:
     form = await opened("defaults")
     threading.Thread(target=form._run.click).start()
     await until(lambda: form.result is not None and not form.running)
@@ -196,7 +196,7 @@ async def test_twenty_forms_leave_nothing(connection: Connection) -> None:
     assert len(comm.get_comm_manager().comms) == comms
 
 
-async def test_without_a_widget_it_says_what_it_was_and_what_came_of_it(opened: Any) -> None:
+async def test_form_without_widget_says_call_and_outcome(opened: Any) -> None:
     form = await opened("defaults", text="<i>x</i>")
     bundle = form._repr_mimebundle_()
     assert bundle[WIDGET_VIEW]["model_id"] == form.widget.model_id
@@ -219,7 +219,7 @@ async def test_without_a_valid_example_it_names_the_arguments(opened: Any) -> No
 
 
 @pytest.mark.parametrize("tool", ["union", "enums", "nothing"])
-async def test_where_it_cannot_be_filled_in_it_says_a_line_with_all_that_is_required(opened: Any, tool: str) -> None:
+async def test_static_form_offers_line_with_required_arguments(opened: Any, tool: str) -> None:
     form = await opened(tool)
     line = form._repr_mimebundle_()["text/plain"].splitlines()[-1]
     call, server_tool, *arguments = split_line(line)[1:]
@@ -298,7 +298,7 @@ async def test_secrets_stay_out_of_the_code_and_of_what_is_saved() -> None:
     await host.close()
 
 
-async def test_secrets_anywhere_in_the_arguments_stand_for_variables_in_the_code(connection: Connection) -> None:
+async def test_secrets_in_arguments_become_variables_in_code(connection: Connection) -> None:
     tool = (await connection.find_tool("nothing")).model_copy(deep=True)
     pin = {"type": "string", "writeOnly": True}
     tool.input_schema = {
@@ -345,7 +345,7 @@ async def test_a_form_needs_no_second_yes_unless_a_rule_says_so(opened: Any, con
     assert "not &lt;b&gt;now" in html(form)
 
 
-async def test_sending_an_optional_text_that_may_be_null_begins_with_an_empty_text(opened: Any) -> None:
+async def test_optional_nullable_text_starts_empty_when_sent(opened: Any) -> None:
     form = await opened("nullable", text="a")
     form.form.root.at("number").give()
     form.form.root.at("flag").give()

@@ -98,7 +98,7 @@ async def test_eight_reads_are_one_click(asking: PlanPanel, page: Page) -> None:
     assert asking.questions == 1
 
 
-async def test_what_is_not_ticked_is_asked_again_and_the_rest_is_denied_with_a_reason(asking: PlanPanel) -> None:
+async def test_unticked_calls_are_asked_again_and_rest_is_denied(asking: PlanPanel) -> None:
     asked = review(asking, read("a"), read("b"), read("c"))
     await asking.shown()
     asking.of(ipywidgets.Checkbox)[1].value = False
@@ -177,7 +177,7 @@ async def test_rules_hold_for_each_call(asking: PlanPanel) -> None:
     assert decisions[0].by.startswith("rule")
 
 
-async def test_long_values_of_ticked_calls_are_opened_before_they_are_approved(asking: PlanPanel) -> None:
+async def test_long_values_are_opened_before_approval(asking: PlanPanel) -> None:
     asked = review(asking, read("a"), read("x" * 3000 + "; rm -r ."))
     await asking.shown()
 
@@ -225,7 +225,7 @@ async def test_markup_and_secrets_of_a_plan_stay_hidden(asking: PlanPanel, page:
     await asked
 
 
-async def test_one_call_that_is_left_to_ask_about_gets_the_plain_question() -> None:
+async def test_single_remaining_call_gets_the_plain_question() -> None:
     questions: list[Request] = []
 
     class Approver:

@@ -121,7 +121,7 @@ def test_the_same_is_said_in_a_terminal() -> None:
     assert "  tool add: Add two numbers.\n" in text
 
 
-def test_a_text_of_any_length_is_shown_to_its_end_or_said_not_to_be() -> None:
+def test_long_text_is_shown_whole_or_marked_as_cut() -> None:
     asked = replace(ASKED, messages=(said("x" * 60_000 + "END"), said("y" * 100_500)))
 
     assert "xEND" in request_part(asked, EXPECTED).plain
