@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic._text import clause, counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import ProgressMeter, amount_text, figure
+from mcp_magic.inflight import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,6 +34,9 @@ _VALUE = re.compile(r"""(?<!\w)(['"])(?:(?!\1).)*\1|(?<![\w-])[\w-]*\d[\w-]*(?:[
 """A quoted value, a number or an id: it has a digit."""
 
 
+_CUT_HINT = re.compile(r"`[^`]{0,80}…$")
+
+
 def kind_of(error: str) -> str:
     """Return an error without the values that tell it from others of its kind.
 
@@ -50,9 +53,7 @@ def cut_error(error: str, most: int) -> str:
     ('lost; …', 'lost; `%mcp reconnect d` open…')
     """
     line = one_line(error, most)
-    if line.count("`") % 2 == 0 or not line.endswith("…"):
-        return line
-    return line[: line.rindex("`")] + "…"
+    return _CUT_HINT.sub("…", line) if line.count("`") % 2 else line
 
 
 @dataclass(slots=True)
@@ -250,4 +251,4 @@ class RowMeter:
         parts = [*self._tally.failures(), f"{self._tally.in_flight} in flight"]
         if (rest := self._rest()) > 1:
             parts.append(f"refused, goes on in {duration(rest)}")
-        return " · ".join([*parts, *self._tally.lines(2)])
+        return cut_error(" · ".join([*parts, *self._tally.lines(2)]), MESSAGE_CHARACTERS)

@@ -579,7 +579,7 @@ def clue(place: Place, tool: str, begun: Position | None) -> str:
     where = f"`%mcp logs {place.name}`"
     causes = causes_in(place.stderr(begun), tool)
     if len(causes) > 1:  # nothing tells which of them belongs to this call
-        return f" without a reason in its answer; calls overlapped, so {where} has the reasons of all"
+        return f" without saying why; calls overlapped, so {where} has all reasons"
     cause = one_line(_MODULE.sub("", "".join(causes)), 300)
     return f": {cause} ({where} has more)" if cause else f" and did not say why; {where} may"
 

@@ -97,7 +97,9 @@ async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> Map
     run = invocation.value(arguments.resume)
     if not isinstance(run, MapRun):
         raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(run).__name__}")
-    typed = {name: value for name, value in vars(arguments).items() if value not in (None, False, [])}
+    typed = {
+        name: value for name, value in vars(arguments).items() if not (value is None or value is False or value == [])
+    }
     others = [_written(name) for name in typed if name not in (*_RESUMED, "resume", "out")]
     if invocation.body is not None:
         others.append("the cell")
