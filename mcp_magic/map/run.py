@@ -1073,7 +1073,8 @@ class MapRun:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"<MapRun {'; '.join(filter(None, [f'{self.title}: {self.summary}', self._repeating(in_python=True)]))}>"
+        parts = [f"{self.title}: {self.summary}", self._repeating(in_python=True)]
+        return f"<MapRun {'; '.join(filter(None, parts))}>"
 
     @property
     def summary(self) -> str:

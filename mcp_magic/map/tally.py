@@ -33,8 +33,8 @@ MOST_KINDS = 1_000  # kinds of errors that are counted: a map may have any numbe
 _VALUE = re.compile(r"""(?<!\w)(['"])(?:(?!\1).)*\1|(?<![\w-])[\w-]*\d[\w-]*(?:[.,:]\d[\w-]*)*""")
 """A quoted value, a number or an id: it has a digit."""
 
-
 _CUT_HINT = re.compile(r"`[^`]{0,80}…$")
+"""The end of a text that was cut within what stands between backticks."""
 
 
 def kind_of(error: str) -> str:

@@ -88,7 +88,8 @@ async def test_the_journal_has_each_step_and_a_rate_holds_for_all_steps_on_a_ser
 async def test_a_dry_run_shows_problems_and_rows_of_a_file_and_takes_none_from_a_generator(
     magic: Any, tmp_path: Path
 ) -> None:
-    plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run", rows=ROWS)
+    plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run -o out", rows=ROWS)
+    assert magic.settings.shell.user_ns["out"] is plan
     assert [row.get("b") for row in plan.rows] == [-1, None, 1]
     assert "ZeroDivisionError" in plan.rows[1]["problem"]
     assert plan.title == "math:add: 2 calls; 1 row does not fit"
@@ -290,9 +291,10 @@ async def test_rate_holds_for_a_resumed_map(magic: Any, closed: tuple[MapRun, li
 
 async def test_concurrency_holds_for_a_resumed_map(magic: Any, closed: tuple[MapRun, list[int]]) -> None:
     run, most = closed
-    await magic("map --resume $out --concurrency 1 -o again", out=run)
+    await magic("map --resume $out --concurrency 1 --sessions 2 -o again", out=run)
     assert run.stats["done"] == 6
     assert most == [1]
+    assert run.options.sessions == 2
     assert magic.settings.shell.user_ns["again"] is run
 
 

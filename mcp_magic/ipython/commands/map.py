@@ -78,11 +78,12 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         keep=not arguments.no_keep,
         explode=arguments.explode,
     )
-    if arguments.dry_run:
-        return run.plan()
-    run.name = partial(_name, invocation.variables, run)
+    plan = run.plan() if arguments.dry_run else None
     if arguments.out:
-        invocation.shell.user_ns[arguments.out] = run
+        invocation.shell.user_ns[arguments.out] = run if plan is None else plan
+    if plan is not None:
+        return plan
+    run.name = partial(_name, invocation.variables, run)
     with until_interrupted():
         await run.run()
     return run
