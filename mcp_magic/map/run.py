@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from numbers import Integral
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_magic import schema
@@ -49,7 +50,6 @@ from mcp_magic.map.tally import (
     Tally,
     commonest,
     kind_of,
-    rate_text,
 )
 from mcp_magic.protocol import BUSY
 from mcp_magic.results.reasons import reason
@@ -282,7 +282,7 @@ class MapRun:
         self._is_running = False
         self._latencies = array("d")
         self._progress: InFlightRequest | None = None
-        self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds)
+        self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds, self._repeating)
         self._paces: list[Pace] = []
         self._workers: list[asyncio.Task[None]] = []
         self._stopped: MCPMagicError | None = None
@@ -411,22 +411,41 @@ class MapRun:
             await asyncio.gather(running, return_exceptions=True)
 
     @on_own_loop
-    async def retry(self, *, repeat_unknown: bool = False, explode: bool = False) -> MapRun:
+    async def retry(
+        self,
+        *,
+        repeat_unknown: bool = False,
+        explode: bool = False,
+        limit: int | None = None,
+        rate: str | float | None = None,
+        concurrency: int | None = None,
+        sessions: int | None = None,
+        timeout: float | None = None,
+    ) -> MapRun:
         """Call again for the rows that failed or were not called, and return this object.
 
         A row that may have run stays `"unknown"`, unless `repeat_unknown` says that it may run twice. `explode` makes
-        each item of an answer a row of `.df` from now on.
+        each item of an answer a row of `.df`. Only the first `limit` of the rows are called. The other options are
+        those of `host.map`. All but `limit` hold from now on, and None leaves an option as it was.
 
         Raises:
-            ArgumentsError: The map still runs.
+            ArgumentsError: The map still runs, or an option makes no sense.
         """
         if self._is_running:
             raise ArgumentsError(f"the map {self.title} still runs: await its end, or `.cancel()` it")
-        self.options = replace(self.options, explode=explode or self.options.explode)
-        if repeat_unknown:
-            self.options = replace(self.options, repeat_unknown=True)
+        changes: dict[str, Any] = {
+            "rate": None if rate is None else read_rate(rate),
+            "concurrency": concurrency,
+            "sessions": sessions,
+            "timeout": timeout,
+            "explode": explode or None,
+            "repeat_unknown": repeat_unknown or None,
+        }
+        options = replace(self.options, **{name: value for name, value in changes.items() if value is not None})
+        _check(options, limit)
+        self.options, self._tally.most = options, options.rate
         settled = (DONE, INVALID) if self.options.repeat_unknown else (DONE, INVALID, UNKNOWN)
-        waiting = [item for item in self.items if item.state not in settled]
+        waiting = [item for item in self.items if item.state not in settled][:limit]
         for item in waiting:
             if item.state != WAITING:
                 self._tally.remove(item.state, item.error)
@@ -435,7 +454,7 @@ class MapRun:
         for item in waiting:
             if item.state == INVALID:
                 await self._finish(item)
-        await self._run(again)
+        await self._run(again, None if limit is None else limit - len(waiting))
         return self
 
     def cancel(self) -> None:
@@ -443,12 +462,12 @@ class MapRun:
         if self._progress is not None:
             soon_on(self.loop, self._progress.cancel)
 
-    async def _run(self, items: Sequence[MapItem]) -> None:
-        """Make the calls of some rows and of those that are not read yet."""
+    async def _run(self, items: Sequence[MapItem], unread: int | None = None) -> None:
+        """Make the calls of some rows and of those that are not read yet, at most `unread` of these."""
         self._stopped, self.problem, self._outcome, self._is_running = None, "", "running", True
         self._cut_off = CUT_OFF
         try:
-            await self._make_calls(items)
+            await self._make_calls(items, unread)
             self._outcome = self._tally.outcome
         except asyncio.CancelledError:
             self.problem = self._outcome = "interrupted"
@@ -462,7 +481,7 @@ class MapRun:
         finally:
             self._is_running = False
 
-    async def _make_calls(self, items: Sequence[MapItem]) -> None:
+    async def _make_calls(self, items: Sequence[MapItem], unread: int | None) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if self.options.journal is not None:
                 self._journal = await _opened(self.options.journal)
@@ -470,8 +489,7 @@ class MapRun:
             stages = await self._stages(stack)
             await self._consent(stages[0], items)
             first, earlier = self.steps[0].connection, self._seconds
-            self._tally.begin(asyncio.get_running_loop().time)
-            self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds)
+            self._meter = RowMeter(self._tally, self._rest, lambda: self._seconds, self._repeating)
             self._progress = InFlightRequest(
                 f"map {self.title}",
                 first.name,
@@ -483,11 +501,9 @@ class MapRun:
             self._progress.report.go_on(earlier)
             try:
                 with self._progress:
-                    try:
-                        await self._work_off([item for item in items if item.state == WAITING], stages)
-                        self._progress.conclude(self._tally.outcome)
-                    finally:
-                        self._tally.end()  # before the last line is shown, so that the rate is the same later
+                    waiting = [item for item in items if item.state == WAITING]
+                    await self._work_off(chain(waiting, islice(self._kept(self._read()), unread)), len(waiting), stages)
+                    self._progress.conclude(self._tally.outcome)
             finally:
                 self._journal = None
                 if not self.options.keep:
@@ -529,22 +545,21 @@ class MapRun:
             self.note = "; ".join(filter(None, (self.note, text)))
         self._all_work.set()
 
-    async def _work_off(self, items: Sequence[MapItem], stages: Sequence[_Stage]) -> None:
-        """Make the calls, with as many workers as calls may be in flight.
+    async def _work_off(self, source: Iterator[MapItem], count: int, stages: Sequence[_Stage]) -> None:
+        """Make the calls of rows, with as many workers as calls may be in flight; `count` rows are read already.
 
         Raises:
             MCPMagicError: Why the rest cannot be called; the answers so far are kept.
         """
         is_known = self._table.size is not None
-        source = chain(items, self._kept(self._read()))
         if self.options.on is not None:
-            work = await self._cluster_work(self.options.on, source, stages, len(items) if is_known else sys.maxsize)
+            work = await self._cluster_work(self.options.on, source, stages, count if is_known else sys.maxsize)
         else:
             most = self.options.concurrency
             share = max(most // self.options.sessions, 1)  # of the first session, until the others are open
             work = [
                 self._work(source, stages, at_once=number < share)
-                for number in range(min(most, len(items)) if is_known else most)
+                for number in range(min(most, count) if is_known else most)
             ]
         await self._progressed()
         self._workers = [asyncio.create_task(each) for each in work]
@@ -682,7 +697,7 @@ class MapRun:
     def _take_outcome(self, item: MapItem, stage: _Stage, key: bytes, outcome: Outcome) -> None:
         """Note how a row ended on a worker."""
         state, answer, error, item.attempts, item.seconds = outcome
-        self._tally.calls += item.attempts
+        self._tally.send(stage.step.connection.name, item.attempts)
         if state == DONE:
             if self._journal is not None:
                 self._journal.write(stage.journal, key, item.nth, answer)
@@ -726,7 +741,7 @@ class MapRun:
             self._journal.write(stage.journal, key, item.nth, None)
         item.attempts += 1
         try:
-            result = await self._send(stage, arguments, decision, sent)
+            result = await self._send(stage, arguments, decision)
         except asyncio.CancelledError:
             self._cancelled(item, stage)
             raise
@@ -821,10 +836,9 @@ class MapRun:
             return (stage.repeatable or not error.sent) and is_left, error.sent
         return False, False
 
-    async def _send(
-        self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None, turn: float
-    ) -> ToolResult:
-        self._tally.send(stage.step.connection.name, turn)
+    async def _send(self, stage: _Stage, arguments: dict[str, Any], decision: Decision | None) -> ToolResult:
+        self._tally.send(stage.step.connection.name)
+        self._tally.enter(1)
         try:
             return await stage.session().call_tool(
                 stage.step.tool.name,
@@ -1009,7 +1023,7 @@ class MapRun:
     def stats(self) -> dict[str, Any]:
         """Rows by state, calls, refusals, seconds, calls a second, and latencies in seconds (50th, 95th percentile).
 
-        The states together are all rows. The rate is that between the first call and the last.
+        The states together are all rows. The rate is the calls over the seconds, at most the rate that was asked for.
         """
         ordered, tally = sorted(self._latencies), self._tally
         states = tally.states()
@@ -1020,7 +1034,7 @@ class MapRun:
             "calls": tally.calls,
             "refused": len(self.refusals),
             "seconds": round(self._seconds, 3),
-            "rate": float(f"{tally.rate(self._seconds):.3g}"),
+            "rate": tally.rate(self._seconds, 3),
             "most_in_flight": tally.most_in_flight,
             "p50": percentile(ordered, 0.5),
             "p95": percentile(ordered, 0.95),
@@ -1059,7 +1073,8 @@ class MapRun:
         return len(self.items)
 
     def __repr__(self) -> str:
-        return f"<MapRun {self.title}: {self.summary}>"
+        parts = [f"{self.title}: {self.summary}", self._repeating(in_python=True)]
+        return f"<MapRun {'; '.join(filter(None, parts))}>"
 
     @property
     def summary(self) -> str:
@@ -1070,7 +1085,7 @@ class MapRun:
     def _figures(self) -> str:
         tally = self._tally
         resumed = [f"{tally.resumed:,} from the journal"] if tally.resumed else []
-        return ", ".join([*tally.rows(), *resumed, duration(self._seconds), *rate_text(tally.rate(self._seconds))])
+        return ", ".join([*tally.rows(), *resumed, duration(self._seconds), *tally.rate_text(self._seconds)])
 
     _repr_mimebundle_ = show_parts
 
@@ -1078,11 +1093,14 @@ class MapRun:
         """Return the parts to display: the figures, the errors by message, and the first rows."""
         parts = [Part.note(f"{SIGNS[self._outcome]} {self.title}: {self._figures}")]
         if self.problem:
-            rest = f"; `await {self.name()}.retry()` goes on with the rest" if self.options.keep else ""
-            if any(item.state == UNKNOWN for item in self.items):
-                rest += f"; `await {self.name()}.retry(repeat_unknown=True)` repeats the calls that may have run"
-            why, line_end, stderr = self.problem.partition("\n")
-            parts.append(Part.note(f"It stopped: {clause(why)}{rest}{line_end}{stderr}"))
+            goes_on = self.options.keep and self._has_rest
+            rest = f"; `await {self.name()}.retry()` goes on with the rest" if goes_on else ""
+            why, _, stderr = self.problem.partition("\n")
+            parts.append(Part.note(f"It stopped: {clause(why)}{rest}"))
+            if stderr:
+                parts.append(Part.prose(dedent(stderr)))
+        if repeating := self._repeating(in_python=True):
+            parts.append(Part.note(repeating))
         if self.note:
             parts.append(Part.note(self.note))
         parts += self._errors()
@@ -1097,6 +1115,23 @@ class MapRun:
             line = f"`%mcp map --resume ${self.name()} --explode`"
             parts.append(Part.note(f"Answers are lists: {line} makes each item a row of .df."))
         return parts
+
+    @property
+    def _has_rest(self) -> bool:
+        """Whether there are rows that `retry()` calls."""
+        states = self._tally.states()
+        return self._tally.size is None or any(states[state] for state in (FAILED, DENIED, WAITING))
+
+    def _repeating(self, *, in_python: bool = False) -> str:
+        """Say how the unknown rows are called again; "" if there are none, or if nobody gets this object."""
+        unknown = self._tally.states()[UNKNOWN]
+        if not unknown or self._handed is not None or self.options.asker != PERSON:
+            return ""
+        name = self.name()
+        if in_python:
+            line = f"`%mcp map --resume ${name} --repeat-unknown` or `await {name}.retry(repeat_unknown=True)`"
+            return f"{line} repeats the {counted(unknown, 'calls')} that may have run"
+        return f"`%mcp map --resume ${'RUN' if name == '_' else name} --repeat-unknown` repeats unknown rows"
 
     def _errors(self) -> list[Part]:
         """Return the errors by kind, without the reason of the stop, which has a line of its own."""
@@ -1223,6 +1258,14 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))], 4) if ordered else None
 
 
+def _check(options: MapOptions, limit: int | None) -> None:
+    counts: Any = (("concurrency", options.concurrency, 1), ("sessions", options.sessions, 1), ("limit", limit or 0, 0))
+    for name, value, least in counts:
+        if not isinstance(value, Integral) or value < least:
+            raise ArgumentsError(f"{name}={value!r}: expected a whole number, at least {least}")
+    check_seconds("map", timeout=options.timeout)
+
+
 def map_steps(
     steps: Sequence[Step],
     rows: Any,
@@ -1243,11 +1286,7 @@ def map_steps(
         ArgumentsError: These are no rows, or an option makes no sense.
     """
     chosen = MapOptions(rate=read_rate(rate), journal=None if journal is None else Path(journal), **options)
-    counts: Any = (("concurrency", chosen.concurrency, 1), ("sessions", chosen.sessions, 1), ("limit", limit or 0, 0))
-    for name, value, least in counts:
-        if not isinstance(value, Integral) or value < least:
-            raise ArgumentsError(f"{name}={value!r}: expected a whole number, at least {least}")
-    check_seconds("map", timeout=chosen.timeout)
+    _check(chosen, limit)
     if not chosen.keep and chosen.journal is None:
         raise ArgumentsError("--no-keep needs --journal FILE, which has the answers")
     table = read_table(rows).first(limit)

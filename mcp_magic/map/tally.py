@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcp_magic._text import clause, counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.inflight import ProgressMeter, amount_text, figure
+from mcp_magic.inflight import MESSAGE_CHARACTERS, ProgressMeter, amount_text, figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,6 +33,9 @@ MOST_KINDS = 1_000  # kinds of errors that are counted: a map may have any numbe
 _VALUE = re.compile(r"""(?<!\w)(['"])(?:(?!\1).)*\1|(?<![\w-])[\w-]*\d[\w-]*(?:[.,:]\d[\w-]*)*""")
 """A quoted value, a number or an id: it has a digit."""
 
+_CUT_HINT = re.compile(r"`[^`]{0,80}…$")
+"""The end of a text that was cut within what stands between backticks."""
+
 
 def kind_of(error: str) -> str:
     """Return an error without the values that tell it from others of its kind.
@@ -41,6 +44,16 @@ def kind_of(error: str) -> str:
     ('no city …', 'no city …', 'no user … (id …)', "it can't be read")
     """
     return _VALUE.sub("…", one_line(error, READ))
+
+
+def cut_error(error: str, most: int) -> str:
+    """Return an error on a line, cut, but not within what stands between backticks: a hint is whole or left out.
+
+    >>> cut_error("lost; `%mcp reconnect d` opens it", 12), cut_error("lost; `%mcp reconnect d` opens it", 30)
+    ('lost; …', 'lost; `%mcp reconnect d` open…')
+    """
+    line = one_line(error, most)
+    return _CUT_HINT.sub("…", line) if line.count("`") % 2 else line
 
 
 @dataclass(slots=True)
@@ -61,7 +74,7 @@ class Kind:
     def line(self) -> str:
         """The first of them with the number of rows."""
         varied = ", values differ" if self.is_varied else ""
-        return f"{clause(one_line(self.text, LINE))} ({counted(self.rows, 'rows')}{varied})"
+        return f"{clause(cut_error(self.text, LINE))} ({counted(self.rows, 'rows')}{varied})"
 
 
 def commonest(kinds: Iterable[Kind], most: int) -> list[Kind]:
@@ -69,45 +82,13 @@ def commonest(kinds: Iterable[Kind], most: int) -> list[Kind]:
     return heapq.nlargest(most, kinds, key=lambda kind: kind.rows)
 
 
-class _CallTimes:
-    """When calls went out to a server: their number over the time between them is not above the rate of the pace."""
-
-    def __init__(self) -> None:
-        self._gaps = 0
-        self._seconds = 0.0
-        self._last: float | None = None
-
-    def add(self, when: float) -> None:
-        """Note a call."""
-        if self._last is not None:
-            self._gaps += 1
-            self._seconds += when - self._last
-        self._last = when
-
-    def end(self, until: float | None) -> None:
-        """End a run. The time until the next call does not count, except `until` a time if calls waited until then."""
-        self._seconds += self._idle(until)
-        self._last = None
-
-    def rate(self, now: float | None) -> float:
-        """Return calls a second, 0.0 while unknown; `now` if further calls wait."""
-        seconds = self._seconds + self._idle(now)
-        return self._gaps / seconds if seconds > 0 else 0.0
-
-    def _idle(self, now: float | None) -> float:
-        """Return the time since the last call, beyond the usual time between two calls."""
-        if now is None or self._last is None or not self._gaps:
-            return 0.0
-        return max(now - self._last - self._seconds / self._gaps, 0.0)
-
-
 class Tally:
     """Counts the rows of a map by state, and its calls.
 
     Attributes:
         size: The number of rows; None until all are read.
+        most: The most calls a second to each server, as asked for.
         read: The number of rows that were read.
-        calls: The number of calls that went out.
         resumed: The number of answers that came from the journal.
         in_flight: The number of calls that have no answer yet.
         most_in_flight: The largest number of calls in flight so far.
@@ -116,20 +97,18 @@ class Tally:
 
     def __init__(self, size: int | None, most: float = math.inf) -> None:
         self.size = size
-        self.read = self.calls = self.resumed = self.in_flight = self.most_in_flight = 0
+        self.most = most
+        self.read = self.resumed = self.in_flight = self.most_in_flight = 0
         self.kinds: dict[str, Kind] = {}
-        self._most = most
         self._ended: Counter[str] = Counter()
-        self._times: dict[str, _CallTimes] = {}
-        self._clock: Callable[[], float] | None = None  # while it runs
-        self._earlier = 0  # calls of earlier runs
+        self._sent: Counter[str] = Counter()  # calls to each server
 
     def add(self, state: str, error: str) -> None:
         """Count a row that has ended."""
         self._ended[state] += 1
         if not error:
             return
-        key, text = kind_of(error), one_line(error, ERROR)
+        key, text = kind_of(error), cut_error(error, ERROR)
         if key in self.kinds or len(self.kinds) < MOST_KINDS:
             kind = self.kinds.setdefault(key, Kind(text))
             kind.rows += 1
@@ -143,45 +122,37 @@ class Tally:
             if not kind.rows:
                 del self.kinds[key]
 
-    def begin(self, clock: Callable[[], float]) -> None:
-        """Begin a run, the first or a further one; `clock` returns seconds of a monotonic clock."""
-        self._clock, self._earlier = clock, self.calls
+    def send(self, server: str, calls: int = 1) -> None:
+        """Count calls that went out to a server."""
+        self._sent[server] += calls
 
-    def end(self) -> None:
-        """End a run."""
-        for times in self._times.values():
-            times.end(self._now_if_waiting())
-        self._clock = None
-
-    def _now_if_waiting(self) -> float | None:
-        """Return the time while calls wait that could go out."""
-        waits = self.size is None or self.size > self.ended + self.in_flight
-        return self._clock() if self._clock is not None and waits else None
-
-    def send(self, server: str, when: float) -> None:
-        """Count a call that goes out to a server now; `when` is its turn by the clock."""
-        self.calls += 1
-        self._times.setdefault(server, _CallTimes()).add(when)
-        self.enter(1)
+    @property
+    def calls(self) -> int:
+        """The number of calls that went out."""
+        return self._sent.total()
 
     def enter(self, calls: int) -> None:
         """Count calls in flight."""
         self.in_flight += calls
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
 
-    def rate(self, seconds: float) -> float:
-        """Return the calls a second to one server, of a pipeline to the one that got most; `seconds` is the whole time.
+    def rate(self, seconds: float, digits: int) -> float:
+        """Return the calls a second to one server, of a pipeline to the one that got most; 0.0 for less than two calls.
 
-        When the calls of a cluster went out is unknown here: its workers keep the rate that was asked for.
+        The first of a few calls waits for none, so that their number over the time may exceed the rate that was asked
+        for, and so may a rounded rate: it is bounded by that rate.
+
+        Args:
+            seconds: The time in which they went out, which is shown beside the rate.
+            digits: The number of digits to round to.
         """
-        now = self._now_if_waiting()
-        measured = max((times.rate(now) for times in self._times.values()), default=0.0)
-        return measured or (min(self.calls / seconds, self._most) if seconds else 0.0)
+        calls = max(self._sent.values(), default=0)
+        return min(float(f"{calls / seconds:.{digits}g}"), self.most) if calls > 1 and seconds > 0 else 0.0
 
-    @property
-    def has_called(self) -> bool:
-        """Whether the latest run has sent a call."""
-        return self.calls > self._earlier
+    def rate_text(self, seconds: float) -> list[str]:
+        """Return the rate as text; an unknown rate has none."""
+        rate = self.rate(seconds, 2)
+        return [f"{figure(rate)} calls/s"] if rate else []
 
     @property
     def ended(self) -> int:
@@ -236,14 +207,18 @@ class RowMeter:
         tally: What it shows.
         rest: Returns the seconds in which no call goes out because a server refused one.
         seconds: Returns how long the map has been running.
+        advice: Returns what to type about unknown rows at the end; "" if there are none.
     """
 
     ends_without_error = True  # a map returns its failures
 
-    def __init__(self, tally: Tally, rest: Callable[[], float], seconds: Callable[[], float]) -> None:
+    def __init__(
+        self, tally: Tally, rest: Callable[[], float], seconds: Callable[[], float], advice: Callable[[], str]
+    ) -> None:
         self._tally = tally
         self._rest = rest
         self._seconds = seconds
+        self._advice = advice
         self._meter = ProgressMeter()
 
     def note(self, progress: float, total: float | None, message: str | None, now: float) -> None:
@@ -263,9 +238,9 @@ class RowMeter:
     def figures(self, *, running: bool = True) -> list[str]:
         """Return the rows, the rate of calls, and while running the remaining time."""
         meter, tally = self._meter, self._tally
-        rate = rate_text(tally.rate(self._seconds())) if tally.has_called else []
+        rate = tally.rate_text(self._seconds())
         if not running:
-            return [*tally.rows(), *rate]
+            return [*tally.rows(), *filter(None, [self._advice()]), *rate]
         left = meter.left or 0.0
         return [amount_text(meter.done, meter.total), *rate, *([f"{duration(round(left))} left"] if left >= 1 else [])]
 
@@ -276,13 +251,4 @@ class RowMeter:
         parts = [*self._tally.failures(), f"{self._tally.in_flight} in flight"]
         if (rest := self._rest()) > 1:
             parts.append(f"refused, goes on in {duration(rest)}")
-        return " · ".join([*parts, *self._tally.lines(2)])
-
-
-def rate_text(rate: float) -> list[str]:
-    """Return calls a second as text; an unknown rate has none.
-
-    >>> rate_text(9.97), rate_text(0.0123), rate_text(0.0)
-    (['10 calls/s'], ['0.012 calls/s'], [])
-    """
-    return [f"{figure(float(f'{rate:.2g}'))} calls/s"] if rate else []
+        return cut_error(" · ".join([*parts, *self._tally.lines(2)]), MESSAGE_CHARACTERS)

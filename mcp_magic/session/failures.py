@@ -577,26 +577,27 @@ def clue(place: Place, tool: str, begun: Position | None) -> str:
     if begun is None:
         return " and did not say why; the server's own log may" if isinstance(place.spec, UrlSpec) else ""
     where = f"`%mcp logs {place.name}`"
-    cause = one_line(_MODULE.sub("", cause_in(place.stderr(begun), tool)), 300)
+    causes = causes_in(place.stderr(begun), tool)
+    if len(causes) > 1:  # nothing tells which of them belongs to this call
+        return f" without saying why; calls overlapped, so {where} has all reasons"
+    cause = one_line(_MODULE.sub("", "".join(causes)), 300)
     return f": {cause} ({where} has more)" if cause else f" and did not say why; {where} may"
 
 
-def cause_in(stderr: str, tool: str) -> str:
-    r"""Return the exception that MCPServer logged as the cause of a tool's failure; "" if there is none or several.
-
-    If concurrent calls of a tool fail, nothing tells which call an exception belongs to.
+def causes_in(stderr: str, tool: str) -> set[str]:
+    r"""Return the exceptions that MCPServer logged as causes of a tool's failures: several if calls overlapped.
 
     >>> own = "UnexpectedToolError: Error executing tool add"
     >>> log = f"Traceback (most recent call last):\n  File 'a.py'\nValueError: no\n\n{_CAUSED} cause of ...\n{own}\n"
-    >>> cause_in(log, "add"), cause_in(log, "print"), cause_in(log + log, "add")
-    ('ValueError: no', '', 'ValueError: no')
-    >>> cause_in(log + log.replace("no", "yes"), "add"), cause_in(log + log.replace("add", "print"), "add")
-    ('', 'ValueError: no')
+    >>> causes_in(log, "add"), causes_in(log, "print"), causes_in(log + log, "add")
+    ({'ValueError: no'}, set(), {'ValueError: no'})
+    >>> sorted(causes_in(log + log.replace("no", "yes"), "add")), causes_in(log + log.replace("add", "print"), "add")
+    (['ValueError: no', 'ValueError: yes'], {'ValueError: no'})
     >>> group = f"  | Traceback (most recent call last):\n  |   File 'a.py'\n  | ValueError: no\n  +----\n"
-    >>> cause_in(f"{group}{_CAUSED}\n{own}", "add")
-    'ValueError: no'
-    >>> cause_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
-    'ValueError: no ink'
+    >>> causes_in(f"{group}{_CAUSED}\n{own}", "add")
+    {'ValueError: no'}
+    >>> causes_in(f"  ╭─ Traceback ─╮\n  ╰─────╯\n  ValueError: no\n  ink\n  {_CAUSED}\n  cause of\n{own}", "add")
+    {'ValueError: no ink'}
     """
     lines = [line.rstrip() for line in stderr.splitlines() if line.strip()]
     ends = [number for number, line in enumerate(lines) if line.lstrip().startswith(_CAUSED)]
@@ -604,7 +605,7 @@ def cause_in(stderr: str, tool: str) -> str:
     for begin, end, after in zip([0, *ends], ends, [*ends[1:], len(lines)], strict=False):
         if re.search(rf"{_FAILED}{re.escape(tool)}(?![\w./-])", " ".join(map(str.strip, lines[end:after]))):
             causes.add(_cause(lines[begin:end]))
-    return causes.pop() if len(causes) == 1 else ""
+    return causes
 
 
 def _cause(log: list[str]) -> str:

@@ -37,7 +37,7 @@ from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult
 from mcp_magic.results.cards import ToolCard
 from mcp_magic.server.docs import compared, quoted
 from mcp_magic.server.stubs import stubs
-from mcp_magic.session.failures import cause_in, instead_of, log_line
+from mcp_magic.session.failures import causes_in, instead_of, log_line
 from mcp_magic.session.negotiation import addresses, named_url
 from mcp_magic.skills import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.stderr import cause
@@ -262,7 +262,7 @@ PATHS: dict[str, Callable[[str], object]] = {
     "offline model, quoting": lambda text: quoted_by_offline([HumanMessage(text)]),
     "elicitation": elicited,
     "stderr, why it failed": cause,
-    "stderr, why a tool failed": lambda text: cause_in(text, "t"),
+    "stderr, why a tool failed": lambda text: " ".join(causes_in(text, "t")),
     "stderr, addresses": lambda text: (addresses(text), named_url(text)),
     "message that is no JSON": unreadable,
     "skill": skilled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from mcp_magic import (
     host,
 )
 from mcp_magic.ipython.completion import candidates
+from mcp_magic.map.run import Step, map_steps
 from tests.core.asgi import serving
 from tests.servers.bundled import load
 
@@ -84,7 +86,8 @@ async def test_journal_has_all_steps_and_rate_spans_steps(magic: Any) -> None:
 
 
 async def test_dry_run_shows_problems_and_spares_generators(magic: Any, tmp_path: Path) -> None:
-    plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run", rows=ROWS)
+    plan = await magic("map math:add --rows $rows a={row.x} b={1 // (row.x - 2)} --dry-run -o out", rows=ROWS)
+    assert magic.settings.shell.user_ns["out"] is plan
     assert [row.get("b") for row in plan.rows] == [-1, None, 1]
     assert "ZeroDivisionError" in plan.rows[1]["problem"]
     assert plan.title == "math:add: 2 calls; 1 row does not fit"
@@ -235,6 +238,111 @@ async def test_resume_explodes_without_a_call(magic: Any) -> None:
     again = await magic("map --resume $out --explode", out=run)
     assert again.df["result"].tolist() == [0, 0, 1, 0, 1, 2]
     assert host["days"].calls == calls
+
+
+@pytest.fixture
+async def closed(magic: Any) -> tuple[MapRun, list[int]]:
+    """Return a map of which each row failed, and the most calls that ran at a time since then; none fails any more."""
+    server, most, active, is_open = MCPServer("w"), [0], [0], [False]
+
+    @server.tool()
+    async def work(x: int) -> int:
+        if not is_open[0]:
+            raise ValueError("closed")
+        active[0] += 1
+        most[0] = max(most[0], active[0])
+        for _ in range(20):
+            await asyncio.sleep(0)
+        active[0] -= 1
+        return x
+
+    await host.connect(server, name="w")
+    run = await magic("map w:work --rows $rows", rows=pd.DataFrame({"x": range(6)}))
+    assert run.stats["failed"] == 6
+    is_open[0] = True
+    return run, most
+
+
+async def test_limit_holds_for_a_resumed_map(magic: Any, closed: tuple[MapRun, list[int]]) -> None:
+    run, _ = closed
+    for done, failed in ((2, 4), (4, 2), (6, 0)):
+        await magic("map --resume $out --limit 2", out=run)
+        assert [run.stats["done"], run.stats["failed"], run.stats["calls"]] == [done, failed, 6 + done]
+
+
+async def test_limit_holds_for_rows_not_read_yet(magic: Any, words: list[str]) -> None:
+    rows = ({"text": letter} for letter in "abcde")
+    run = map_steps([Step("", host["words"], await host["words"].find_tool("repeat"), {})], rows, host.services)
+    for count in (2, 4, 5):
+        await magic("map --resume $out --limit 2", out=run)
+        assert sorted(words) == [*"abcde"[:count]]
+
+
+async def test_rate_holds_for_a_resumed_map(magic: Any, closed: tuple[MapRun, list[int]]) -> None:
+    run, _ = closed
+    before = run.stats["seconds"]
+    await magic("map --resume $out --rate 20/s", out=run)
+    assert run.stats["done"] == 6
+    assert run.stats["seconds"] - before > 0.24
+    assert run.stats["rate"] <= 20
+
+
+async def test_concurrency_holds_for_a_resumed_map(magic: Any, closed: tuple[MapRun, list[int]]) -> None:
+    run, most = closed
+    await magic("map --resume $out --concurrency 1 --sessions 2 -o again", out=run)
+    assert run.stats["done"] == 6
+    assert most == [1]
+    assert run.options.sessions == 2
+    assert magic.settings.shell.user_ns["again"] is run
+
+
+async def test_timeout_holds_for_a_resumed_map(magic: Any) -> None:
+    server = MCPServer("w")
+
+    @server.tool()
+    async def work(x: int) -> int:
+        await asyncio.Event().wait()
+        return x
+
+    await host.connect(server, name="w", trust=True)
+    first = await magic("map w:work --rows $rows --limit 1 --timeout 0.05", rows=ROWS)
+    assert first.options.timeout == 0.05
+    await magic("map --resume $out --repeat-unknown --timeout 0.06", out=first)
+    assert "0.06 s" in first.failed["error"].iloc[0]
+
+
+REFUSED = {
+    "--resume $out --journal answers.sqlite": "--journal",
+    "--resume $out --skip-invalid --dry-run": "--skip-invalid, --dry-run",
+    "--resume $out --no-keep": "--no-keep",
+    "--resume $out --on $client": "--on",
+    "--resume $out --rows $rows": "--rows",
+    "w:work x=1 --resume $out": "SERVER:TOOL, NAME=VALUE",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+async def test_resume_refuses_what_it_cannot_change(magic: Any, closed: tuple[MapRun, list[int]], line: str) -> None:
+    run, _ = closed
+    with pytest.raises(CommandError) as raised:
+        await magic(f"map {line}", out=run)
+    assert f"leave out {REFUSED[line]}. It takes --limit, --rate, " in str(raised.value)
+    assert run.stats["calls"] == 6
+
+
+BAD_RESUMES = {
+    "--rate fast": "'fast' is not a rate",
+    "--concurrency 0": "concurrency=0: expected a whole number, at least 1",
+    "--limit -1": "limit=-1: expected a whole number, at least 0",
+}
+
+
+@pytest.mark.parametrize("option", BAD_RESUMES)
+async def test_resume_checks_its_options(magic: Any, closed: tuple[MapRun, list[int]], option: str) -> None:
+    run, _ = closed
+    with pytest.raises(ArgumentsError, match=BAD_RESUMES[option]):
+        await magic(f"map --resume $out {option}", out=run)
+    assert run.stats["failed"] == 6
 
 
 async def test_a_map_is_recorded_and_replayed(magic: Any, tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import re
 import sys
+from collections import Counter
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,6 @@ from mcp_magic.map.tally import Tally
 from mcp_magic.ui.progress import Board, outcome_text
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
 
     from mcp_magic import Host, MapRun
@@ -219,12 +220,71 @@ async def test_a_lost_session_is_named_once(host: Host, board: Board, tmp_path: 
     run = await host.map("d:work", [{"n": n} for n in range(13)], concurrency=4)
     why = "d:work: the session has ended (exit code 3) before the answer came, so it may have run"
     line, (figures, stopped, *rest) = line_of(board), card_of(run)
-    assert line.startswith(f"✗ map d:work: failed · 6 of 13 rows done · 4 unknown · 3 waiting · {why}; ")
-    assert line.endswith(" (4 rows)")
+    repeats = "`%mcp map --resume $out --repeat-unknown`"
+    figures_shown = "✗ map d:work: failed · 6 of 13 rows done · 4 unknown · 3 waiting"
+    assert (
+        line == f"{figures_shown} · {repeats} repeats unknown rows · {why}; `%mcp reconnect d` opens it aga… (4 rows)"
+    )
     assert figures == "✗ d:work: 6 of 13 rows done, 4 unknown, 3 waiting"
     assert stopped.startswith(f"It stopped: {why}; `%mcp reconnect d` opens it again; `await out.retry()` goes on")
+    assert rest[0].startswith(f"{repeats} or `await out.retry(repeat_unknown=True)` repeats the 4 calls")
     assert not any(text.startswith("rows ") for text in rest)  # no table of errors
     assert "was cancelled" not in f"{line}{run.failed.to_string()}"
+
+
+async def test_stderr_has_a_line_of_its_own(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "dies.py"
+    dying = DIES.format(root=str(Path(__file__).parents[2]))
+    program.write_text(dying.replace("os._exit(3)", "os.write(2, b'fatal: out of <b>disk\\n')\n        os._exit(3)"))
+    await host.connect([sys.executable, str(program)], name="d", reconnect=False)
+    run = await host.map("d:work", [{"n": n} for n in range(6, 10)], concurrency=4)
+    lines = card_of(run)
+    assert "stderr: fatal: out of <b>disk" in lines
+    assert next(line for line in lines if line.startswith("It stopped: ")).endswith("opens it again")  # nothing is left
+    shown = run._repr_mimebundle_()["text/html"]
+    assert ">stderr: fatal: out of &lt;b&gt;disk" in shown
+
+
+async def test_each_display_of_unknown_rows_names_the_way_on(host: Host, board: Board) -> None:
+    run = await interrupted(host, [{"n": n} for n in (5, 6, 7)])
+    line = "`%mcp map --resume $out --repeat-unknown`"
+    whole = f"{line} or `await out.retry(repeat_unknown=True)` repeats the 3 calls that may have run"
+    assert f"3 unknown · {line} repeats unknown rows · " in line_of(board)
+    await run.retry()
+    assert f"3 unknown · {line} repeats unknown rows · " in line_of(board)
+    assert whole in card_of(run)
+    assert repr(run).endswith(f"; {whole}>")
+    assert "goes on with the rest" not in "".join(card_of(run))
+
+
+FAILING = """
+import asyncio
+from mcp.server import MCPServer
+
+server, came, all_came = MCPServer("bad"), [], asyncio.Event()
+
+@server.tool()
+async def half(n: int) -> int:
+    came.append(n)
+    if len(came) == 6:
+        all_came.set()
+    await all_came.wait()
+    if n % 2:
+        raise ValueError(f"{n} is odd")
+    return n
+
+server.run()
+"""
+
+
+async def test_failures_that_overlap_are_one_kind(host: Host, tmp_path: Path) -> None:
+    program = tmp_path / "bad.py"
+    program.write_text(FAILING)
+    await host.connect([sys.executable, str(program)], name="bad")
+    run = await host.map("bad:half", [{"n": n} for n in range(6)])
+    text = "half failed without saying why; calls overlapped, so `%mcp logs bad` has all reasons"
+    assert text in set(run.failed["error"])
+    assert not [error for error in run.failed["error"] if "did not say why" in error]
 
 
 async def test_answers_and_arguments_with_lists_are_json(host: Host, calls: Counter[str]) -> None:
@@ -358,37 +418,41 @@ async def test_rows_without_calls_do_not_block_the_loop(host: Host, calls: Count
 # The rate.
 
 
-@pytest.mark.parametrize("seconds", [0.1, 0.6, 120.0], ids=["10/s", "100/min", "30/h"])
-def test_the_rate_is_that_between_calls(seconds: float) -> None:
-    tally, now = Tally(11), 0.0
-
-    def clock() -> float:
-        return now
-
-    for begins in (0.0, 10_000.0):  # a pause between two runs does not count
-        tally.begin(clock)
-        for number in range(5):
-            now = begins + number * seconds
-            tally.send("s", now)
-            tally.enter(-1)
-            tally.add("done", "")
-            now += seconds / 2
-        assert tally.rate(1.0) == pytest.approx(1 / seconds)
-        tally.end()
-    assert tally.rate(1.0) == pytest.approx(1 / seconds)
+RATES: dict[str, tuple[dict[str, int], float, float, list[str]]] = {
+    "nothing sent": ({}, math.inf, 0.0, []),
+    "one call": ({"s": 1}, math.inf, 0.0, []),
+    "of the time beside it": ({"s": 6}, math.inf, 3.0, ["3 calls/s"]),
+    "of the server with most": ({"s": 6, "t": 16}, math.inf, 8.0, ["8 calls/s"]),
+    "few calls at a rate": ({"s": 6}, 2.5, 2.5, ["2.5 calls/s"]),
+    "rounded above the rate": ({"s": 298}, 148.9, 148.9, ["149 calls/s"]),
+}
 
 
-def test_the_rate_falls_while_calls_wait() -> None:
-    tally, now = Tally(8), 0.0
-    tally.begin(lambda: now)
-    for _ in range(5):
-        tally.send("s", now)
-        now += 0.1
-    now = 40.1
-    assert tally.rate(now) == pytest.approx(0.1)
-    tally.end()
-    now = 90.0
-    assert tally.rate(now) == pytest.approx(0.1)
+@pytest.mark.parametrize("case", RATES)
+def test_the_rate_is_that_of_the_time_shown(case: str) -> None:
+    sent, most, rate, text = RATES[case]
+    tally = Tally(None, most)
+    for server, calls in sent.items():
+        tally.send(server, calls)
+    assert tally.rate(2.0, 3) == rate
+    assert tally.rate_text(2.0) == text
+    assert tally.rate(0.0, 3) == 0.0
+
+
+async def test_the_time_of_the_last_answers_counts_for_the_rate(host: Host) -> None:
+    server, came, all_came = MCPServer("s"), Counter[str](), asyncio.Event()
+
+    @server.tool()
+    async def work(n: int) -> int:
+        came["work"] += 1
+        if came["work"] == 40:
+            all_came.set()
+        await all_came.wait()
+        return n
+
+    await host.connect(server, name="s")
+    stats = (await host.map("s:work", [{"n": n} for n in range(40)])).stats
+    assert stats["rate"] * stats["seconds"] == pytest.approx(40, rel=0.05)
 
 
 async def test_the_rate_shown_is_not_above_that_asked_for(host: Host, calls: Counter[str]) -> None:

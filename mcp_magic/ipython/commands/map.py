@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from mcp_magic._text import listed
 from mcp_magic.display.text import LOOPBACK, one_line
 from mcp_magic.errors import ArgumentsError, CommandError, DeniedError
 from mcp_magic.ipython import completion
@@ -34,12 +35,15 @@ _STEP = re.compile(r"([^\W\d]\w*)\s*=\s*(\S+)\s*(.*)", re.DOTALL)
 _INLINE = re.compile(r"\{([^{}]+)\}")
 _COLUMN = re.compile(r"""row(?:\.([^\W\d]\w*)|\[["']?([^"'\]]+)["']?\])""")  # a line may have lost the quotes
 
+_RESUMED = ("limit", "rate", "concurrency", "sessions", "timeout", "repeat_unknown", "explode")
+"""The options of a map that can be other ones when it is resumed."""
+
 
 async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun | Listing:
-    if arguments.resume:
-        return await _resumed(invocation.value(arguments.resume), arguments)
     if arguments.out and not arguments.out.isidentifier():
         raise CommandError(f"%mcp map: -o {arguments.out}: a Python variable's name is expected.")
+    if arguments.resume:
+        return await _resumed(invocation, arguments)
     if arguments.rows is None:
         raise CommandError("%mcp map: --rows says which rows: --rows $df, or --rows cities.csv")
     if (arguments.tool is None) == (invocation.body is None):
@@ -66,19 +70,20 @@ async def _map(invocation: Invocation, arguments: argparse.Namespace) -> MapRun 
         rate=math.inf if arguments.rate is None else arguments.rate,
         journal=None if arguments.journal is None else invocation.path(invocation.text(arguments.journal)),
         on=None if arguments.on is None else Cluster(invocation.value(arguments.on)),
-        concurrency=arguments.concurrency,
-        sessions=arguments.sessions,
+        concurrency=CONCURRENCY if arguments.concurrency is None else arguments.concurrency,
+        sessions=1 if arguments.sessions is None else arguments.sessions,
         timeout=timeout,
         repeat_unknown=arguments.repeat_unknown,
         skip_invalid=arguments.skip_invalid,
         keep=not arguments.no_keep,
         explode=arguments.explode,
     )
-    if arguments.dry_run:
-        return run.plan()
-    run.name = partial(_name, invocation.variables, run)
+    plan = run.plan() if arguments.dry_run else None
     if arguments.out:
-        invocation.shell.user_ns[arguments.out] = run
+        invocation.shell.user_ns[arguments.out] = run if plan is None else plan
+    if plan is not None:
+        return plan
+    run.name = partial(_name, invocation.variables, run)
     with until_interrupted():
         await run.run()
     return run
@@ -89,12 +94,31 @@ def _name(variables: Mapping[str, Any], run: MapRun) -> str:
     return next((name for name, value in variables.items() if value is run and not name.startswith("_")), "_")
 
 
-async def _resumed(run: Any, arguments: argparse.Namespace) -> MapRun:
+async def _resumed(invocation: Invocation, arguments: argparse.Namespace) -> MapRun:
+    run = invocation.value(arguments.resume)
     if not isinstance(run, MapRun):
         raise ArgumentsError(f"--resume takes a MapRun, for example --resume $out, not {type(run).__name__}")
+    typed = {
+        name: value for name, value in vars(arguments).items() if not (value is None or value is False or value == [])
+    }
+    others = [_written(name) for name in typed if name not in (*_RESUMED, "resume", "out")]
+    if invocation.body is not None:
+        others.append("the cell")
+    if others:
+        taken = ", ".join(map(_written, _RESUMED))
+        raise CommandError(
+            f"%mcp map: --resume goes on with the map as it is: leave out {listed(others)}. It takes {taken} and -o."
+        )
+    if arguments.out:
+        invocation.shell.user_ns[arguments.out] = run
     with until_interrupted():
-        await run.retry(repeat_unknown=arguments.repeat_unknown, explode=arguments.explode)
+        await run.retry(**{name: typed[name] for name in _RESUMED if name in typed})
     return run
+
+
+def _written(name: str) -> str:
+    """Return how an argument is written on the line."""
+    return {"tool": "SERVER:TOOL", "arguments": "NAME=VALUE"}.get(name) or f"--{name.replace('_', '-')}"
 
 
 def _lines(body: str) -> list[tuple[str, str, list[str]]]:
@@ -238,18 +262,16 @@ MAP = Implementation(
             complete=_complete_rows,
             help="$df, a list of dicts, or a CSV, JSON Lines or Parquet file",
         ),
-        Argument(
-            "--concurrency", type=int, default=CONCURRENCY, metavar="N", help="most calls in flight (default: 64)"
-        ),
+        Argument("--concurrency", type=int, metavar="N", help=f"most calls in flight (default: {CONCURRENCY})"),
         Argument("--rate", metavar="RATE", help="most calls to each server in a time: 10/s, 100/min"),
-        Argument("--sessions", type=int, default=1, metavar="N", help="sessions to the server, for this map only"),
+        Argument("--sessions", type=int, metavar="N", help="sessions to the server, for this map only"),
         Argument("--timeout", type=seconds_typed, metavar="S", help="seconds that a call may take"),
         Argument("--journal", metavar="FILE", help="keep each answer: the same line later calls only the missing rows"),
         Argument(
             "--repeat-unknown", action="store_true", help="call again the rows that may have run when a kernel died"
         ),
         Argument("--skip-invalid", action="store_true", help="leave out rows that do not fit the schema"),
-        Argument("--limit", type=int, metavar="N", help="only the first rows"),
+        Argument("--limit", type=int, metavar="N", help="only the first rows; with --resume, of those that are left"),
         Argument("--dry-run", action="store_true", help="show the first calls, and send nothing"),
         Argument("--no-keep", action="store_true", help="keep the answers in the journal only"),
         Argument("--explode", action="store_true", help="an answer of several rows becomes several rows of .df"),
