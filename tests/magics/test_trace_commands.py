@@ -163,7 +163,7 @@ def test_a_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
         "3",
         "long",
     ]
-    assert "long lines are cut: .df has all, `%mcp trace N` shows a message whole" in lines
+    assert "long lines are cut: .df has what was recorded, `%mcp trace N` shows one message" in lines
     assert max(map(len, lines)) <= 80
     assert '<div class="mcp-lines">' in bundle["text/html"]
     assert bundle["text/html"].count(f"<summary>{says}</summary>") == 3
@@ -261,7 +261,7 @@ async def test_a_cut_message_says_how_much_it_had(magic: Any) -> None:
     title, message = (await magic(f"trace {answer['number']}")).blocks[1]
     *kept, rest = message["result"]["tools"]
     assert rest == f"… ({100 - len(kept)} more)"
-    assert re.search(r"← answer to \d+, about 5\d\.\d kB, cut,", title)
+    assert re.search(r"← answer to \d+, about 5\d\.\d kB, cut when it was recorded,", title)
     with pytest.raises(errors.ToolError):
         await magic("call failing:tool_2")
     listing = await magic("trace failing --method tools/call")
