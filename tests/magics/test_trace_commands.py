@@ -16,6 +16,7 @@ from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.display.document import Problem
 from mcp_magic.ipython.commands.trace import COLUMNS, NEWEST, TraceListing
 from mcp_magic.notebook import host
+from mcp_magic.watch import LogFollower
 from tests.core.test_sessions import until
 from tests.environments import ROOT
 from tests.processes import start_http
@@ -544,6 +545,11 @@ def tell() -> str:
     print("Traceback (most recent call last):\\n  File 'x'\\nValueError: no", file=sys.stderr, flush=True)
     return "told"
 
+@server.tool
+def note(call) -> str:
+    call.log("error", "password=hunter2")
+    return "noted"
+
 server.run()
 """
 
@@ -642,6 +648,17 @@ async def test_logs_mask_what_the_trace_masks(magic: Any, source: str) -> None:
     shown = str(await magic("logs bad" if source == "a session" else "logs shop"))
     assert "password=***" in shown
     assert "hunter2" not in shown + str(await magic("trace bad"))
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize("tool", ["tell", "note"])
+async def test_followed_logs_are_masked_as_the_trace(magic: Any, tool: str) -> None:
+    with LogFollower(lambda: host.connections.get("bad")) as follower:
+        await magic(f"call bad:{tool}")
+        new = await follower.take()
+    assert new
+    assert new[0].data == "password=***"
+    assert "hunter2" not in str(await magic("logs bad"))
 
 
 @pytest.mark.usefixtures("bad")
