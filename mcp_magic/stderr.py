@@ -11,6 +11,7 @@ import tempfile
 import threading
 from contextlib import asynccontextmanager, suppress
 from functools import wraps
+from time import time
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 from weakref import WeakKeyDictionary
 
@@ -194,6 +195,8 @@ class Position(NamedTuple):
 
 LONGEST_LINE = 1 << 16  # bytes after which an unfinished line counts as a line
 
+TICK = 0.01  # seconds by which the time of a write may be early: Linux takes it from a clock that moves in ticks
+
 
 class Lines:
     """Reads the new lines of one log."""
@@ -221,9 +224,10 @@ class Lines:
         *lines, self._rest = (rest + found.data).split(b"\n")
         if last or len(self._rest) > LONGEST_LINE:
             lines, self._rest = [*lines, self._rest], b""
+        when = min(found.when + TICK, time())  # not before the request that it is about
         for line in lines:
             if line.strip():
-                yield found.when, line.rstrip().decode("utf-8", "replace")
+                yield when, line.rstrip().decode("utf-8", "replace")
 
 
 # The process of a stdio server, which the SDK hides.

@@ -274,7 +274,7 @@ class LogFollower:
         self._woken.clear()
         if self._lines is not None and self._connection is not None:
             for written, line in self._lines.read():
-                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.hide(line)))
+                self._new.append(LogMessage(written, "", STDERR, self._connection.trace.masked(line)))
         self._attend()
         new = list(self._new)
         self._new.clear()
@@ -299,6 +299,6 @@ class LogFollower:
 
     def _logged(self, message: LogMessage) -> None:
         assert self._connection is not None
-        text = log_text(message.data, self._connection.trace.hide)
+        text = log_text(message.data, self._connection.trace.masked)
         self._new.append(LogMessage(message.time, message.level, message.logger, text))
         self._woken.set()

@@ -376,9 +376,15 @@ def whole_length(value: dict[str, Any] | list[Any]) -> int:
     >>> whole_length(["a", "b", "… (1,998 more)"]), whole_length({"a": 1, "…": "… (2 more)"}), whole_length(["a"])
     (2000, 3, 1)
     """
+    rest = left_out(value)
+    return len(value) if rest is None else len(value) - 1 + rest
+
+
+def left_out(value: dict[str, Any] | list[Any]) -> int | None:
+    """Return how many values of a container were cut, which its last value says; None if it is whole."""
     last = next(reversed(value.values() if isinstance(value, dict) else value), None)
     rest = _REST.fullmatch(last) if isinstance(last, str) else None
-    return len(value) if rest is None else len(value) - 1 + int(rest[1].replace(",", ""))
+    return None if rest is None else int(rest[1].replace(",", ""))
 
 
 # Masks for messages, before the trace keeps them. Most messages hold nothing like a secret, so the JSON text is first

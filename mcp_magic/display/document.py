@@ -112,6 +112,11 @@ def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
 
 _SHEET = [
     *(_rule(selector, declarations) for selector, declarations in _RULES),
+    # JupyterLab's red for errors is too weak on the grey of every second row in its dark theme, its next one is not.
+    (
+        ("mcp-error",),
+        f"[data-jp-theme-light=false] {_SCOPE} .mcp-error{{color:var(--jp-error-color2,#e57373)}}",
+    ),
     # On a narrow page a table scrolls: a date stays on one line, and the last column, often prose, stays readable.
     (
         ("<td",),

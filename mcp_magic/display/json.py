@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from mcp_magic._text import clean
@@ -98,7 +98,7 @@ def tree(
     value: Any,
     size: int,
     *,
-    count: Callable[[dict[str, Any] | list[Any]], int] = len,
+    left_out: Callable[[dict[str, Any] | list[Any]], int | None] = lambda value: None,
     rest: str = ".data has them",
 ) -> Markup:
     """Return a value as a collapsible tree of at most about `size` bytes.
@@ -106,7 +106,7 @@ def tree(
     Args:
         value: The value.
         size: The limit.
-        count: Returns the number that stands beside a container.
+        left_out: Returns how many items of a container are not in it, which its last item says; None if it is whole.
         rest: What to say of what does not fit.
     """
     nodes = document.display.json_nodes
@@ -116,7 +116,9 @@ def tree(
         nodes -= 1
         is_branch = isinstance(value, (dict, list)) and len(value) > 0
         if is_branch:
-            number = f"{{{count(value)}}}" if isinstance(value, dict) else f"[{count(value)}]"
+            gone = left_out(value)
+            count = len(value) if gone is None else len(value) - 1 + gone
+            number = f"{{{count}}}" if isinstance(value, dict) else f"[{count}]"
             markup = Markup(f"{label}<small>{number}</small>")
         else:
             text = f'"{brief(value, _STRING)}"' if isinstance(value, str) else brief(value, _STRING)
@@ -126,12 +128,17 @@ def tree(
 
     def branch(summary: Markup, value: dict[str, Any] | list[Any], depth: int) -> Markup:
         lines: list[str] = []
-        for shown, (key, child) in enumerate(value.items() if isinstance(value, dict) else enumerate(value)):
+        gone = left_out(value)
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        kept = len(value) if gone is None else len(value) - 1
+        for shown, (key, child) in enumerate(islice(items, kept)):
             if nodes <= 0 or size <= 0 or depth >= _DEEPEST:
-                lines.append(tag("li", f"… {count(value) - shown:,} more: {rest}"))
+                lines.append(tag("li", f"… {kept - shown:,} more: {rest}"))
                 break
             name = Markup(f"{tag('b', shorten(str(key), 100))}: ")
             lines.append(f"<li>{node(name, child, depth + 1)}</li>")
+        if gone is not None:
+            lines.append(tag("li", f"… {gone:,} more: not kept, cut when it was recorded"))
         opened = depth < _OPEN_DEPTH and len(value) <= 50
         return details(summary, tag("ul", Markup("".join(lines)), style="list-style:none"), opened=opened)
 

@@ -22,6 +22,10 @@ from mcp_magic.errors import SessionClosedError
 from mcp_magic.inflight import Attempt, retry_after
 from mcp_magic.protocol import (
     BUSY,
+    CALLER,
+    NETWORK,
+    SERVER,
+    Fault,
     Said,
     asked_in_vain,
     chain_text,
@@ -463,8 +467,7 @@ def request_error(
         return errors.CassetteError(str(cause))
     if attempt is not None and attempt.status in BUSY:
         return _protocol_error(cause, place, what, attempt)
-    timed_out = getattr(cause, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(cause)) is not None
-    if (timed_out and not is_said(cause)) or waited_in_vain(cause):
+    if timed_out(cause) or waited_in_vain(cause):
         after = f" within {seconds:g} s" if seconds is not None else " in time"
         return errors.RequestTimeoutError(f"{what}: timed out: no answer{after}. The call was cancelled.")
     if is_closed(cause):
@@ -477,6 +480,26 @@ def request_error(
         reason = place.masked(broken)[:300] or text_of(cause, place)
         return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
     return errors.SessionError(f"{what}: {type(cause).__name__}: {text_of(cause, place)}")
+
+
+def why_unanswered(error: BaseException, *, is_closing: bool) -> Fault:
+    """Return why nobody waits for an answer any more; the meaning has `{}` for how long that took."""
+    cause = leaf(error)
+    if isinstance(cause, asyncio.CancelledError):
+        return Fault("cancelled after {}", CALLER)
+    if is_closing:
+        return Fault("the session was closed after {}", CALLER)
+    if timed_out(cause) or waited_in_vain(cause):
+        return Fault("no answer in {}", SERVER)
+    if is_transport_error(cause):
+        return Fault("the connection was lost after {}", NETWORK)
+    return Fault("the session ended after {}" if is_closed(cause) else "no usable answer in {}", SERVER)
+
+
+def timed_out(error: BaseException) -> bool:
+    """Whether an error is the SDK's for a request that was not answered in time."""
+    is_late = getattr(error, "code", None) == _TIMED_OUT and _SDK_TIMED_OUT.match(str(error)) is not None
+    return is_late and not is_said(error)
 
 
 def closed_error(

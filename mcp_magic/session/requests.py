@@ -35,7 +35,14 @@ from mcp_magic.inflight import (
 )
 from mcp_magic.protocol import BUSY, is_closed, until_answered, without_context
 from mcp_magic.results.reasons import note_refusal
-from mcp_magic.session.failures import away, closed_error, lost_error, request_error, waited_error
+from mcp_magic.session.failures import (
+    away,
+    closed_error,
+    lost_error,
+    request_error,
+    waited_error,
+    why_unanswered,
+)
 from mcp_magic.session.negotiation import wants_handshake
 from mcp_magic.session.wire import Event, Place
 
@@ -262,6 +269,7 @@ class RequestSender:
             if check is not None:
                 check(answer, attempt)
         except BaseException as error:
+            self._gave_up(attempt, error)
             if call is not None:
                 self._questions.interrupted(call, client)
                 self._abandoned.note(client, call, attempt, error)
@@ -279,6 +287,13 @@ class RequestSender:
         if self._has_stderr and not self.in_flight:
             place.quiet = place.position()
         return answer
+
+    def _gave_up(self, attempt: Attempt, error: BaseException) -> None:
+        """Note in the trace why nobody waits for the answer any more."""
+        wire = self._place.wire
+        if attempt.awaited is not None and wire is not None:
+            why = why_unanswered(error, is_closing=self._supervisor.is_closing)
+            wire.recorder.give_up(attempt.awaited.number, why)
 
     async def _again(
         self, client: Client, failure: Exception, attempt: Attempt, repeats: RetryBudget, timeout: float | None

@@ -19,7 +19,7 @@ from mcp_magic.inflight import InFlightRequest, current_attempt, shown_reports
 from mcp_magic.protocol import is_closed, without_context
 from mcp_magic.schema.validate import check_arguments
 from mcp_magic.session.catalog import KINDS, Catalog
-from mcp_magic.session.failures import away, closed_error, connect_error, gave_up
+from mcp_magic.session.failures import away, closed_error, connect_error, gave_up, why_unanswered
 from mcp_magic.session.negotiation import Negotiation, unless_listening
 from mcp_magic.session.reconnect import Answer, Backoff, Pacing, is_hopeless, look
 from mcp_magic.session.wire import Event, Place, Wire, text_of
@@ -248,7 +248,8 @@ class Supervisor:
         return self._then is _Then.RENEW or self.reconnection.covers(self.spec)
 
     @property
-    def _is_closing(self) -> bool:
+    def is_closing(self) -> bool:
+        """Whether the session is being closed on purpose."""
         return self._then >= _Then.REPLACE
 
     @property
@@ -310,7 +311,7 @@ class Supervisor:
             self._ready = asyncio.get_running_loop().create_future()
             # Retrieved, so that asyncio does not report an error without a waiting request.
             self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if self._is_closing or not self._sessions:
+        if self.is_closing or not self._sessions:
             self._changed()
         else:
             self._become(State.RECONNECTING if self._goes_on else State.LOST)
@@ -340,12 +341,12 @@ class Supervisor:
 
     def _finish(self, failure: BaseException | None) -> None:
         """Note that there will be no further session."""
-        if not self._is_closing:
+        if not self.is_closing:
             self._lost = closed_error(self._place, self._why or failure)
             if self._then is _Then.GIVE_UP and self.backoff is not None and self.reconnection.covers(self.spec):
                 self._lost = gave_up(self._lost, self.backoff, self.last_attempt())
         if self._then is not _Then.REPLACE:
-            never = not self._sessions and not self._is_closing
+            never = not self._sessions and not self.is_closing
             self._refuse(connect_error(failure or EOFError("closed"), self._place) if never else self.gone())
         self._become(State.LOST if self._lost is not None else State.CLOSED)
 
@@ -385,7 +386,7 @@ class Supervisor:
                 self._leave_for(_Then.RENEW)
                 self._pause()
         elif event is Event.ENDED:
-            if not self._is_closing:
+            if not self.is_closing:
                 self._lost = closed_error(self._place)
             self._leave_for(_Then.REOPEN)
             self._pause()
@@ -410,7 +411,7 @@ class Supervisor:
         """Return the error for a request without a session; it was not sent."""
         if self._lost is not None:
             gone = type(self._lost)(*self._lost.args, stderr=self._lost.stderr)
-        elif self._is_closing:
+        elif self.is_closing:
             name = self._place.name
             again = f"`%mcp reconnect {name}` opens it again" if self._held() else "`%mcp connect` opens one"
             gone = SessionClosedError(f"{name}: the session was closed; {again}.")
@@ -556,6 +557,8 @@ class Supervisor:
                 await self._hold_sessions(wire, transport)
         except Exception as error:
             failure = error
+            if self._entering:  # requests of an open session say it themselves
+                self._recorder.give_up(None, why_unanswered(error, is_closing=self.is_closing))
         finally:
             self._pause()
             self._left.set()
@@ -588,13 +591,13 @@ class Supervisor:
                     self._sessions += 1
                     self._resume(client, afresh=self._sessions > 1)
                     await self._attend(client, wire)
-                    leaving = self._is_closing or self._then is _Then.RENEW
+                    leaving = self.is_closing or self._then is _Then.RENEW
                     wire.left()
                     self._pause()
                     if self._then is _Then.RENEW:
                         await self._drained(DRAIN_SECONDS)
             except Exception as error:
-                entering = self._entering and not self._is_closing
+                entering = self._entering and not self.is_closing
                 if entering and (negotiation.names_version(error) or negotiation.another(error, wire.probe)):
                     if negotiation.version:
                         wire.remark(
@@ -688,7 +691,7 @@ class Supervisor:
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._leave.wait()
-        return not self._is_closing
+        return not self.is_closing
 
     async def _rest(self) -> bool:
         """Pause before the next attempt; return False to give up or to leave the session."""

@@ -8,10 +8,11 @@ from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, cast
 
-from mcp_magic._text import counted, json_text
+from mcp_magic._text import counted, duration, json_text
 from mcp_magic.config.masking import Masker, short_json, to_json
 from mcp_magic.errors import NotFoundError
 from mcp_magic.protocol import SERVER, asked_in_vain, of_code, of_status, who
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mcp_magic.config.specs import Spec
+    from mcp_magic.protocol import Fault
 
 
 # The trace is a ring of all messages between this host and its servers: the oldest are dropped beyond a number of
@@ -56,17 +58,18 @@ class Entry:
     stored: Any  # bytes: JSON, masked and cut, or the text itself; of a plain message only its values (not yet as JSON)
     form: Form | None  # what a plain message has besides its values
     whole: bool  # whether nothing was masked or cut
-    seconds: float | None  # from request to answer, for both
+    seconds: float | None  # from request to answer, for both; until nobody waited for it any more
     pair: int | None  # the number of a request's answer or of an answer's request
     status: int | None  # HTTP status of the answer to the request
     headers: dict[str, str] | None  # content type, when to retry, location
     moment: float  # when it was sent or received (`time.perf_counter()`)
+    gave_up: Fault | None  # why nobody waits for the answer to a request any more, and whose fault that is
 
     def __init__(self, server: str, direction: str, id: int | str | None = None) -> None:
         self.server = server
         self.direction = direction
         self.id = id
-        self.status = self.headers = self.form = None
+        self.status = self.headers = self.form = self.gave_up = None
         self.moment = perf_counter()
 
     def write(self, kind: str, method: str, text: bytes, size: int, whole: bool = True) -> None:
@@ -98,8 +101,13 @@ class Entry:
 
     @property
     def failed(self) -> bool:
-        """Whether it is a failure: a JSON-RPC error, a tool's error, an HTTP status from 400, or garbage."""
-        return self.kind in ("error", "garbage") or (self.status or 0) >= 400
+        """Whether it is a failure: an error, a tool's too, an HTTP status from 400, garbage, no answer in time."""
+        return self.kind in ("error", "garbage") or (self.status or 0) >= 400 or self.gave_up is not None
+
+    @property
+    def unanswered(self) -> str:
+        """Why nobody waits for the answer to a request any more, as `no answer in 1.0 s`; "" for other messages."""
+        return self.gave_up.meaning.format(duration(self.seconds or 0.0)) if self.gave_up is not None else ""
 
     @property
     def label(self) -> str:
@@ -117,6 +125,7 @@ class Entry:
         time = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="microseconds")
         names = ("number", "server", "direction", "kind", "method", "id", "size", "whole", "seconds", "pair")
         given = {name: getattr(self, name) for name in names}
+        given["unanswered"] = self.unanswered or None
         return {"time": time, **given, "status": self.status, "headers": self.headers, "message": self.message}
 
     def __repr__(self) -> str:
@@ -169,11 +178,12 @@ class Trace:
         self.messages, self.bytes = messages, bytes
         self.settle()
 
-    def clear(self) -> None:
-        """Delete all messages; the numbers continue."""
-        self.settle()
-        self._entries.clear()
-        self._size = self._dropped = 0
+    def clear(self, server: str | None = None) -> None:
+        """Delete the messages of one server or of all; the numbers continue."""
+        gone = self.entries(server)
+        self._entries = deque(entry for entry in self._entries if server is not None and entry.server != server)
+        self._size -= sum(len(entry.stored) + ENTRY_BYTES for entry in gone)
+        self._dropped = self._dropped if server is not None else 0
 
     @property
     def size(self) -> int:
@@ -188,11 +198,15 @@ class Trace:
         return self._dropped
 
     def entries(self, server: str | None = None) -> list[Entry]:
-        """Return the messages of one server or of all, oldest first. Reads new stderr lines first."""
+        """Return the messages of one server or of all, oldest first. Reads new stderr lines first.
+
+        A line of stderr may be older than messages with a lower number, because it is read with a later message.
+        """
         for read in list(self.flush.values()):
             read()
         self.settle()
-        return [entry for entry in self._entries if server is None or entry.server == server]
+        chosen = (entry for entry in self._entries if server is None or entry.server == server)
+        return sorted(chosen, key=attrgetter("moment"))
 
     def find(self, number: int) -> Entry:
         """Return the entry with a number. Raises NotFoundError if the trace has no such entry."""
@@ -299,6 +313,7 @@ class Recorder:
         self._made = {OUT: 0, IN: 0}
         self._lines: Lines | None = None
         self._begins = False
+        self._latest = 0.0  # the moment of the latest line of stderr
 
     def add(self, tap: Tap) -> None:
         """Add a tap."""
@@ -424,6 +439,14 @@ class Recorder:
         if kept is not entry.stored:
             entry.stored, entry.whole = kept, False
 
+    def give_up(self, number: int | str | None, why: Fault) -> None:
+        """Note that nobody waits for the answer to a request any more, or, without a number, to any request."""
+        self.trace.settle()  # an answer may have come
+        asked = self._asked[OUT]
+        for entry in asked.values() if number is None else filter(None, [asked.get(str(number))]):
+            if not entry.failed:
+                entry.gave_up, entry.seconds = why, perf_counter() - entry.moment
+
     def kept(self, method: str, params: dict[str, Any], seconds: float) -> None:
         """Record a request that was not sent, because its answer of `seconds` ago is kept."""
         if self.trace.messages:
@@ -468,6 +491,11 @@ class Recorder:
         """The known secrets, tokens included."""
         return self._masker.known
 
+    def masked(self, text: str) -> str:
+        """Return text masked as the trace masks it: known secrets, and everything that looks like a secret."""
+        self.trace.settle()
+        return self._masker.text(text)
+
     def hide(self, text: str) -> str:
         """Return text with the known secrets masked."""
         self.trace.settle()  # a message may have brought one
@@ -503,16 +531,19 @@ class Recorder:
         """Record the lines written to stderr since the last read."""
         if self._lines is None or not (self.trace.messages or self._readers):
             return
+        ago = time() - perf_counter()
         for written, line in self._lines.read(last=last):
             if self.trace.messages:
-                self._text(STDERR, "line", line, written)
+                # between the line before it and now, however the clocks differ
+                self._latest = min(max(self._latest, written - ago), perf_counter())
+                self._text(STDERR, "line", line, self._latest)
             for tap in self._readers:
                 tap.stderr(line)
 
-    def _text(self, direction: str, kind: str, text: str, when: float | None = None) -> None:
+    def _text(self, direction: str, kind: str, text: str, moment: float | None = None) -> None:
         entry = Entry(self.server, direction)
-        if when is not None:  # `settle` finds the time by the moment
-            entry.moment -= time() - when
+        if moment is not None:
+            entry.moment = moment
         kept = text[:MAX_TEXT].encode("utf-8", "replace")
         entry.write(kind, "", kept, len(text.encode("utf-8", "replace")), len(text) <= MAX_TEXT)
         self.trace.add(self, entry)
@@ -520,6 +551,8 @@ class Recorder:
 
 def fault(entry: Entry) -> str | None:
     """Return whose fault a failed message is (`mcp_magic.protocol`); None for other messages and a tool's errors."""
+    if entry.gave_up is not None:
+        return entry.gave_up.who
     if entry.kind in ("answer", "error") and entry.pair is None and entry.direction == IN:
         return SERVER  # an answer without a request
     if not entry.failed or entry.kind == "line":

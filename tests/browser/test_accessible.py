@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.living import asked, button, expect, field, finished, output, press, run, start, themes
+from tests.browser.living import (
+    asked,
+    assert_readable,
+    button,
+    expect,
+    field,
+    finished,
+    output,
+    press,
+    run,
+    start,
+    themes,
+)
 from tests.environments import axe_script, needs_node
 from tests.kernel.test_elicitation import PLAN, SERVER
 
@@ -123,6 +135,15 @@ def test_a_transcript_has_no_severe_finding(lab: Lab, check: Any) -> None:
     for _ in themes(lab):
         assert check(transcript) == []
     run(lab, "host.consent.policy = 'ask'")
+
+
+def test_errors_in_the_trace_are_readable(lab: Lab) -> None:
+    for _ in range(2):
+        finished(start(lab, "%mcp raw show no/such"))
+    shown = run(lab, "%mcp trace show --errors")
+    assert shown.locator(".mcp-error").count() > 1, "also on the grey of every second row"
+    for _ in themes(lab):
+        assert_readable(lab.page, ".mcp-lines")
 
 
 def test_a_new_field_gets_the_focus_and_no_title_is_null(lab: Lab) -> None:

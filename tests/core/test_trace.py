@@ -188,7 +188,9 @@ async def test_trace_of_dead_server_has_open_request_and_last_words(host: Host, 
         await talker.call("die", words="out of cheese")
     await until(lambda: talker.state == "lost")
     request = calls(host.trace)[-1]
-    assert (request.kind, request.pair, request.seconds) == ("request", None, None)
+    assert (request.kind, request.pair, request.failed, fault(request)) == ("request", None, True, "the server")
+    assert request.unanswered.startswith("the session ended after ")
+    assert json.loads(request.as_json())["unanswered"] == request.unanswered
     assert "out of cheese" in [entry.message for entry in host.trace if entry.kind == "line"]
 
 

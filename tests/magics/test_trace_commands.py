@@ -16,10 +16,14 @@ from mcp_magic.config.project import load_declaration, trust
 from mcp_magic.display.document import Problem
 from mcp_magic.ipython.commands.trace import COLUMNS, NEWEST, TraceListing
 from mcp_magic.notebook import host
+from mcp_magic.watch import LogFollower
+from tests.environments import ROOT
 from tests.servers.bundled import command
 from tests.support.processes import start_http
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 
@@ -163,7 +167,7 @@ def test_a_summary_wraps_and_opens(monkeypatch: pytest.MonkeyPatch) -> None:
         "3",
         "long",
     ]
-    assert "long lines are cut: .df has all, `%mcp trace N` shows a message whole" in lines
+    assert "long lines are cut: .df has what was recorded, `%mcp trace N` shows one message" in lines
     assert max(map(len, lines)) <= 80
     assert '<div class="mcp-lines">' in bundle["text/html"]
     assert bundle["text/html"].count(f"<summary>{says}</summary>") == 3
@@ -261,7 +265,7 @@ async def test_a_cut_message_says_how_much_it_had(magic: Any) -> None:
     title, message = (await magic(f"trace {answer['number']}")).blocks[1]
     *kept, rest = message["result"]["tools"]
     assert rest == f"… ({100 - len(kept)} more)"
-    assert re.search(r"← answer to \d+, about 5\d\.\d kB, cut,", title)
+    assert re.search(r"← answer to \d+, about 5\d\.\d kB, cut when it was recorded,", title)
     with pytest.raises(errors.ToolError):
         await magic("call failing:tool_2")
     listing = await magic("trace failing --method tools/call")
@@ -518,3 +522,179 @@ async def test_a_number_stands_alone(magic: Any, line: str, kind: type[Exception
         await magic(line)
 
     assert says in str(raised.value)
+
+
+BAD_SERVER = f"""
+import os, sys, threading
+sys.path.insert(0, {str(ROOT)!r})
+from tests.core.plain import Plain
+
+server = Plain("bad")
+
+@server.tool
+def hang() -> str:
+    threading.Event().wait()
+
+@server.tool
+def die() -> str:
+    os._exit(3)
+
+@server.tool
+def tell() -> str:
+    print("password=hunter2", file=sys.stderr)
+    print("Traceback (most recent call last):\\n  File 'x'\\nValueError: no", file=sys.stderr, flush=True)
+    return "told"
+
+@server.tool
+def note(call) -> str:
+    call.log("error", "password=hunter2")
+    return "noted"
+
+server.run()
+"""
+
+
+@pytest.fixture
+async def bad(magic: Any, tmp_path: Path) -> None:
+    program = tmp_path / "bad.py"
+    program.write_text(BAD_SERVER)
+    await magic(f"connect --name bad -- {sys.executable} {program}")
+
+
+async def late(magic: Any) -> None:
+    with pytest.raises(errors.RequestTimeoutError):
+        await magic("call bad:hang --timeout 0.1")
+
+
+async def dead(magic: Any) -> None:
+    with pytest.raises(errors.SessionClosedError):
+        await magic("call bad:die")
+
+
+async def pending(magic: Any) -> asyncio.Task[Any]:
+    call = asyncio.create_task(magic("call bad:hang"))
+    await until(lambda: any(entry.method == "tools/call" for entry in host.trace.entries("bad")))
+    return call
+
+
+async def cancelled(magic: Any) -> None:
+    call = await pending(magic)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def closed(magic: Any) -> None:
+    call = await pending(magic)
+    await magic("disconnect bad")
+    with pytest.raises(errors.SessionClosedError):
+        await call
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize(
+    ("end", "why", "whose"),
+    [
+        (late, r"no answer in 1\d\d ms|no answer in \d.*", "the server"),
+        (dead, r"the session ended after \d.*", "the server"),
+        (cancelled, r"cancelled after \d.*", "the caller"),
+        (closed, r"the session was closed after \d.*", "the caller"),
+    ],
+    ids=["time-out", "death", "cancelled", "closed"],
+)
+async def test_errors_list_calls_without_an_answer(
+    magic: Any, end: Callable[[Any], Awaitable[None]], why: str, whose: str
+) -> None:
+    await end(magic)
+
+    [row] = [row for row in await magic("trace bad --errors") if row["method"] == "tools/call"]
+
+    assert re.fullmatch(rf"(?:{why}): (?:hang|die)", row["says"])
+    assert row["fault"] == whose
+    assert "✗ " + row["says"][:12] in str(await magic("trace bad"))
+    assert f"(fault: {whose})" in str(await magic(f"trace {row['number']}"))
+
+
+async def test_errors_list_an_opening_without_answer(magic: Any) -> None:
+    with pytest.raises(errors.ConnectError):
+        await magic(f"connect --name gone -- {sys.executable} -c 'import sys; sys.stdin.readline()'")
+
+    rows = await magic("trace gone --errors")
+
+    assert rows, str(await magic("trace gone"))
+    assert {row["fault"] for row in rows} == {"the server"}
+
+
+@pytest.mark.usefixtures("bad")
+async def test_clear_with_a_server_keeps_the_others(magic: Any) -> None:
+    before = len(await magic("trace math"))
+
+    assert len(await magic("trace bad --clear")) == 0
+
+    assert len(await magic("trace bad")) == 0
+    assert len(await magic("trace math")) == before > 0
+    with pytest.raises(errors.UnknownServerError):
+        await magic("trace bat --clear")
+    await magic("trace --clear")
+    assert len(await magic("trace")) == 0
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize("source", ["a session", "a failed start"])
+async def test_logs_mask_what_the_trace_masks(magic: Any, source: str) -> None:
+    await magic("call bad:tell")
+    if source == "a failed start":
+        host.failed["shop"] = "password=hunter2"
+    shown = str(await magic("logs bad" if source == "a session" else "logs shop"))
+    assert "password=***" in shown
+    assert "hunter2" not in shown + str(await magic("trace bad"))
+
+
+@pytest.mark.usefixtures("bad")
+@pytest.mark.parametrize("tool", ["tell", "note"])
+async def test_followed_logs_are_masked_as_the_trace(magic: Any, tool: str) -> None:
+    with LogFollower(lambda: host.connections.get("bad")) as follower:
+        await magic(f"call bad:{tool}")
+        new = await follower.take()
+    assert new
+    assert new[0].data == "password=***"
+    assert "hunter2" not in str(await magic("logs bad"))
+
+
+@pytest.mark.usefixtures("bad")
+async def test_a_record_is_called_alike_everywhere(magic: Any) -> None:
+    await magic("call bad:tell")
+    [row] = [row for row in await magic("trace bad") if row["method"] == "4 lines"]
+    assert str(await magic(f"trace {row['number']}")).startswith(f"{row['number']} bad stderr 4 lines\n")
+
+
+@pytest.mark.usefixtures("bad")
+async def test_stderr_stands_after_its_request(magic: Any) -> None:
+    for _ in range(20):
+        await magic("call bad:tell")
+    rows = await magic("trace bad --last 60")
+    ways = [row["way"] for row in rows]
+    assert ways == ["→", "stderr", "←"] * 20
+    assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
+
+
+@pytest.mark.usefixtures("failing")
+async def test_what_was_cut_is_told_apart(magic: Any) -> None:
+    listing = await magic("trace failing --method tools/list")
+    number = listing[-1]["number"]
+    message = await magic(f"trace {number}")
+    kept = len(message.blocks[1][1]["result"]["tools"]) - 1
+
+    html = message._repr_mimebundle_()["text/html"]
+    assert f"… {100 - kept} more: not kept, cut when it was recorded" in html
+    assert "… 1 more: .blocks has them" not in html
+    opened = listing._repr_mimebundle_()["text/html"]
+    assert re.search(rf"<b>{number} ←, about 5\d\.\d kB, cut when it was recorded</b>", opened)
+
+
+async def test_a_message_too_long_for_a_terminal(magic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = number_of(await magic("trace math"), "server/discover")
+    more = "… more: .blocks has it"
+    assert more not in str(await magic(f"trace {number}"))
+    monkeypatch.setattr("mcp_magic.display.document.display.characters", 100)
+    assert more in str(await magic(f"trace {number}"))

@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_magic._text import counted, duration, json_text, listed
-from mcp_magic.config.masking import KEPT_BYTES, whole_length
+from mcp_magic.config.masking import KEPT_BYTES, Masker, left_out, whole_length
 from mcp_magic.config.parsing import write_text
 from mcp_magic.display import document
 from mcp_magic.display.document import (
@@ -105,6 +105,7 @@ def _page_cell(name: str, value: Any) -> object:
 def trace_row(entry: Entry) -> dict[str, Any]:
     """Return a message as a row of the listing."""
     answer = entry.kind in ("answer", "error")
+    says = summary(entry)
     return {
         "number": entry.number,
         "time": time.strftime("%H:%M:%S", time.localtime(entry.time)) + f".{int(entry.time % 1 * 1000):03d}",
@@ -115,8 +116,9 @@ def trace_row(entry: Entry) -> dict[str, Any]:
         "bytes": entry.size,
         "status": entry.status,
         "fault": fault(entry),
-        "says": Problem(summary(entry)) if entry.failed else summary(entry),
+        "says": Problem(says) if entry.failed else says,
         "message": entry.message,
+        "cut": _cut(entry),
     }
 
 
@@ -131,10 +133,21 @@ def _row(entries: list[Entry], others: Mapping[int, Entry]) -> dict[str, Any]:
     row = trace_row(entry)
     if len(entries) > 1:
         record = Record("\n".join(entry.message for entry in entries))
-        method, size = counted(len(entries), "lines"), sum(entry.size for entry in entries)
-        return {**row, "method": method, "bytes": size, "says": one_line(record.headline, SAYS), "message": record}
+        size = sum(entry.size for entry in entries)
+        says = one_line(record.headline, SAYS)
+        return {**row, "method": _label(entries), "bytes": size, "says": says, "message": record}
     other = others.get(entry.pair or 0)
-    return row if other is None else {**row, "other": (_title(other), other.message)}
+    return row if other is None else {**row, "other": _block(other)}
+
+
+def _label(entries: Sequence[Entry]) -> str:
+    """Return what a row calls its messages: the method of one, or how many lines are one record."""
+    return entries[0].label if len(entries) == 1 else counted(len(entries), "lines")
+
+
+def _cut(entry: Entry) -> str:
+    """Return the size of a message that was cut, and that it was; "" for others."""
+    return f"about {document.size_text(entry.size)}, cut when it was recorded" if entry.size > KEPT_BYTES else ""
 
 
 def summary(entry: Entry) -> str:
@@ -151,6 +164,8 @@ def summary(entry: Entry) -> str:
         is_cut = entry.size > KEPT_BYTES
         return _answer(message["result"], whole_length if is_cut else len, failed=entry.kind == "error")
     params = _params(message.get("params"))
+    if entry.unanswered:
+        return one_line(": ".join(filter(None, [entry.unanswered, params])), SAYS)
     return f"answered {duration(message['age'])} ago: {params}" if entry.kind == "kept" else params
 
 
@@ -213,7 +228,7 @@ class TraceListing(Listing):
         heading = Part("", tag("p", tag("b", self.title)))
         text = self._text(rows, columns).plain
         cut = (
-            "long lines are cut: .df has all, `%mcp trace N` shows a message whole"
+            "long lines are cut: .df has what was recorded, `%mcp trace N` shows one message"
             if any(mark in text for mark in ("...", "…"))
             else ""
         )
@@ -247,7 +262,8 @@ def _open(cells: list[list[Any]], rows: Sequence[Mapping[str, Any]], columns: Se
     place = columns.index("says")
     for number, row in enumerate(reversed(rows)):
         share = 2 * room // (len(rows) - number)
-        blocks = [(f"{row.get('number')} {row.get('way') or ''}", row.get("message"))]
+        heading = ", ".join(filter(None, [f"{row.get('number')} {row.get('way') or ''}", row.get("cut")]))
+        blocks = [Block(heading, row.get("message"), bool(row.get("cut")))]
         if other := row.get("other"):
             blocks.insert(0 if row.get("way") == IN else 1, other)
         body = beside(blocks, min(TREE_BYTES, max(LEAST_TREE_BYTES, share)), ".df")
@@ -266,8 +282,6 @@ SHOWN = 100  # messages listed by default
 
 async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> TraceListing | Timeline | Message:
     trace = invocation.host.trace
-    if arguments.clear:
-        trace.clear()
     name = arguments.server
     if name is not None and name.isdecimal() and name not in invocation.host.connections:
         _only_number(arguments)
@@ -275,6 +289,9 @@ async def _trace(invocation: Invocation, arguments: argparse.Namespace) -> Trace
     entries = trace.entries(name)
     if name is not None and not entries:
         invocation.host[name]  # an unknown name is an error; a server without messages is not
+    if arguments.clear:
+        trace.clear(name)
+        entries = []
     matches = [
         e for e in entries if (e.failed or not arguments.errors) and fnmatchcase(e.method, arguments.method or "*")
     ]
@@ -309,6 +326,7 @@ def _only_number(arguments: argparse.Namespace) -> None:
         "--last": arguments.last,
         "--plot": arguments.plot,
         "--export": arguments.export,
+        "--clear": arguments.clear,
     }
     if used := [option for option, value in options.items() if value not in (None, False)]:
         line = f"`%mcp trace {arguments.server[:40]}`"
@@ -325,11 +343,20 @@ def number_of(text: str) -> int:
 # One message, with the message that it belongs to.
 
 
+class Block(NamedTuple):
+    """One of the messages that are shown beside each other."""
+
+    title: str
+    message: Any
+    is_cut: bool = False  # whether it was cut when it was recorded
+
+
 class Message:
     """A message of the trace, a request and its answer beside each other; `blocks` are titles and JSON data."""
 
-    def __init__(self, blocks: Sequence[tuple[str, Any]]) -> None:
-        self.blocks = tuple(blocks)
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = tuple((block.title, block.message) for block in blocks)
+        self._blocks = blocks
 
     def __repr__(self) -> str:
         return f"<Message {' | '.join(title for title, _ in self.blocks)}>"
@@ -340,8 +367,8 @@ class Message:
     def parts(self) -> list[Part]:
         """Return the parts to display, one."""
         limit = document.display
-        text = "\n\n".join(f"{title}\n{_plain(message, limit.characters)}" for title, message in self.blocks)
-        return [Part(text, beside(self.blocks, limit.bytes, ".blocks"))]
+        text = "\n\n".join(f"{title}\n{_plain(message, limit.characters, '.blocks')}" for title, message in self.blocks)
+        return [Part(text, beside(self._blocks, limit.bytes, ".blocks"))]
 
 
 def _message(trace: Trace, number: int) -> Message:
@@ -350,19 +377,25 @@ def _message(trace: Trace, number: int) -> Message:
     if entry.kind == "line":
         rows = trace_rows(trace.entries(entry.server))  # which reads the process, and so may drop this one
         row = next((row for row in rows if entry in row), [entry])
-        return Message([(_title(row[0]), _row(row, {})["message"])])
+        return Message([Block(_title(*row), _row(row, {})["message"])])
     blocks = [entry]
     if entry.pair is not None:
         with suppress(NotFoundError):  # the other message may have been dropped
             blocks.append(trace.find(entry.pair))
-    return Message([(_title(block), block.message) for block in sorted(blocks, key=lambda block: block.number)])
+    return Message([_block(entry) for entry in sorted(blocks, key=lambda block: block.number)])
 
 
-def _title(entry: Entry) -> str:
-    parts = [f"{entry.number} {entry.server} {entry.direction} {entry.label}"]
+def _block(entry: Entry) -> Block:
+    return Block(_title(entry), entry.message, bool(_cut(entry)))
+
+
+def _title(*entries: Entry) -> str:
+    entry = entries[0]
+    parts = [f"{entry.number} {entry.server} {entry.direction} {_label(entries)}"]
     if entry.kind != "line":
-        size = document.size_text(entry.size)
-        parts.append(size if entry.size <= KEPT_BYTES else f"about {size}, cut")
+        parts.append(_cut(entry) or document.size_text(entry.size))
+    if entry.unanswered:
+        parts.append(f"{entry.unanswered} (fault: {fault(entry)})")
     if entry.seconds is not None and entry.kind in ("answer", "error"):
         parts.append(duration(entry.seconds))
     if entry.status is not None:
@@ -370,21 +403,21 @@ def _title(entry: Entry) -> str:
     return ", ".join(parts)
 
 
-def _plain(message: Any, limit: int) -> str:
-    if isinstance(message, str):
-        return shorten(Record(message).shown, limit)
-    return shorten(json_text(message, indent=2), limit)
+def _plain(message: Any, limit: int, whole: str) -> str:
+    text = Record(message).shown if isinstance(message, str) else json_text(message, indent=2)
+    return shorten(text, limit) + (f"\n… more: {whole} has it" if len(text) > limit else "")
 
 
-def beside(blocks: Sequence[tuple[str, Any]], size: int, whole: str) -> Markup:
-    """Return titles and messages as columns of at most about `size` bytes in all; `whole` has all of them."""
+def beside(blocks: Sequence[Block], size: int, whole: str) -> Markup:
+    """Return titles and messages as columns of at most about `size` bytes in all; `whole` has all that was recorded."""
     share = size // len(blocks)
     columns = []
-    for title, message in blocks:
+    for title, message, is_cut in blocks:
         if isinstance(message, dict | list):
-            body = tree(message, share, count=whole_length, rest=f"{whole} has them")
+            gone = left_out if is_cut else lambda value: None
+            body = tree(message, share, left_out=gone, rest=f"{whole} has them")
         else:
-            body = preformatted_cell(_plain(message, share // 2))
+            body = preformatted_cell(_plain(message, share // 2, whole))
         columns.append(tag("div", joined([tag("p", tag("b", title)), body])))
     return tag("div", joined(columns), class_="mcp-pair")
 
@@ -400,7 +433,7 @@ TRACE = Implementation(
         Argument("--last", type=int, metavar="N", help=f"the last N messages (default: {SHOWN})"),
         Argument("--export", metavar="FILE", help="write them all as JSON Lines"),
         Argument("--plot", action="store_true", help="a timeline of the requests instead of a listing"),
-        Argument("--clear", action="store_true", help="forget all messages"),
+        Argument("--clear", action="store_true", help="forget all messages, with SERVER only its own"),
     ),
     examples=(
         "%mcp trace weather",
@@ -606,7 +639,8 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     host = invocation.host
     name = arguments.server or (next(reversed(host.failed), None) if not host.connections else None)
     if name in host.failed and name not in host.connections:
-        lines = _lines(host.failed[name], sys.maxsize if arguments.last is None else arguments.last)
+        last = sys.maxsize if arguments.last is None else arguments.last
+        lines = _lines(host.failed[name], Masker(()).text, last)
         return _log_listing(name, lines, note=f"{name} could not be opened")
     connection = invocation.connection(name)
     last = LISTED if arguments.last is None else max(arguments.last, 0)
@@ -614,10 +648,10 @@ async def _logs(invocation: Invocation, arguments: argparse.Namespace) -> Listin
     if arguments.level is not None and not await connection.set_log_level(arguments.level):
         said = f"{connection.name} does not announce log messages"
     least = arguments.level or LEVELS[0]
-    failed = _lines(host.failed.get(connection.name, ""), last, FAILED)
-    messages = [*_lines(connection.stderr(), last), *failed]
+    mask = connection.trace.masked
+    failed = _lines(host.failed.get(connection.name, ""), mask, last, FAILED)
+    messages = [*_lines(connection.stderr(), mask, last), *failed]
     logged = [message for message in connection.notices.messages if at_least(message.level, least)]
-    mask = connection.trace.hide
     messages += [message._replace(data=log_text(message.data, mask)) for message in logged[-last:] if last]
     if arguments.follow or arguments.seconds is not None:
         messages, said = await follow(invocation, connection.name, messages, arguments.seconds, _log_listing, least)
@@ -659,10 +693,11 @@ def _log_listing(server: str, messages: Iterable[LogMessage], level: str | None 
     )
 
 
-def _lines(stderr: str, last: int, source: str = STDERR) -> list[LogMessage]:
-    """Return the lines of the last records."""
+def _lines(stderr: str, mask: Callable[[str], str], last: int, source: str = STDERR) -> list[LogMessage]:
+    """Return the lines of the last records, masked as in the trace."""
     records = _records([LogMessage(0.0, "", source, line) for line in stderr.splitlines()])
-    return [line for record in (records[-last:] if last > 0 else ()) for line in record]
+    chosen = [line for record in (records[-last:] if last > 0 else ()) for line in record]
+    return [line._replace(data=mask(line.data)) for line in chosen]
 
 
 LOGS = Implementation(
