@@ -86,7 +86,7 @@ class Fleet:
 @asynccontextmanager
 async def fleet(folder: Path, kinds: tuple[int, int, int] = SERVERS) -> AsyncIterator[Fleet]:
     """Start the servers, and see afterwards what they leave."""
-    before = _tasks()
+    before, others = _tasks(), _processes()
     started = Fleet()
     try:
         await started.start(folder, kinds)
@@ -96,11 +96,15 @@ async def fleet(folder: Path, kinds: tuple[int, int, int] = SERVERS) -> AsyncIte
     if more := _tasks() - before:
         _, more = await asyncio.wait(more, timeout=LEFT_SECONDS)
     started.left += [f"task {task.get_name()}" for task in more]
-    started.left += [f"process {child.pid}" for child in psutil.Process().children(recursive=True)]
+    started.left += [f"process {child.pid}" for child in _processes() - others]
 
 
 def _tasks() -> set[asyncio.Task[Any]]:
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+def _processes() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
 
 
 async def _kept_running(command: list[str], ready: asyncio.Future[str]) -> None:
