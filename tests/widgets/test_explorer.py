@@ -433,7 +433,7 @@ async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host:
     await until(lambda: not explorer.detail.form.running)
     assert "%mcp reconnect" in str(explorer.detail.form.error)
     explorer.update()
-    assert "no longer offered" in text(explorer.detail.note)
+    assert "The session of math is closed; Connect in its row" in text(explorer.detail.note)
 
 
 async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
@@ -493,8 +493,16 @@ async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(ex
     for child in set(psutil.Process().children(recursive=True)) - known:
         child.kill()
     await until(lambda: "✗ lost" in server_rows(explorer)["process"][0])
-    assert rows(explorer) == []
-    assert "no longer offered" in text(explorer.detail.note)
+    over = "The session of process is lost; Connect in its row or %mcp reconnect process opens it again."
+    assert rows(explorer) == ["▸ process:add"]
+    assert text(explorer.detail.note) == f"✗ {over}"
+    assert text(explorer.items.label).endswith(f" tools\n{over}")
+    explorer.detail.clear()
+    explorer.search.value = "process:subtract"
+    choose(explorer, "process:subtract")
+    assert text(explorer.detail.note) == f"✗ {over}"
+    explorer.search.value = "process:add"
+    choose(explorer, "process:add")
     button = server_rows(explorer)["process"][1][0]
     assert button.description == "Connect"
     button.click()
@@ -503,6 +511,7 @@ async def test_a_server_that_ends_shows_up_as_lost_and_can_be_connected_again(ex
     assert "● open" in server_rows(explorer)["process"][0]
     assert rows(explorer) == ["▸ process:add"]
     assert text(explorer.detail.note) == ""
+    assert "The session" not in text(explorer.items.label)
 
 
 async def test_a_server_that_is_disconnected_here_can_be_connected_here(explorer: Explorer, host: Host) -> None:
