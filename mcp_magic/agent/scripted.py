@@ -109,7 +109,8 @@ class ScriptedModel(LocalModel):
 
     Args:
         turns: Each is a text, an `AIMessage`, calls as `[("server:tool", {arguments}), ...]`, an error to raise, or a
-            function that returns one of these (or an awaitable of one) for the messages.
+            function that returns one of these (or an awaitable of one) for the messages. Only an `AIMessage` can have
+            usage: nothing else counts tokens.
         pause: Seconds between two words of a stream.
         repeat_last: Whether the last turn repeats; otherwise a further turn is an error.
     """
@@ -155,12 +156,11 @@ def _message(turn: Any) -> AIMessage:
         raise turn
     if isinstance(turn, AIMessage):
         return turn.model_copy(update={"id": turn.id or f"turn_{uuid.uuid4().hex}"})
-    usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
     if isinstance(turn, str):
-        return AIMessage(turn, usage_metadata=usage)
+        return AIMessage(turn)
     calls: list[Any] = []
     for name, arguments in turn:
         server, colon, tool = name.partition(":")
         model_name = provider_name(server, tool) if colon else name
         calls.append({"name": model_name, "args": arguments, "id": f"call_{uuid.uuid4().hex[:12]}"})
-    return AIMessage("", tool_calls=calls, usage_metadata=usage)
+    return AIMessage("", tool_calls=calls)

@@ -110,6 +110,49 @@ def _rule(selector: str, declarations: str) -> tuple[tuple[str, ...], str]:
     return tuple(needs), f"{f'{_SCOPE} {selector}'.strip()}{{{declarations}}}"
 
 
+# Where its frame is narrow, the cells of a row stand one after the other and go on in the next line: none is off the
+# edge. A cell there has the name of its column before it; prose and messages have a line of their own.
+
+_NARROW = {"mcp-rows-few": (4, 600), "mcp-rows-some": (7, 760), "mcp-rows-many": (0, 1000)}
+"""Class of a frame -> the most columns of its table (0: any number), and up to how many pixels it is narrow."""
+
+_LABELLED = 20  # most columns whose cells have their name there
+
+_OWN_LINE = ("description", "text")  # last columns that are prose
+
+
+def _in_lines(name: str) -> str:
+    """Return the rules of a narrow frame of the class `name`."""
+    inside = f"{_SCOPE} .{name}"
+    return (
+        f"{inside} thead{{display:none}}{inside} table{{width:100%}}"
+        f"{inside} tr{{display:flex;flex-wrap:wrap;"
+        "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))!important}"
+        # The pseudo-class twice outranks the rules for a column of a table.
+        f"{inside} tbody td:nth-child(n):nth-child(n){{border:0;min-width:0;max-width:100%;width:auto;"
+        "padding:.15em .4em;box-sizing:border-box;text-align:left;white-space:normal;overflow-wrap:anywhere}"
+        f"{inside} tbody td:empty{{display:none}}"
+        f"{inside}:is(.mcp-lines,.mcp-prose) tbody td:last-child:nth-child(n){{flex:1 0 100%}}"
+    )
+
+
+_LABELS = ".mcp-rows td::before{font-size:85%;font-weight:600;margin-right:.4em}" + "".join(
+    f".mcp-rows td:nth-child({n})::before{{content:var(--mcp-{n})}}" for n in range(2, _LABELLED + 1)
+)
+
+_MESSAGES = (
+    f"{_SCOPE} .mcp-lines details:not([open])>summary{{line-height:1.25;max-height:2.5em}}"
+    f"{_SCOPE} .mcp-lines td details{{min-width:0!important}}"
+    f"{_SCOPE} .mcp-fault::before{{content:'fault: '}}"
+)
+
+
+def _narrowing(name: str, most: int, more: str) -> tuple[tuple[str, ...], str]:
+    """Return the rule of a frame that is narrow up to `most` pixels, and what needs it."""
+    narrow = f"@container(max-width:{most}px){{{_in_lines(name)}{more}}}"
+    return (name,), f"{_SCOPE} .{name}{{container-type:inline-size}}{narrow}"
+
+
 _SHEET = [
     *(_rule(selector, declarations) for selector, declarations in _RULES),
     # JupyterLab's red for errors is too weak on the grey of every second row in its dark theme, its next one is not.
@@ -123,21 +166,8 @@ _SHEET = [
         f"@media(max-width:900px){{{_SCOPE} td:not(.mcp-number){{min-width:6em}}"
         f"{_SCOPE} td+td:last-child:not(.mcp-number,:empty){{min-width:14em}}}}",
     ),
-    # There a row of messages or definitions has its prose below the other cells.
-    (
-        ("mcp-lines", "mcp-prose"),
-        f"@media(max-width:900px){{{_SCOPE} :is(.mcp-lines,.mcp-prose) thead{{display:none}}"
-        f"{_SCOPE} .mcp-prose table{{width:100%}}"
-        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tr{{display:flex;flex-wrap:wrap;"
-        "border-bottom:1px solid var(--jp-border-color2,rgba(127,127,127,.35))!important}"
-        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) td.mcp-number,{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td"
-        "{border:0;min-width:0;max-width:100%;padding:.15em .4em;overflow-wrap:anywhere}"
-        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) table tbody td:last-child"
-        "{flex:1 0 100%;width:auto;min-width:100%;max-width:none;box-sizing:border-box}"
-        f"{_SCOPE} :is(.mcp-lines,.mcp-prose) tbody td:empty{{display:none}}"
-        f"{_SCOPE} .mcp-lines details:not([open])>summary{{line-height:1.25;max-height:2.5em}}"
-        f"{_SCOPE} .mcp-fault::before{{content:'fault: '}}}}",
-    ),
+    *(_narrowing(name, most, _LABELS) for name, (_, most) in _NARROW.items()),
+    _narrowing("mcp-lines", 760, _MESSAGES),
     (("<pre", "mcp-scroll"), f"@media print{{{_SCOPE} :is(pre,.mcp-scroll){{max-height:none!important}}}}"),
 ]
 
@@ -337,6 +367,28 @@ def newest_table(
     return html, count
 
 
+def _reflowing(table: Markup, headers: Sequence[str]) -> Markup:
+    """Return a table in a frame that puts the cells of a row in lines where it is narrow."""
+    is_prose = bool(headers) and headers[-1] in _OWN_LINE
+    last = len(headers) if is_prose else 0  # its column needs no name
+    names = ("none" if number == last else _css_text(headers[number - 1]) for number in range(2, len(headers) + 1))
+    style = ";".join(f"--mcp-{number}:{name}" for number, name in enumerate(names, 2) if number <= _LABELLED)
+    size = next(name for name, (most, _) in _NARROW.items() if not most or len(headers) <= most)
+    if is_prose and size == "mcp-rows-few":
+        size = "mcp-rows-some"
+    return tag("div", table, class_=f"mcp-rows {size}{' mcp-prose' if is_prose else ''}", style=style)
+
+
+def _css_text(text: str) -> str:
+    r"""Return a text as a string of CSS, in which only letters, digits, spaces and hyphens stand as they are.
+
+    >>> _css_text('a";b')
+    '"a\\22 \\3b b"'
+    """
+    written = re.sub(r"[^\w -]", lambda match: f"\\{ord(match[0]):x} ", one_line(text, 60))
+    return f'"{written}"'
+
+
 def facts(rows: Iterable[tuple[object, object]]) -> Markup:
     """Return names and values as a table without a header."""
     lines = "".join(f"<tr{_LINE}>{tag('th', name, **_KEY)}{tag('td', value, **_LEFT)}</tr>" for name, value in rows)
@@ -447,7 +499,7 @@ class Part:
             html, shown = table(headers, cells, limit=limit)
             rows = rows[:shown]
         plain = aligned(headers, rows, total=terminal_width(), cell=display.cell, names=True, wrap=wrap)
-        return cls(plain, html), shown
+        return cls(plain, _reflowing(html, headers)), shown
 
     @classmethod
     def stack(cls, *parts: Part, gap: str = "\n") -> Part:

@@ -143,8 +143,6 @@ class Listing(Sequence[Mapping[str, Any]]):
         columns = [name for name in self.columns if any(row.get(name) not in _NOTHING for row in rows)] or self.columns
         cells = [[row.get(name) for name in columns] for row in rows]
         table, shown = Part.table(columns, cells, limit=limit.bytes, wrap=self.wrap, newest=self.newest)
-        if columns[-1] in ("description", "text"):
-            table = Part(table.plain, tag("div", table.html, class_="mcp-prose"))
         more = len(self) - shown
         rest = f"… {more:,} more {self.kind or 'rows'}: .df has all {len(self):,}" if more > 0 else ""
         return [Part.stack(heading, table, Part.note(rest), Part.note(self.note))]

@@ -79,6 +79,9 @@ class Detail:
         """Update the shown item from its server's present definition; None if it is gone."""
         if self.item is None:
             return
+        if over := ended(self.item.server, connection):
+            self.say(over, error=True)
+            return
         if item is None or connection is None:
             self.say(f"{self.item.label} is no longer offered", error=True)
             return
@@ -172,6 +175,15 @@ class Detail:
             self._discard(where)
 
 
+def ended(server: str, connection: Connection | None) -> str:
+    """Return a line if a server's session is over, with what opens it again; else ""."""
+    state = "closed" if connection is None else connection.state
+    if state not in ("lost", "closed"):
+        return ""
+    name = one_line(server, 80)
+    return f"The session of `{name}` is {state}; `Connect` in its row or `%mcp reconnect {name}` opens it again."
+
+
 _PARTS: dict[str, Callable[[str, Any], Part]] = {
     "resources": resource_part,
     "templates": template_part,
@@ -249,17 +261,15 @@ def search(items: Sequence[Item], text: str) -> list[Item]:
 
 
 class Index:
-    """The items of all open servers; only changed listings are indexed again."""
+    """The items of all servers, of those too whose session was lost; only changed listings are indexed again."""
 
     def __init__(self) -> None:
         self._indexed: dict[tuple[str, str], tuple[tuple[Any, ...], list[Item]]] = {}
 
     def update(self, connections: Iterable[Connection]) -> None:
-        """Index the listings of the open connections."""
+        """Index the listings of the connections."""
         before, self._indexed = self._indexed, {}
         for connection in connections:
-            if connection.state not in ("open", "connecting", "reconnecting"):
-                continue
             for kind in KINDS:
                 listing, indexed = connection.catalog.cached(kind), before.get((connection.name, kind))
                 if indexed is None or indexed[0] is not listing:
@@ -315,6 +325,10 @@ _WIDE = {
 _NARROW = {
     ".mcp-explorer-found": "grid-template:none/minmax(0,1fr);max-height:none;overflow:visible",
     ".mcp-explorer-detail": "grid-area:auto;position:static;max-height:none;margin:0 0 .6em 1em",
+    # What is said of a server is below its name and buttons.
+    ".mcp-explorer-servers .mcp-explorer-row": "flex-wrap:wrap",
+    ".mcp-explorer-servers .mcp-explorer-name": "flex:1 1 12em;width:auto",
+    ".mcp-explorer-servers .mcp-explorer-about": "flex:1 0 100%;order:1",
 }
 NARROW = "58em"  # width of the explorer up to which the details are below their row
 
@@ -471,6 +485,7 @@ def about(item: Item, connection: Connection | None) -> Markup:
 # The list of servers: their state, and buttons that connect and disconnect them.
 
 SERVER_ROWS = 8  # servers on one page
+SHOWN_ENDED = 3  # most sessions that are over which the list of items names
 SHOWN_UNUSABLE = 3  # most definitions that cannot be used whose reasons a server's row shows
 TICK_SECONDS = 1.0  # how often the time of what waits is drawn
 
@@ -512,6 +527,7 @@ class Servers:
         self.button = scope.button("Connect", "connect this server", self._submit)
         line = scope.make(ipywidgets.HBox, "line", children=(self.target, self.button))
         self.pages: Pages[Server] = Pages(scope, self._content, size=SERVER_ROWS, what="servers", on_turn=doing.soon)
+        self.pages.widget.add_class("mcp-explorer-servers")
         self.widget = scope.make(ipywidgets.VBox, "", children=(line, self.pages.widget))
 
     def draw(self, chosen: str | None) -> None:
@@ -728,7 +744,15 @@ class Explorer:
         note = f"{counted(total, self.kind)}{f' of {self.server}' if self.server is not None else ''}"
         if text := one_line(self.search.value, 60):
             note = f"{len(matches):,} of {note}" if matches else self._no_match(text, note)
-        self.items.show(matches, note, from_start=from_start)
+        self.items.show(matches, "\n".join([note, *self._ended()]), from_start=from_start)
+
+    def _ended(self) -> list[str]:
+        """Return a line for each session that is over, of the shown servers; of many, the first and their number."""
+        connections = self.host.connections.items()
+        lines = [ended(name, connection) for name, connection in connections if self.server in (None, name)]
+        lines = [each for each in lines if each]
+        more = len(lines) - SHOWN_ENDED
+        return [*lines[:SHOWN_ENDED], *([f"{more:,} more sessions are over."] if more > 0 else [])]
 
     def _no_match(self, text: str, note: str) -> str:
         """Say what was searched, which other kinds match, and how to see everything again."""
@@ -770,6 +794,7 @@ class Explorer:
         if connection is None or self._is_chosen(item):
             return
         self.detail.show(connection, item)
+        self.detail.update(connection, item)  # which says so if the session is over
         self.items.redraw()
 
     def only(self, server: str | None) -> None:

@@ -96,7 +96,8 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
 
 
 async def test_run_has_answer_messages_calls_and_usage(host: Host) -> None:
-    agent = Agent(host, [[("shop:price", {"item": "apple"})], "It costs **1.5**."])
+    usage: Any = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
+    agent = Agent(host, [[("shop:price", {"item": "apple"})], AIMessage("It costs **1.5**.", usage_metadata=usage)])
 
     run = await agent.run("What does an apple cost?")
 

@@ -21,6 +21,18 @@ def test_turns_are_played_in_order() -> None:
     assert len({call["id"] for call in calls}) == 2
 
 
+USAGE: Any = {"input_tokens": 4, "output_tokens": 2, "total_tokens": 6}
+
+
+@pytest.mark.parametrize(
+    ("turn", "usage"),
+    [("one", None), ([("shop:price", {})], None), (AIMessage("one", usage_metadata=USAGE), USAGE)],
+    ids=["text", "calls", "message"],
+)
+def test_only_a_turn_that_has_usage_reports_it(turn: Any, usage: Any) -> None:
+    assert ScriptedModel([turn]).invoke("go").usage_metadata == usage
+
+
 def test_a_function_makes_a_turn_of_the_messages() -> None:
     def echo(messages: list[BaseMessage]) -> str:
         return messages[-1].text.upper()

@@ -197,6 +197,19 @@ def test_a_resource_is_read_in_the_explorer(explorer: Locator) -> None:
     expect(explorer.locator(".mcp-explorer-detail table").last).to_be_visible()
 
 
+def test_on_a_narrow_page_a_server_is_told_below_its_buttons(lab: Lab, explorer: Locator) -> None:
+    size = lab.page.viewport_size
+    server = explorer.locator(".mcp-explorer-servers .mcp-explorer-row").first
+    try:
+        lab.page.set_viewport_size({"width": 700, "height": 900})
+        expect(server.locator(".mcp-explorer-about")).to_contain_text(" tools")
+        row, about = box(server), box(server.locator(".mcp-explorer-about"))
+        assert about["y"] > box(server.locator("button").last)["y"]
+        assert about["width"] > row["width"] - 10
+    finally:
+        lab.page.set_viewport_size(size)
+
+
 @pytest.mark.parametrize("width", [1280, 700])
 def test_no_label_is_cut_by_its_button(lab: Lab, width: int) -> None:
     size = lab.page.viewport_size

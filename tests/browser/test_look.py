@@ -187,6 +187,36 @@ def test_a_date_stays_on_one_line_on_a_narrow_page(hostile: Lab) -> None:
     assert cells["2026-07-28"] == 1
 
 
+LISTING = "from mcp_magic.results import Listing\nListing"
+LISTINGS = {
+    "servers": ("%mcp", "latency"),
+    "many columns": (f"{LISTING}([{{**dict.fromkeys('abcdefgh', 'x y'), 'reason': 'no ' * 99}}])", "reason"),
+    "findings": ("%mcp lint show", "what, and what to do"),
+    "errors": (f"{LISTING}([{{'rows': 9, 'error': 'x' * 200}}])", "error"),
+    "trace": ("%mcp trace", ""),
+}
+
+
+@pytest.mark.firefox
+@pytest.mark.parametrize("name", LISTINGS)
+def test_no_cell_of_a_listing_is_off_the_edge_of_a_narrow_page(lab: Lab, name: str) -> None:
+    source, column = LISTINGS[name]
+    size = lab.page.viewport_size
+    frame = run(lab, source).locator(".mcp-scroll").last
+    label = "(cells) => cells.map(cell => getComputedStyle(cell, '::before').content)"
+    try:
+        for width in (700, 360):
+            lab.page.set_viewport_size({"width": width, "height": 900})
+            lab.page.wait_for_function(f"innerWidth === {width}")
+            assert frame.evaluate("(box) => box.scrollWidth - box.clientWidth") <= 0
+            cells = frame.locator("tbody tr").first.locator("td")
+            assert not column or f'"{column}"' in cells.evaluate_all(label)
+            for theme in themes(lab):
+                lab.picture(f"{name}-{width}-{theme}", first=lab.cells.count() - 1)
+    finally:
+        lab.page.set_viewport_size(size)
+
+
 @pytest.mark.firefox
 def test_right_to_left_text_begins_at_the_right(lab: Lab) -> None:
     shown = run(lab, "%mcp call show:one_text text='שלום עולם!'")

@@ -111,7 +111,9 @@ async def test_few_tools_are_all_bound_without_a_search(host: Host) -> None:
 
 
 async def test_a_budget_ends_the_run_with_what_is_known(host: Host) -> None:
-    model = ScriptedModel([[("weather:rain", {})]], repeat_last=True)
+    calls = [{"name": "weather__rain", "args": {}, "id": "a"}]
+    usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    model = ScriptedModel([AIMessage("", tool_calls=calls, usage_metadata=usage)], repeat_last=True)
     budget = BudgetMiddleware(max_tokens=40)
     agent = create_agent(model, langchain_tools(*host.find()), middleware=[budget])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
+from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from mcp.server.mcpserver import MCPServer
 
@@ -239,7 +240,10 @@ ADD = [("math:add", {"a": 1, "b": 2})]
 
 
 async def test_a_bound_on_the_line_ends_the_run_and_the_thread_goes_on(notebook: Notebook) -> None:
-    run = await notebook.agent("--model $m --thread sums --max-tokens 20", ADD, "done")
+    call = {"name": "math__add", "args": {"a": 1, "b": 2}, "id": "a"}
+    usage: Any = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    turn = AIMessage("", tool_calls=[call], usage_metadata=usage)
+    run = await notebook.agent("--model $m --thread sums --max-tokens 20", turn, "done")
 
     assert (run.stopped, run.usage["total_tokens"]) == ("max_tokens", 15)
     assert "Stopped after 15 of 20 tokens, before the work was done." in told(run)

@@ -55,6 +55,14 @@ async def test_a_line_about_an_edited_server_says_so(magic: Any, line: str) -> N
     assert "starts it again" not in plain(await magic(line))
 
 
+async def test_a_lost_edited_server_has_its_advice_once(magic: Any, edited: Connection) -> None:
+    Path("ed.py").write_text("no program(")
+    with pytest.raises(MCPMagicError):
+        await magic("reconnect ed")
+    assert edited.state == "lost"
+    assert plain(await magic("")).count("%mcp reconnect ed") == 1
+
+
 @pytest.mark.usefixtures("edited")
 async def test_the_doctor_says_that_a_server_was_edited(magic: Any) -> None:
     report = await magic("doctor ed")

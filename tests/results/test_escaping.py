@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
@@ -111,6 +112,13 @@ def test_no_markup_of_a_server_reaches_the_page(name: str) -> None:
     assert found.tags <= SAFE_TAGS
     assert found.attributes <= SAFE_ATTRIBUTES
     assert all(re.fullmatch(r"data:[a-z0-9.+-]+/[a-z0-9.+-]+;base64,[A-Za-z0-9+/=]*", url) for url in found.urls)
+
+
+@pytest.mark.parametrize("name", ['x";}*{color:red}', "x\\", "x\n*{}", "</style><b>", "url(a:b)"])
+def test_the_name_of_a_column_is_no_style(name: str) -> None:
+    page = bundle(Listing([{"a": 1, name: 2}]))["text/html"]
+    [style] = re.findall(r'class="mcp-rows [^"]*" style="([^"]*)"', page)
+    assert re.fullmatch(r'--mcp-2:"(\w|[ -]|\\[0-9a-f]+ )+"', unescape(style))
 
 
 @pytest.mark.parametrize("name", _values())

@@ -431,7 +431,7 @@ async def test_a_resource_that_cannot_be_read_says_why(explorer: Explorer, host:
     await until(lambda: not explorer.detail.form.running)
     assert "%mcp reconnect" in str(explorer.detail.form.error)
     explorer.update()
-    assert "no longer offered" in text(explorer.detail.note)
+    assert "The session of math is closed; Connect in its row" in text(explorer.detail.note)
 
 
 async def test_what_a_hostile_server_says_is_text(explorer: Explorer) -> None:
@@ -491,8 +491,16 @@ async def test_ended_server_shows_lost_and_can_reconnect(explorer: Explorer, hos
     for child in set(psutil.Process().children(recursive=True)) - known:
         child.kill()
     await until(lambda: "✗ lost" in server_rows(explorer)["process"][0])
-    assert rows(explorer) == []
-    assert "no longer offered" in text(explorer.detail.note)
+    over = "The session of process is lost; Connect in its row or %mcp reconnect process opens it again."
+    assert rows(explorer) == ["▸ process:add"]
+    assert text(explorer.detail.note) == f"✗ {over}"
+    assert text(explorer.items.label).endswith(f" tools\n{over}")
+    explorer.detail.clear()
+    explorer.search.value = "process:subtract"
+    choose(explorer, "process:subtract")
+    assert text(explorer.detail.note) == f"✗ {over}"
+    explorer.search.value = "process:add"
+    choose(explorer, "process:add")
     button = server_rows(explorer)["process"][1][0]
     assert button.description == "Connect"
     button.click()
@@ -501,6 +509,7 @@ async def test_ended_server_shows_lost_and_can_reconnect(explorer: Explorer, hos
     assert "● open" in server_rows(explorer)["process"][0]
     assert rows(explorer) == ["▸ process:add"]
     assert text(explorer.detail.note) == ""
+    assert "The session" not in text(explorer.items.label)
 
 
 async def test_disconnected_server_can_be_connected_in_explorer(explorer: Explorer, host: Host) -> None:

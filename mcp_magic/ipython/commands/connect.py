@@ -57,8 +57,8 @@ _server_listing = partial(
 
 async def _servers(invocation: Invocation, arguments: argparse.Namespace) -> Listing:
     connections = invocation.host.connections.values()
-    notes = [one_line(connection.problem, 400) for connection in connections if connection.problem]
-    notes += [connection.outdated for connection in connections if connection.outdated]
+    # A problem says what opens the session again; that its program has changed would say it twice.
+    notes = [one_line(each.problem or each.outdated, 400) for each in connections if each.problem or each.outdated]
     try:
         working_directory()
     except ConfigError as error:
