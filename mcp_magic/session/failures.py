@@ -396,6 +396,11 @@ def whole_answer(problem: Exception) -> dict[str, Any] | None:
     return whole if whole is not None and "method" not in whole else None
 
 
+def is_part_of_answer(problem: Exception) -> bool:
+    """Whether an unreadable message is an answer, or was begun as one."""
+    return bool((whole_answer(problem) or {}).keys() & {"id", "result", "error"})
+
+
 def _whole(problem: Exception) -> dict[str, Any] | None:
     """Return the members of an unreadable message; of invalid JSON, only id and kind."""
     details = _invalid_parts(problem)

@@ -13,7 +13,18 @@ import httpx2
 from mcp_magic import inflight
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
-from mcp_magic.session.bodies import TooLargeError, accept, as_events, has_end, is_stream, read_answer, read_whole
+from mcp_magic.session.bodies import (
+    TooLargeError,
+    accept,
+    as_events,
+    failed_event,
+    has_end,
+    is_stream,
+    number_of,
+    read_answer,
+    read_whole,
+    whole_events,
+)
 from mcp_magic.session.reconnect import Backoff, Pacing
 from mcp_magic.session.wire import Event, Wire
 
@@ -233,18 +244,21 @@ class _Followed(httpx2.AsyncByteStream):
     def __init__(self, response: httpx2.Response, wire: Wire, *, quietly: bool = False) -> None:
         self._stream: Any = response.stream
         self._status = response.status_code
+        self._number = None if quietly else number_of(response.request)
         self._wire = wire
         self._quietly = quietly
         self._is_plain = not quietly and "content-encoding" not in response.headers
         self._ends = has_end(response)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        stream = self._stream
-        if self._is_plain:
-            stream = as_events(stream, self._status, self._wire.remark, ends=self._ends)
         try:
-            async for chunk in stream:
-                yield chunk
+            if self._is_plain:
+                parts = as_events(self._stream, self._status, self._wire.remark, ends=self._ends)
+                async for event in whole_events(parts, self._wire.remark):
+                    yield failed_event(event, self._number)
+            else:
+                async for chunk in self._stream:
+                    yield chunk
         except httpx2.TransportError as error:
             if self._wire.session is not None:
                 self._wire.report(Event.DOUBTED, self._wire.session, error)

@@ -421,6 +421,9 @@ class WatchedStream(Wrapped):
             messages = item.message.messages
         if messages is None:
             return item
+        if len(messages) == 1 and isinstance(messages[0], Exception):
+            self._wire.remark("it sends events that are no messages; they are skipped")
+            return messages[0]
         self._wire.remark("it sends lists of messages (batches), which only 2025-03-26 has; each message is read")
         # Answers to nothing come last: over HTTP the first strange one would count as the answer to the request.
         messages = sorted(messages, key=self._strays.is_stray)
