@@ -42,7 +42,7 @@ _EVENT = re.compile(rb"(?:event|data|id|retry)? *:")  # begins an event stream
 
 _END = re.compile(rb"\r?\n\r?\n|\r\r")  # the empty line after an event
 
-_FAILED = re.compile(rb"^event: ?error\r?$", re.MULTILINE)  # of an event that tells why there is no answer
+_NAME = re.compile(rb"^event: ?(.*?)\r?$", re.MULTILINE)
 
 
 class TooLargeError(httpx2.RequestError):
@@ -182,7 +182,7 @@ def _events(content: bytes) -> list[bytes]:
     return [data_of(event) for event in _END.split(content.lstrip(_BLANK))]
 
 
-def data_of(event: bytes) -> bytes:
+def data_of(event: bytes | bytearray) -> bytes:
     """Return the data of an event."""
     return b"\n".join(re.findall(rb"(?m)^data: ?(.*?)\r?$", event))
 
@@ -265,6 +265,12 @@ async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) ->
         size += len(part)
 
 
+def name_of(event: bytes) -> str:
+    """Return the name of an event, or ""."""
+    name = _NAME.search(event)
+    return name[1].decode("utf-8", "replace") if name is not None else ""
+
+
 async def whole_events(parts: AsyncIterator[bytes], remark: Remark) -> AsyncIterator[bytes]:
     """Pass an event stream on, one event at a time; one at the end that lacks its empty line too, if it is an answer.
 
@@ -288,7 +294,7 @@ async def whole_events(parts: AsyncIterator[bytes], remark: Remark) -> AsyncIter
 
 def failed_event(event: bytes, number: Any) -> bytes:
     """Return an event; in place of one that is named "error", the error of JSON-RPC that ends the request."""
-    if _FAILED.search(event) is None:
+    if name_of(event) != "error":
         return event
     data = data_of(event)
     if answer_in(data, number) is None:

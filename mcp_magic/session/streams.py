@@ -435,7 +435,7 @@ class WatchedStream(Wrapped):
         if isinstance(item, ValidationError) and (message := read_again(item)) is not None:
             item = session_message(message)
         if not isinstance(item, Exception):
-            if not self._makes_up:
+            if not self._makes_up and not self._is_made_up(item.message):
                 note_said(item.message)
             sent = getattr(item.message, "sent", None)
             self._wire.recorder.message(IN, members(item.message) if sent is None else sent)
@@ -459,6 +459,13 @@ class WatchedStream(Wrapped):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         return instead or item
+
+    def _is_made_up(self, message: Any) -> bool:
+        """Whether a transport that passes a server's errors on has made this one up."""
+        number = message.__dict__.get("id")
+        made_up = number in self._wire.made_up
+        self._wire.made_up.discard(number)
+        return made_up
 
     def _understand(self, message: Any) -> None:
         """Mend the message for the SDK's models where they decide about more than its session asks for."""

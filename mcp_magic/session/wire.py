@@ -131,7 +131,7 @@ class Wire:
     `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood.
     `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not end the session.
     `heard` is whether the session has answered a request after the handshake. `version` is what the handshake asks for,
-    "" for the newest.
+    "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up from an HTTP status.
     """
 
     recorder: Recorder
@@ -152,6 +152,7 @@ class Wire:
     version: str = ""
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
+    made_up: set[int | str] = field(default_factory=set)
 
     def asks(self) -> Attempt:
         """Return a new `Attempt` that records the answer to the next request."""
