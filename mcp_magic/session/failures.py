@@ -330,8 +330,11 @@ def _unread_line(attempt: Attempt | None, place: Place) -> str:
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
-_SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
-"""Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
+_SDK_SAYS = re.compile(
+    r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirects? (?:to|in a circle)"
+)
+"""Beginnings of the errors with which the SDK, or `http.py`, replaces an unreadable answer; their codes would blame the
+request."""
 
 _INVALID_JSON = re.compile(r"^ *(Invalid JSON: .*?) \[type=json_invalid", re.MULTILINE)
 _COUNT = re.compile(r": \d+ validation errors? for .*")

@@ -63,6 +63,8 @@ _VISIBLE = re.compile(rb"[\x21-\x7e]+")  # what a session id may have (specifica
 REFUSAL = "Server returned an error response"
 """What the SDK says where HTTP answered a request with a status only."""
 
+_WAY = "mcp_magic_redirects"  # extension of a request: the URLs to which it was redirected
+
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
@@ -167,9 +169,12 @@ class ResilientClient:
             return response
         if not is_stream(response):
             if response.status_code in (307, 308) and (there := response.next_request) is not None:
+                if circle := _circle(there):
+                    return _failure(response.request, f"Redirects in a circle: {circle}")
                 here = response.request.url
                 if (there.url.scheme, there.url.host, there.url.port) == (here.scheme, here.host, here.port):
-                    self._wire.remark(f"{here.path} redirects to {there.url.path} with each request; connect to that")
+                    text = f"{here.path} redirects to {there.url.path} with each request; connect to that"
+                    self._wire.remark(text, logged=False)  # it works
             return _noted(await read_answer(response, self._wire.remark))
         response.stream = _Followed(response, self._wire)
         accept(response, self._wire.remark)
@@ -241,6 +246,8 @@ class ResilientClient:
         Only the answer to a POST forgets a session: many servers answer no GET, also with a status that says otherwise.
         """
         status = response.status_code
+        if response.next_request is not None and _circle(response.next_request):
+            response.next_request = None
         if is_stream(response):
             self._had_stream = True
             # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
@@ -292,6 +299,19 @@ class _Followed(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Close it."""
         await self._stream.aclose()
+
+
+def _circle(request: httpx2.Request) -> str:
+    """Note where a redirect leads; return the way as `/mcp/, /mcp, /mcp/` if one led there before, else "".
+
+    A request that follows a redirect shares the extensions of the one before. One back to the first URL may be right:
+    some proxies set a cookie so.
+    """
+    way: list[str] = request.extensions.setdefault(_WAY, [])
+    way.append(str(request.url))
+    if way.count(way[-1]) == 1:
+        return ""
+    return ", ".join(httpx2.URL(url).path for url in way)
 
 
 def _noted(response: httpx2.Response) -> httpx2.Response:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic.errors import NotAnMCPServerError, RequestTimeoutError
+from mcp_magic.errors import InvalidResponseError, NotAnMCPServerError, RequestTimeoutError
 from tests.core.asgi import answer, never, serving
 from tests.core.odd_server import texts
 from tests.core.test_odd_answers import EVENTS, JSON, Formed, body, event, formed, outcome, remarks
@@ -187,3 +187,78 @@ async def test_a_stream_without_an_endpoint_tells_why(host: Host, first: str, wo
         async with streamed(host, Streamed(first=first)):
             pass
     assert words in str(caught.value)
+
+
+# Bodies that are no answers.
+
+BODIES = {
+    "json": (
+        JSON,
+        b'{"error": "API key missing"}',
+        "Failed to parse JSON response\n  the server says: API key missing",
+    ),
+    "text": ("text/plain", b"the pool is empty", "content type: text/plain\n  the server says: the pool is empty"),
+    "page": ("text/html", b"<title>Sign in</title>", "content type: text/html\n  the server says: Sign in"),
+    "cut": (JSON, b'{"jsonrpc": "2.0", "id', "Invalid JSON: EOF while parsing a string at line 1 column 22"),
+}
+
+
+@pytest.mark.parametrize(("kind", "content", "words"), BODIES.values(), ids=BODIES)
+async def test_a_body_that_is_no_answer_is_quoted(host: Host, kind: str, content: bytes, words: str) -> None:
+    async with formed(host, Formed(lambda m: (200, kind, content))) as connection:
+        with pytest.raises(InvalidResponseError) as caught:
+            await connection.call_tool("good", {})
+        assert str(caught.value).endswith(words)
+        assert (content.decode() in caught.value.whole) is (b"id" not in content)
+    with pytest.raises(NotAnMCPServerError) as refused:
+        async with formed(host, Formed(lambda m: (200, kind, content), everything=True)):
+            pass
+    assert words in str(refused.value)
+    assert "validation error" not in str(refused.value)
+
+
+# Sessions that a server lost in a restart.
+
+LOST = {
+    "text": (400, "text/plain", b"Invalid or missing session ID"),
+    "json": (400, JSON, b'{"error": "Invalid or missing session ID"}'),
+    "gone": (410, "text/plain", b"session expired"),
+    "unfit": (422, JSON, b'{"detail": "Session not found or expired"}'),
+}
+
+
+@pytest.mark.parametrize("sessions", [True, False], ids=["with_id", "without_id"])
+@pytest.mark.parametrize("lost", LOST.values(), ids=LOST)
+async def test_a_session_lost_in_any_words_is_renewed(host: Host, lost: Any, sessions: bool) -> None:
+    refusals = [lost]
+    server = Formed(lambda m: refusals.pop() if refusals else (200, JSON, body(m)))
+    server.sessions = sessions
+    async with formed(host, server, protocol="handshake") as connection:
+        said = await outcome(connection)
+        assert (said == "right") is sessions
+        assert server.counts["initialize"] == 1 + sessions
+
+
+# Redirects.
+
+
+@pytest.mark.parametrize("paths", [["/mcp"], ["/mcp", "/mcp/"]], ids=["itself", "slash"])
+async def test_redirects_in_a_circle_are_noticed(host: Host, paths: list[str]) -> None:
+    asked: list[str] = []
+    server = Formed(lambda m: (200, JSON, body(m)))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        event = await receive() if scope["type"] == "http" else {}
+        if b'"tools/call"' not in event.get("body", b""):
+            await server(scope, lambda: asyncio.sleep(0, event), send)
+            return
+        asked.append(scope["path"])
+        there = paths[len(asked) % len(paths)]
+        await send({"type": "http.response.start", "status": 307, "headers": [(b"location", there.encode())]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with formed(host, app) as connection:
+        assert f"Redirects in a circle: {', '.join([*paths[1:], *paths, *paths][: len(paths) + 1])}" in await outcome(
+            connection
+        )
+        assert asked == [*paths, "/mcp"]
