@@ -1266,6 +1266,11 @@ def is_repeatable(spec: Spec, tool: Any) -> bool:
     return hints.read_only_hint is True or hints.idempotent_hint is True
 
 
+_FORGETTING = (400, 410, 422)  # HTTP statuses, beside 404, with which servers say that they do not know a session
+
+_SHORT = 1_000  # characters of a body that may say so; a longer one is a page about something else
+
+
 def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
     """Whether HTTP answered that the server does not know the session, so that the request never reached a tool."""
     code = getattr(failure, "code", None)
@@ -1276,11 +1281,14 @@ def is_forgotten(failure: BaseException, attempt: Attempt) -> bool:
         if code is None or code == METHOD_NOT_FOUND or has_ended(failure):
             return False
         return not is_said(failure) or says_no_session(str(failure))  # another answer to the request itself
-    return attempt.status == 400 and code is not None and says_no_session(str(failure))
+    if attempt.status not in _FORGETTING or code is None:
+        return False
+    own = attempt.status == 400 and says_no_session(str(failure))
+    return own or (attempt.had_session and not is_said(failure) and says_no_session(attempt.body[:_SHORT]))
 
 
 def says_no_session(text: str) -> bool:
-    """Whether the text of an HTTP 400 means that the server does not know the session.
+    """Whether the text of an HTTP error means that the server does not know the session.
 
     >>> says_no_session("Bad Request: No valid session ID provided"), says_no_session("Session not found")
     (True, True)

@@ -18,7 +18,9 @@ from pydantic_core import ValidationError
 from mcp_magic.display.text import one_line
 from mcp_magic.inflight import current_attempt
 from mcp_magic.protocol import note_said
+from mcp_magic.results.reasons import of_body
 from mcp_magic.session import stdio
+from mcp_magic.session.failures import is_part_of_answer
 from mcp_magic.session.reader import Batch, as_one, read_again, read_batch
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ _OF_THE_BODY = ("content-encoding", "content-length", "content-type", "transfer-
 _BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte-order mark, and spaces
 
 _EVENT = re.compile(rb"(?:event|data|id|retry)? *:")  # begins an event stream
+
+_END = re.compile(rb"\r?\n\r?\n|\r\r")  # the empty line after an event
+
+_NAME = re.compile(rb"^event: ?(.*?)\r?$", re.MULTILINE)
 
 
 class TooLargeError(httpx2.RequestError):
@@ -105,7 +111,7 @@ async def read_answer(response: Response, remark: Remark) -> Response:
     kind = response.headers.get("content-type", "").replace(" ", "").lower()
     if status == 200 and content[:1] == b"{" and kind in _USUAL:
         return response
-    if 300 <= status < 400 or (number := _number(response.request)) is None:
+    if 300 <= status < 400 or (number := number_of(response.request)) is None:
         return response
     charset = response.charset_encoding
     beginning = content.lstrip(_BLANK)
@@ -127,7 +133,7 @@ def _document(response: Response, number: Any, remark: Remark) -> Response:
     status, kind = response.status_code, kind_of(response)
     if status < 400 and status != 202 and kind == JSON:
         return response
-    answer = _answer_in(response.content, number)
+    answer = answer_in(response.content, number)
     if answer is None:
         return response
     if kind != JSON:
@@ -138,7 +144,7 @@ def _document(response: Response, number: Any, remark: Remark) -> Response:
 def _stream(response: Response, number: Any, remark: Remark) -> Response:
     """Return an answer whose body is an event stream."""
     status, kind, content = response.status_code, kind_of(response), response.content
-    answers = (_answer_in(data, number) for data in _events(content))
+    answers = (answer_in(data, number) for data in _events(content))
     answer = next(filter(None, answers), None)
     if answer is None:
         return response
@@ -173,11 +179,15 @@ def _remark_status(status: int, remark: Remark) -> None:
 
 def _events(content: bytes) -> list[bytes]:
     """Return the data of the events in a stream that has ended."""
-    events = re.split(rb"\r?\n\r?\n", content.lstrip(_BLANK))
-    return [b"\n".join(re.findall(rb"(?m)^data: ?(.*?)\r?$", event)) for event in events]
+    return [data_of(event) for event in _END.split(content.lstrip(_BLANK))]
 
 
-def _answer_in(content: bytes, number: Any) -> dict[str, Any] | None:
+def data_of(event: bytes | bytearray) -> bytes:
+    """Return the data of an event."""
+    return b"\n".join(re.findall(rb"(?m)^data: ?(.*?)\r?$", event))
+
+
+def answer_in(content: bytes, number: Any) -> dict[str, Any] | None:
     """Return the answer to a request in JSON, alone or in a list: that with its id, or an error without one."""
     try:
         value = json.loads(content.lstrip(_BLANK))
@@ -191,7 +201,7 @@ def _answer_in(content: bytes, number: Any) -> dict[str, Any] | None:
     return next(iter(mine or [one for one in answers if "jsonrpc" in one or one.get("id") is not None]), None)
 
 
-def _number(request: Any) -> Any:
+def number_of(request: Any) -> Any:
     """Return the id of the JSON-RPC request that was posted, or None."""
     with suppress(ValueError, RecursionError, httpx2.RequestNotRead):
         message = json.loads(request.content)
@@ -214,7 +224,7 @@ def _empty(status: int) -> bytes:
 
 def accept(response: Response, remark: Remark) -> None:
     """Let the SDK read a stream that has the answer to a request, and the status of one without."""
-    if response.status_code == 202 and _number(response.request) is not None:
+    if response.status_code == 202 and number_of(response.request) is not None:
         _remark_status(202, remark)
         response.status_code = 200
 
@@ -245,7 +255,7 @@ async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) ->
     """Return a body that is JSON as one event, or what was read of it if it is none."""
     read, size = [begun], len(begun)
     while True:
-        if read[-1].rstrip()[-1:] in (b"}", b"]") and _answer_in(whole := b"".join(read), None) is not None:
+        if read[-1].rstrip()[-1:] in (b"}", b"]") and answer_in(whole := b"".join(read), None) is not None:
             _remark_kind(EVENTS, "JSON", remark)
             return b"".join(b"data: %b\n" % line for line in whole.lstrip(_BLANK).splitlines()) + b"\n"
         part = await anext(parts, None)
@@ -253,6 +263,46 @@ async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) ->
             return b"".join([*read, part or b""])
         read.append(part)
         size += len(part)
+
+
+def name_of(event: bytes) -> str:
+    """Return the name of an event, or ""."""
+    name = _NAME.search(event)
+    return name[1].decode("utf-8", "replace") if name is not None else ""
+
+
+async def whole_events(parts: AsyncIterator[bytes], remark: Remark) -> AsyncIterator[bytes]:
+    """Pass an event stream on, one event at a time; one at the end that lacks its empty line too, if it is an answer.
+
+    One that was cut is not passed on: its id would count as read when the stream is resumed.
+    """
+    begun = bytearray()
+    async for part in parts:
+        start = max(0, len(begun) - 3)
+        begun += part
+        while (end := _END.search(begun, start)) is not None:
+            yield bytes(begun[: end.end()])
+            del begun[: end.end()]
+            start = 0
+        if len(begun) > stdio.MAX_MESSAGE:  # the SDK says that it is too large
+            yield bytes(begun)
+            begun.clear()
+    if answer_in(data_of(begun), None) is not None:
+        remark("its last event has no empty line after it, and is read")
+        yield bytes(begun.rstrip()) + b"\n\n"
+
+
+def failed_event(event: bytes, number: Any) -> bytes:
+    """Return an event; in place of one that is named "error", the error of JSON-RPC that ends the request."""
+    if name_of(event) != "error":
+        return event
+    data = data_of(event)
+    if answer_in(data, number) is None:
+        text = data.decode("utf-8", "replace")
+        message = of_body(text) or "the server ended the stream with an event named error"
+        error = {"code": -32000, "message": message, "data": text}
+        data = json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode()
+    return b"data: " + b"\ndata: ".join(data.splitlines()) + b"\n\n"
 
 
 # What the SDK's client parses.
@@ -283,7 +333,10 @@ class _Adapter:
         except ValidationError as error:
             message = read_again(error)
             if message is None:
-                if (several := read_batch(error)) is None:
+                several = read_batch(error)
+                if several is None and isinstance(data, str) and not is_part_of_answer(error):
+                    several = [error]  # an event before the answer: its session reads on
+                if several is None:
                     raise
                 message = as_one(several)
         for one in message.messages if isinstance(message, Batch) else (message,):

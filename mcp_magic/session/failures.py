@@ -17,6 +17,7 @@ from mcp_magic import errors
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import clause, did_you_mean, duration, listed, sentence
 from mcp_magic.config.specs import InProcessSpec, StdioSpec, UrlSpec
+from mcp_magic.display.json import NOT_JSON, loads
 from mcp_magic.display.text import one_line
 from mcp_magic.errors import SessionClosedError
 from mcp_magic.inflight import Attempt, retry_after
@@ -190,7 +191,9 @@ def connect_error(error: BaseException, place: Place) -> Exception:
         return errors.CassetteError(str(cause))
     if waited_in_vain(cause):
         return _handshake_timeout(place)
-    explained = with_whole(_explain(cause, place), cause, place)
+    opening = place.wire.opening if place.wire is not None else None
+    explained = _explain(cause, place)
+    explained = with_whole(explained, cause, place, opening.body if opening is not None and unreadable(cause) else "")
     if takes := versions_in(cause):
         both = f"it takes {_names(takes)}; mcp_magic speaks {_names(spoken_versions())}"
         first, newline, rest = str(explained).partition("\n")
@@ -237,12 +240,14 @@ def _explain(error: BaseException, place: Place) -> errors.MCPMagicError:
         return _http_status(error, place, opening)
     foreign = named(error, "websockets", "WebSocketException")
     if has_ended(error) or (is_transport_error(error) and not foreign):
-        return _exited(place)
+        return _exited(place, error)
     if foreign or is_mcp_error(error) or isinstance(error, RuntimeError | ValueError):
         kind = opening.content_type.partition(";")[0] if opening is not None else ""
         media_type = f" with {kind}" if kind and "json" not in kind and "event-stream" not in kind else ""
-        text = f"{name}: {where} answered{media_type}, but not as an MCP server: {text_of(error, place)}"
-        return errors.NotAnMCPServerError(f"{text}{place.cause_lines()}", stderr=place.stderr())
+        why = place.masked(unreadable(error)) or text_of(error, place)
+        text = f"{name}: {where} answered{media_type}, but not as an MCP server: {why}"
+        said = _unread_line(opening, place)
+        return errors.NotAnMCPServerError(f"{text}{said}{place.cause_lines()}", stderr=place.stderr())
     return errors.ConnectError(f"{name}: cannot connect to {where}: {text_of(error, place)}")
 
 
@@ -262,7 +267,9 @@ def _handshake_timeout(place: Place) -> errors.ConnectError:
 _ILLEGAL_HEADER = re.compile(r"illegal header line: \w+\(b(['\"])(.*)\1\)")  # of h11
 
 
-def _exited(place: Place) -> errors.ConnectError:
+def _exited(place: Place, error: BaseException) -> errors.ConnectError:
+    if named(error, "httpx2", "SSEError"):  # of the stream of a session
+        return errors.NotAnMCPServerError(sentence(f"{place.name}: {place.spec.where}: {text_of(error, place)}"))
     if isinstance(place.spec, StdioSpec):
         stderr = place.cause_lines()
         wrote = (
@@ -311,6 +318,14 @@ def _body_line(body: str, status: int, place: Place) -> str:
     return "" if repeats else f"\n  the server says: {line}"
 
 
+def _unread_line(attempt: Attempt | None, place: Place) -> str:
+    """Return a line with what a body that is no answer says: of JSON, HTML or text; "" for JSON that was cut."""
+    body = attempt.body.strip() if attempt is not None else ""
+    if not body or (body[0] in "{[" and loads(body) is NOT_JSON):
+        return ""
+    return _body_line(body, attempt.status or 0 if attempt is not None else 0, place)
+
+
 # Unreadable answers: the errors that their requests get instead.
 #
 # The SDK drops a message that it cannot read, so the pending request would wait until its deadline. Over HTTP the SDK
@@ -319,8 +334,11 @@ def _body_line(body: str, status: int, place: Place) -> str:
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
-_SDK_SAYS = re.compile(r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirect to ")
-"""Beginnings of the errors with which the SDK replaces an unreadable answer; their codes would blame the request."""
+_SDK_SAYS = re.compile(
+    r"Failed to parse |Unexpected content type|server answered a request with 202 |Redirects? (?:to|in a circle)"
+)
+"""Beginnings of the errors with which the SDK, or `http.py`, replaces an unreadable answer; their codes would blame the
+request."""
 
 _INVALID_JSON = re.compile(r"^ *(Invalid JSON: .*?) \[type=json_invalid", re.MULTILINE)
 _COUNT = re.compile(r": \d+ validation errors? for .*")
@@ -398,6 +416,11 @@ def whole_answer(problem: Exception) -> dict[str, Any] | None:
     """Return the members of an unreadable message if it appears to be an answer, else None."""
     whole = _whole(problem)
     return whole if whole is not None and "method" not in whole else None
+
+
+def is_part_of_answer(problem: Exception) -> bool:
+    """Whether an unreadable message is an answer, or was begun as one."""
+    return bool((whole_answer(problem) or {}).keys() & {"id", "result", "error"})
 
 
 def _whole(problem: Exception) -> dict[str, Any] | None:
@@ -478,7 +501,9 @@ def request_error(
     # pydantic's ValidationError, a result that breaks its schema, or an answer that is no JSON-RPC
     if isinstance(cause, ValueError | RuntimeError) or broken:
         reason = place.masked(broken)[:300] or text_of(cause, place)
-        return errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}")
+        said = _unread_line(attempt, place) if broken else ""
+        invalid = errors.InvalidResponseError(f"{what}: the server's answer breaks the protocol: {reason}{said}")
+        return with_whole(invalid, cause, place, attempt.body if said and attempt is not None else "")
     return errors.SessionError(f"{what}: {type(cause).__name__}: {text_of(cause, place)}")
 
 

@@ -13,8 +13,21 @@ import httpx2
 from mcp_magic import inflight
 from mcp_magic.protocol import AWAY, REFUSED
 from mcp_magic.results.reasons import MAX_WHOLE
-from mcp_magic.session.bodies import TooLargeError, accept, as_events, has_end, is_stream, read_answer, read_whole
+from mcp_magic.session.bodies import (
+    TooLargeError,
+    accept,
+    answer_in,
+    as_events,
+    failed_event,
+    has_end,
+    is_stream,
+    number_of,
+    read_answer,
+    read_whole,
+    whole_events,
+)
 from mcp_magic.session.reconnect import Backoff, Pacing
+from mcp_magic.session.sse import Inbox
 from mcp_magic.session.wire import Event, Wire
 
 if TYPE_CHECKING:
@@ -47,6 +60,11 @@ _NO_STREAM = (405,)  # HTTP statuses of a server without a stream of notificatio
 _SESSION_ID = "mcp-session-id"
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")  # what a session id may have (specification, "Session Management")
 
+REFUSAL = "Server returned an error response"
+"""What the SDK says where HTTP answered a request with a status only."""
+
+_WAY = "mcp_magic_redirects"  # extension of a request: the URLs to which it was redirected
+
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
@@ -57,16 +75,17 @@ _resuming: ContextVar[Pacing | None] = ContextVar("mcp_magic_resuming", default=
 class ResilientClient:
     """The part of `httpx2.AsyncClient` that the SDK's transports use, attempt robust.
 
-    With `isolate` a failed request fails alone; otherwise it ends the session, as over HTTP+SSE. Without a session,
-    requests are sent as usual.
+    A refused request fails alone, and so does one that cannot be sent; over HTTP+SSE, to which `sse_url` is the URL,
+    that ends the session. Without a session, requests are sent as usual.
     """
 
-    def __init__(self, client: httpx2.AsyncClient, wire: Wire, *, isolate: bool) -> None:
+    def __init__(self, client: httpx2.AsyncClient, wire: Wire, sse_url: str = "") -> None:
         self._client = client
         self._wire = wire
-        self._isolate = isolate
+        self._sse_url = sse_url
         self._session_id: str | None = None
         self._odd_id: tuple[str, bytes] | None = None  # a session id that the SDK cannot send: its stand-in, and itself
+        self._inbox: Inbox | None = None  # of an HTTP+SSE session
         self._had_stream = False  # whether this session's stream of notifications was open
         self._pacing = Pacing()
         self._stream_answered = asyncio.Event()
@@ -91,14 +110,14 @@ class ResilientClient:
             request.headers = httpx2.Headers(headers)
         if request.method == "DELETE":
             return await self._goodbye(request, options)
-        if request.method == "GET" and self._isolate:
+        if request.method == "GET" and not self._sse_url:
             return await self._stream(request, options)
-        if session is None:
+        if request.method == "POST" and self._sse_url:
+            response = await self._posted(request, session, options)
+        elif session is None:
             response = await self._opening(request, options)
-        elif self._isolate:
-            response = await self._one(request, session, options)
         else:
-            response = await self._or_lost(request, session, options)
+            response = await self._one(request, session, options)
         # The SDK requests the notification stream while it sends `notifications/initialized`, and sends no request
         # before that is answered.
         if not self._stream_answered.is_set():
@@ -143,29 +162,50 @@ class ResilientClient:
 
     async def _read(self, response: httpx2.Response) -> httpx2.Response:
         """Read the answer to a POST as what it is; follow a stream."""
-        if not self._isolate:  # its answers come on another stream
-            return response if is_stream(response) else _noted(await read_whole(response))
+        if self._sse_url:  # the stream of the session
+            if not is_stream(response):
+                return _noted(await read_whole(response))
+            response.stream = self._inbox = Inbox(response, self._sse_url, self._wire.remark)
+            return response
         if not is_stream(response):
             if response.status_code in (307, 308) and (there := response.next_request) is not None:
+                if circle := _circle(there):
+                    return _failure(response.request, f"Redirects in a circle: {circle}")
                 here = response.request.url
                 if (there.url.scheme, there.url.host, there.url.port) == (here.scheme, here.host, here.port):
-                    self._wire.remark(f"{here.path} redirects to {there.url.path} with each request; connect to that")
+                    text = f"{here.path} redirects to {there.url.path} with each request; connect to that"
+                    self._wire.remark(text, logged=False)  # it works
             return _noted(await read_answer(response, self._wire.remark))
         response.stream = _Followed(response, self._wire)
         accept(response, self._wire.remark)
         return response
 
-    async def _or_lost(self, request: httpx2.Request, session: Client, options: dict[str, Any]) -> httpx2.Response:
-        """Send one message of an HTTP+SSE session, whose answers come on another stream; a failure ends the session."""
+    async def _posted(
+        self, request: httpx2.Request, session: Client | None, options: dict[str, Any]
+    ) -> httpx2.Response:
+        """Send one message of an HTTP+SSE session, whose answers come on its stream: one that came here is put there.
+
+        A message that cannot be sent ends the session.
+        """
         try:
             response = await self._client.send(request, **options)
-        except httpx2.TransportError as error:
-            self._wire.report(Event.DOUBTED, session, error)
+            if is_stream(response) or response.has_redirect_location:
+                return response
+            response = _noted(await read_whole(response))
+        except httpx2.RequestError as error:
+            if (attempt := inflight.current_attempt.get()) is not None:
+                attempt.error = error
+            if session is not None:
+                self._wire.report(Event.DOUBTED, session, error)
             raise
-        if response.status_code >= 400:
-            why = httpx2.HTTPStatusError(f"HTTP {response.status_code}", request=request, response=response)
-            self._wire.report(Event.DOUBTED, session, why)
-        return response
+        number = number_of(request)
+        answer = answer_in(response.content, number) if response.content else None
+        if answer is None and response.status_code >= 400:
+            answer = {"error": {"code": -32603, "message": REFUSAL}}
+            self._wire.made_up.add(number)
+        if answer is not None and number is not None and self._inbox is not None:
+            await self._inbox.add({**answer, "jsonrpc": "2.0", "id": number})
+        return httpx2.Response(202, request=request)
 
     async def _stream(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Open a stream, or resume it: the request already has `Last-Event-ID`."""
@@ -206,6 +246,8 @@ class ResilientClient:
         Only the answer to a POST forgets a session: many servers answer no GET, also with a status that says otherwise.
         """
         status = response.status_code
+        if response.next_request is not None and _circle(response.next_request):
+            response.next_request = None
         if is_stream(response):
             self._had_stream = True
             # Quietly: the SDK gives up a stream that breaks, but reopens one that ends.
@@ -233,18 +275,21 @@ class _Followed(httpx2.AsyncByteStream):
     def __init__(self, response: httpx2.Response, wire: Wire, *, quietly: bool = False) -> None:
         self._stream: Any = response.stream
         self._status = response.status_code
+        self._number = None if quietly else number_of(response.request)
         self._wire = wire
         self._quietly = quietly
         self._is_plain = not quietly and "content-encoding" not in response.headers
         self._ends = has_end(response)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        stream = self._stream
-        if self._is_plain:
-            stream = as_events(stream, self._status, self._wire.remark, ends=self._ends)
         try:
-            async for chunk in stream:
-                yield chunk
+            if self._is_plain:
+                parts = as_events(self._stream, self._status, self._wire.remark, ends=self._ends)
+                async for event in whole_events(parts, self._wire.remark):
+                    yield failed_event(event, self._number)
+            else:
+                async for chunk in self._stream:
+                    yield chunk
         except httpx2.TransportError as error:
             if self._wire.session is not None:
                 self._wire.report(Event.DOUBTED, self._wire.session, error)
@@ -256,9 +301,22 @@ class _Followed(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+def _circle(request: httpx2.Request) -> str:
+    """Note where a redirect leads; return the way as `/mcp/, /mcp, /mcp/` if one led there before, else "".
+
+    A request that follows a redirect shares the extensions of the one before. One back to the first URL may be right:
+    some proxies set a cookie so.
+    """
+    way: list[str] = request.extensions.setdefault(_WAY, [])
+    way.append(str(request.url))
+    if way.count(way[-1]) == 1:
+        return ""
+    return ", ".join(httpx2.URL(url).path for url in way)
+
+
 def _noted(response: httpx2.Response) -> httpx2.Response:
-    """Note the beginning of an error's body in its attempt: the SDK does not read it."""
-    if response.status_code >= 400 and (attempt := inflight.current_attempt.get()) is not None:
+    """Note the beginning of a body in its attempt: the SDK does not read what is no answer."""
+    if not is_stream(response) and (attempt := inflight.current_attempt.get()) is not None:
         attempt.body = response.content[: 2 * MAX_WHOLE].decode("utf-8", "replace")
     return response
 

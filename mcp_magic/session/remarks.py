@@ -15,7 +15,7 @@ MAX_REMARK = 400  # maximum number of characters of a remark
 
 
 class Remarks:
-    """The remarks about one server. Each is logged once, and is a finding of the doctor.
+    """The remarks about one server. Each is logged once, as a warning, and is a finding of the doctor.
 
     `log` takes a level and a text; `masked` hides secrets.
 
@@ -37,10 +37,11 @@ class Remarks:
         """The remarks, oldest first."""
         return tuple(self._texts)
 
-    def add(self, text: str) -> None:
-        """Keep a remark, and log it as a warning; one that was made before, or one too many, is dropped."""
+    def add(self, text: str, *, logged: bool = True) -> None:
+        """Keep a remark, and log it unless it is of no harm; one that was made before, or one too many, is dropped."""
         text = one_line(self._masked(text), MAX_REMARK)
         if text in self._texts or len(self._texts) >= MAX_REMARKS:
             return
         self._texts[text] = None
-        self._log("warning", text)
+        if logged:
+            self._log("warning", text)

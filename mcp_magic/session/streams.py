@@ -421,6 +421,9 @@ class WatchedStream(Wrapped):
             messages = item.message.messages
         if messages is None:
             return item
+        if len(messages) == 1 and isinstance(messages[0], Exception):
+            self._wire.remark("it sends events that are no messages; they are skipped")
+            return messages[0]
         self._wire.remark("it sends lists of messages (batches), which only 2025-03-26 has; each message is read")
         # Answers to nothing come last: over HTTP the first strange one would count as the answer to the request.
         messages = sorted(messages, key=self._strays.is_stray)
@@ -432,7 +435,7 @@ class WatchedStream(Wrapped):
         if isinstance(item, ValidationError) and (message := read_again(item)) is not None:
             item = session_message(message)
         if not isinstance(item, Exception):
-            if not self._makes_up:
+            if not self._makes_up and not self._is_made_up(item.message):
                 note_said(item.message)
             sent = getattr(item.message, "sent", None)
             self._wire.recorder.message(IN, members(item.message) if sent is None else sent)
@@ -456,6 +459,13 @@ class WatchedStream(Wrapped):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         return instead or item
+
+    def _is_made_up(self, message: Any) -> bool:
+        """Whether a transport that passes a server's errors on has made this one up."""
+        number = message.__dict__.get("id")
+        made_up = number in self._wire.made_up
+        self._wire.made_up.discard(number)
+        return made_up
 
     def _understand(self, message: Any) -> None:
         """Mend the message for the SDK's models where they decide about more than its session asks for."""

@@ -377,7 +377,7 @@ async def _open_http(spec: HttpSpec, wire: Wire, stack: AsyncExitStack) -> Trans
     from mcp_magic.session.http import ResilientClient
 
     read_http_tolerantly()
-    client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire, isolate=True)
+    client: Any = ResilientClient(await stack.enter_async_context(_http_client(spec, wire)), wire)
     options: dict[str, Any] = {"http_client": client, "max_sse_event_size": MAX_MESSAGE}
     return Transport(lambda: Watched(streamable_http_client(spec.url, **options), wire, makes_up=True))
 
@@ -391,7 +391,7 @@ async def _open_sse(spec: SseSpec, wire: Wire, stack: AsyncExitStack) -> Transpo
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> Any:
         # Ignores the arguments of sse_client: its deadline would end an idle session after five minutes.
-        return ResilientClient(_http_client(spec, wire), wire, isolate=False)
+        return ResilientClient(_http_client(spec, wire), wire, spec.url)
 
     return Transport(lambda: Watched(sse_client(spec.url, httpx_client_factory=factory), wire))
 

@@ -128,10 +128,11 @@ async def _never() -> None:
 class Wire:
     """What a transport learns of its server, and what the session tells the transport.
 
-    `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood.
-    `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not end the session.
-    `heard` is whether the session has answered a request after the handshake. `version` is what the handshake asks for,
-    "" for the newest.
+    `warn` shows a text below the pending call. `remark` takes what was odd in a message that was understood, and if
+    that is logged. `opening` is how the server answered the last opening or ping. Once it was `open`, failures do not
+    end the session. `heard` is whether the session has answered a request after the handshake. `version` is what the
+    handshake asks for, "" for the newest. `made_up` has the ids of the requests whose answers a transport makes up from
+    an HTTP status.
     """
 
     recorder: Recorder
@@ -139,7 +140,7 @@ class Wire:
     report: Report = lambda event, session=None, why=None: None
     back: Callable[[], Awaitable[None]] = _never
     warn: Callable[[str], None] = lambda text: None
-    remark: Callable[[str], None] = lambda text: None
+    remark: Callable[..., None] = lambda text, logged=True: None
     errlog: ErrorLog | None = None
     opening: Attempt | None = None
     stray: str = ""
@@ -152,6 +153,7 @@ class Wire:
     version: str = ""
     exited: str = ""
     probe: Probe = field(default_factory=Probe)
+    made_up: set[int | str] = field(default_factory=set)
 
     def asks(self) -> Attempt:
         """Return a new `Attempt` that records the answer to the next request."""

@@ -332,6 +332,7 @@ async def test_a_redirect_on_the_same_origin_is_followed(host: Host, status: int
     async with formed(host, app) as connection:
         assert await outcome(connection) == "right"
         assert "/mcp redirects to /mcp/ with each request; connect to that" in remarks(connection)
+        assert not connection.notices.messages
 
 
 # Headers that ASGI servers do not send.

@@ -72,8 +72,8 @@ ROWS = [
     # streams
     Row("cut_stream", SessionClosedError, LOST),
     Row("ended_stream", SessionClosedError, LOST),
-    Row("sse_garbage", InvalidResponseError, f"{BREAKS}Failed to parse SSE message"),
-    Row("sse_bad_utf8", InvalidResponseError, f"{BREAKS}Failed to parse SSE message"),
+    Row("sse_garbage", "right"),
+    Row("sse_bad_utf8", "right"),
     Row("sse_other_event", "right"),
     Row("sse_twice", "right"),
     Row("sse_wrong_id", "strange"),
