@@ -44,6 +44,7 @@ from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.session.notifications import Logs, Notices, request_level
+from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
@@ -227,7 +228,9 @@ class Connection:
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
-        questions = QuestionQueue(calls, lambda: services.elicitation.max_questions)
+        questions = QuestionQueue(
+            calls, lambda: services.elicitation.max_questions, lambda longest: Pacing(longest=longest).pause
+        )
         self.notices = Notices(
             self.catalog.changed,
             self.roots,
