@@ -938,15 +938,25 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
+    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile.
 
-    __slots__ = ("_stray", "method", "number", "result")
+    `attempt` is the one that sent it, if any, and `notified` how many notifications were sent before it.
+    """
+
+    __slots__ = ("_stray", "attempt", "method", "notified", "number", "result")
 
     def __init__(self, number: int | str, method: str = "") -> None:
         self.number = number
         self.method = method
         self.result: Any = None
+        self.attempt: Attempt | None = None
+        self.notified = 0
         self._stray = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.attempt is not None and self.attempt.over
 
     def note_stray(self, text: str) -> None:
         """Note a stray answer."""

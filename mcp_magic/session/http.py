@@ -50,6 +50,13 @@ _VISIBLE = re.compile(rb"[\x21-\x7e]+")  # what a session id may have (specifica
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
+TAKING_SECONDS, LATER_SECONDS = 3.0, 0.5
+"""Seconds that a server has to take a message that has no answer, and those after the first that it did not: the SDK
+sends nothing else meanwhile."""
+
+_HAS_NO_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0",(?:"method":"notifications/|"id":[^,]{1,100},"(?:result|error)":)')
+
+
 _resuming: ContextVar[Pacing | None] = ContextVar("mcp_magic_resuming", default=None)
 """The pauses between the streams on which the answer to one request is to come."""
 
@@ -69,6 +76,7 @@ class ResilientClient:
         self._odd_id: tuple[str, bytes] | None = None  # a session id that the SDK cannot send: its stand-in, and itself
         self._had_stream = False  # whether this session's stream of notifications was open
         self._pacing = Pacing()
+        self._taking = TAKING_SECONDS
         self._stream_answered = asyncio.Event()
         self._stream_answered.set()
 
@@ -93,7 +101,9 @@ class ResilientClient:
             return await self._goodbye(request, options)
         if request.method == "GET" and self._isolate:
             return await self._stream(request, options)
-        if session is None:
+        if self._isolate and _HAS_NO_ANSWER.match(request.content):
+            response = await self._told(request, session, options)
+        elif session is None:
             response = await self._opening(request, options)
         elif self._isolate:
             response = await self._one(request, session, options)
@@ -123,6 +133,17 @@ class ResilientClient:
                 _resuming.set(Pacing(longest=LONGEST_RESUMING))  # the SDK resumes it in this context
             return response
         return _failure(request, f"Connection closed: {problem}")
+
+    async def _told(self, request: httpx2.Request, session: Client | None, options: dict[str, Any]) -> httpx2.Response:
+        """Send a message that has no answer, and go on if the server does not say that it took it."""
+        one = self._opening(request, options) if session is None else self._one(request, session, options)
+        try:
+            async with asyncio.timeout(self._taking):
+                return await one
+        except TimeoutError:
+            self._taking = LATER_SECONDS
+            self._wire.remark("it does not answer the POST of a notification (202 is right)")
+            return httpx2.Response(202, request=request)
 
     async def _opening(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Send a message before the session is open; a failure ends the opening."""

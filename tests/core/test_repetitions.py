@@ -15,6 +15,7 @@ from mcp_types import Tool
 from mcp_magic import doctor
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.errors import MCPMagicError, ProtocolError, RequestTimeoutError, SessionError
+from mcp_magic.session import http
 from mcp_magic.session.catalog import all_pages
 from tests.core.asgi import answer, serving
 from tests.core.plain import COMPLETE
@@ -41,6 +42,7 @@ class Express:
         calls: How it answers a call.
         gives_session: Whether it gives a session id.
         discovers: Whether it answers `server/discover`, although it then wants a session.
+        mute: The methods that it never answers.
     """
 
     def __init__(self, get: Callable[..., Any] | None = None) -> None:
@@ -49,6 +51,7 @@ class Express:
         self.calls: Callable[[Any, Any], Any] | None = None
         self.gives_session = True
         self.discovers = False
+        self.mute: set[str] = set()
         self._get = get or (lambda send: answer(send, 404, b"Cannot GET /mcp", "text/html"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -61,6 +64,9 @@ class Express:
         message = json.loads((await receive())["body"])
         method = message.get("method", "answer")
         self.counts[method] += 1
+        while method in self.mute:
+            if (await receive())["type"] == "http.disconnect":
+                return
         if (refusal := self._refusal(method, dict(scope["headers"]))) is not None:
             await answer(send, *refusal)
         elif method == "tools/call" and self.calls is not None:
@@ -444,3 +450,27 @@ async def test_asking_again_ends_the_call(host: Host, tmp_path: Path, method: st
         await connection.call("go")
     assert str(error.value) == "asks:go: asked 4 times and was refused; given up. It was cancelled."
     await connection.ping()
+
+
+# Messages that the server never takes
+
+
+async def test_an_untaken_notification_holds_no_call_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "TAKING_SECONDS", 0.2)
+    server = Express()
+    server.mute = {"notifications/initialized"}
+    async with serving(server, lifespan="off") as url:
+        connection = await host.connect(f"{url}/mcp", name="mute", protocol="handshake")
+        await connection.call_tool("add", {}, timeout=20)
+        assert "it does not answer the POST of a notification" in "\n".join(connection.info().remarks)
+        await host.close()
+
+
+async def test_the_timeout_of_a_call_is_that_of_its_listing(host: Host) -> None:
+    server = Express()
+    server.mute = {"tools/list"}
+    async with serving(server, lifespan="off") as url:
+        connection = await host.connect(f"{url}/mcp", name="mute", protocol="handshake")
+        with pytest.raises(RequestTimeoutError, match="mute:add: timed out: no answer to tools/list within"):
+            await connection.call_tool("add", {}, timeout=0.5)
+        await host.close()

@@ -12,7 +12,7 @@ from mcp.server.mcpserver import MCPServer
 
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.doctor import examine
-from mcp_magic.errors import ConnectError, ProtocolError, UnknownPromptError, UnknownToolError
+from mcp_magic.errors import ConnectError, ProtocolError, RequestTimeoutError, UnknownPromptError, UnknownToolError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.core.odd_server import TOOL, TRANSPORTS, connected
 from tests.support.waiting import until
@@ -595,3 +595,55 @@ async def test_calls_beside_an_odd_one_are_answered(host: Host) -> None:
         results = await asyncio.gather(connection.call("good"), connection.call("odd"), connection.call("good"))
         assert [result.text for result in results] == ["right", "text", "right"]
         assert json.loads(json.dumps(connection.info().remarks))
+
+
+# Lines with more than a message, and errors without an id, over stdio
+
+ANSWER = '{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "right"}]}}'
+NOTICE = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}}'
+LINES = {
+    "before": (f"processing... {ANSWER}", "'processing...'"),
+    "after": (f"{ANSWER} // done", "'// done'"),
+    "both": (f"[debug] {{}} {ANSWER} ok", "'[debug] {} ok'"),
+    "log_of_request": ('got {"id": ID, "method": "tools/call"} ' + ANSWER, '\'got {"id": '),
+    "two_messages": (NOTICE + ANSWER, "it writes several messages on one line; each is read"),
+}
+
+
+@pytest.mark.parametrize(("line", "remark"), table(LINES))
+async def test_a_message_is_read_out_of_its_line(host: Host, line: str, remark: str) -> None:
+    async with connected(host, {"tools/call good": line}, "stdio") as connection:
+        assert (await connection.call_tool("good", {}, timeout=20)).text == "right"
+        assert remark in remarks(connection)
+
+
+FULL = '"error": {"code": -32603, "message": "the disk is full"}'
+WITHOUT_ID = {
+    "null": f'{{"jsonrpc": "2.0", "id": null, {FULL}, "about": ID}}',
+    "none": f'{{"jsonrpc": "2.0", {FULL}, "about": ID}}',
+}
+
+
+@pytest.mark.parametrize("line", WITHOUT_ID.values(), ids=WITHOUT_ID)
+async def test_an_error_without_id_ends_the_only_request(host: Host, line: str) -> None:
+    async with connected(host, {"tools/call good": line}, "stdio") as connection:
+        with pytest.raises(ProtocolError, match="odd:good: the disk is full"):
+            await connection.call_tool("good", {}, timeout=20)
+
+
+@pytest.mark.parametrize("line", WITHOUT_ID.values(), ids=WITHOUT_ID)
+async def test_an_error_without_id_is_told_to_several(host: Host, line: str) -> None:
+    tools = {"tools": [TOOL, {**TOOL, "name": "mute"}]}
+    answers = {"tools/list": tools, "tools/call good": line, "tools/call mute": '{"nothing": ID}'}
+    async with connected(host, answers, "stdio") as connection:
+        await connection.listing("tools")
+        calls = (connection.call_tool(name, {}, timeout=1) for name in ("mute", "good"))
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(error) for error in errors] == [RequestTimeoutError] * 2
+        assert all("the error 'the disk is full', -32603" in str(error) for error in errors)
+
+
+async def test_an_error_for_a_notification_ends_no_request(host: Host) -> None:
+    refusal = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "unknown notification"}}'
+    async with connected(host, {"before tools/list": [refusal]}, "stdio") as connection:
+        assert (await connection.call_tool("good", {}, timeout=20)).text == "right"
