@@ -762,7 +762,7 @@ class ReadsResults(Protocol):
     """Reads what the SDK's models refuse, and tidies what they take."""
 
     def result(self, request: Any, raw: dict[str, Any], problem: Exception, unusable: list[Any]) -> Any:
-        """Return the result of a request that the models refused with `problem`, or raise that."""
+        """Return the result of a request that the models refused with `problem`, or raise why not."""
 
     def tidied(self, result: Any) -> Any:
         """Return a result whose media are tidied."""
@@ -780,7 +780,7 @@ def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel, reader:
     async def send_request(request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
         is_call = type(request) is ToolCall
         if not is_call and (first := _first_answer.get()) is not None:
-            return _answer_again(first, result_type)
+            return _answer_again(first, result_type, partial(reader.result, request))
         call = current_request.get()
         if call is not None and (call.ended or call not in calls):
             call = None
@@ -855,11 +855,14 @@ async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
     return await call.visit(getattr(error, "data", None))
 
 
-def _answer_again(first: dict[str, Any] | Exception, result_type: Any) -> Any:
+def _answer_again(first: dict[str, Any] | Exception, result_type: Any, read: Callable[..., Any]) -> Any:
     _first_answer.set(None)
     if isinstance(first, Exception):
         raise first
-    return result_type.validate_python(first, by_name=False)
+    try:
+        return result_type.validate_python(first, by_name=False)
+    except ValueError as problem:
+        return read(first, problem, [])
 
 
 async def _go_on(client: Client, call: ToolCall, first: dict[str, Any] | Exception) -> CallToolResult:

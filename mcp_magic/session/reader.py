@@ -772,6 +772,28 @@ def _whole_result(method: str, raw: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "content": value if are_blocks or value is None else _as_text(value)}
 
 
+def unreadable_question(raw: dict[str, Any]) -> UnreadableError | None:
+    """Return the error that says which member of a server's questions is wrong, or None."""
+    import mcp_types
+
+    asked = raw.get("inputRequests")
+    for question in asked.values() if isinstance(asked, dict) else ():
+        method, params = (question.get("method"), question.get("params")) if isinstance(question, dict) else ("", {})
+        model: Any = {"sampling/createMessage": mcp_types.CreateMessageRequestParams}.get(str(method))
+        if method == "elicitation/create":
+            is_url = isinstance(params, dict) and params.get("mode") == "url"
+            model = mcp_types.ElicitRequestURLParams if is_url else mcp_types.ElicitRequestFormParams
+        try:
+            if model is not None:
+                model.model_validate(params, by_name=False)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            wrong = min(details, key=lambda detail: detail["type"] == "missing")
+            how = "is missing" if wrong["type"] == "missing" else f"is {_brief(wrong['input'])}"
+            return UnreadableError(f"its question cannot be read: {_dotted(wrong['loc']) or 'params'} {how}")
+    return None
+
+
 _AROUND = _ENVELOPE | {"contents", "content"}  # members of a reading that are none of an item
 
 
@@ -793,6 +815,8 @@ class Reader:
         """
         method = request.method
         said = self._said
+        if raw.get("resultType") == "input_required":
+            raise unreadable_question(raw) or problem
         if raw.get("resultType") not in (None, "complete"):
             raise problem
         raw = _whole_result(method, raw)

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.ask.elicitation import Answer
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.doctor import examine
-from mcp_magic.errors import ConnectError, ProtocolError, RequestTimeoutError, UnknownPromptError, UnknownToolError
+from mcp_magic.errors import (
+    ConnectError,
+    InvalidResponseError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionError,
+    UnknownPromptError,
+    UnknownToolError,
+)
 from mcp_magic.langchain.tools import langchain_tools
+from mcp_magic.schema.repair import repairs_text
 from tests.core.odd_server import TOOL, TRANSPORTS, connected
 from tests.support.waiting import until
 
@@ -647,3 +657,47 @@ async def test_an_error_for_a_notification_ends_no_request(host: Host) -> None:
     refusal = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "unknown notification"}}'
     async with connected(host, {"before tools/list": [refusal]}, "stdio") as connection:
         assert (await connection.call_tool("good", {}, timeout=20)).text == "right"
+
+
+# Questions in an answer
+
+
+def asks(params: Any) -> dict[str, Any]:
+    question = {"method": "elicitation/create", "params": params}
+    return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s"}
+
+
+FORM = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
+QUESTIONS = {
+    "for_ever": (asks(FORM), SessionError, "odd:good: asked 10 times; given up."),
+    "wrong": (asks({**FORM, "message": 5}), InvalidResponseError, "its question cannot be read: message is 5"),
+    "missing": (asks({"message": "a"}), InvalidResponseError, "cannot be read: requestedSchema is missing"),
+}
+
+
+@pytest.mark.parametrize(("result", "kind", "text"), table(QUESTIONS))
+async def test_questions_that_lead_nowhere_are_told(host: Host, result: Any, kind: type[Exception], text: str) -> None:
+    async def accepts(question: Any) -> Answer:
+        return Answer.accept({})
+
+    host.elicitation.elicitor = accepts
+    about = {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+    }
+    listed = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [TOOL]}
+    discovered = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **about}
+    answers = {"server/discover": discovered, "tools/list": listed, "tools/call good": result}
+    async with connected(host, answers, "http", protocol="auto") as connection:
+        with pytest.raises(kind) as error:
+            await connection.call_tool("good", {}, timeout=20)
+    assert text in str(error.value)
+
+
+async def test_an_empty_enum_is_left_out(host: Host) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "enum": []}}, "required": ["a"]}
+    answers = {"tools/list": {"tools": [{"name": "good", "inputSchema": schema}]}}
+    async with connected(host, answers, "http") as connection:
+        assert (await connection.call_tool("good", {"a": "x"})).text == "right"
+    assert "a: its enum is not valid and is left out" in repairs_text(schema)
