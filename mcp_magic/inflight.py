@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVa
 from mcp_magic._compat import IN_BROWSER
 from mcp_magic._text import counted, duration
 from mcp_magic.display.text import one_line
-from mcp_magic.errors import ArgumentsError, CallCancelledError, RequestTimeoutError, on_one_line
+from mcp_magic.errors import (
+    ArgumentsError,
+    CallCancelledError,
+    MCPMagicError,
+    RequestTimeoutError,
+    SessionError,
+    on_one_line,
+)
 from mcp_magic.protocol import BUSY, LogMessage, at_least, has_ended, is_said, log_text, ping, without_context
 
 if TYPE_CHECKING:
@@ -498,11 +505,14 @@ class InFlightRequest:
 
     As a context manager it is shown: after a second, or when there is progress or a log message. You can cancel it.
     Its `elicitor` and `prepared` answer the server's questions before the host does, and `visit` sends the user to the
-    pages that a server wants visited first.
+    pages that a server wants visited first. `refusals` is how many of its questions were refused at once, one after the
+    other, and `pauses` the pauses after them.
     """
 
     ended = False
     questions_asked = 0
+    refusals = 0.0
+    pauses: Callable[[], float] | None = None
     on_progress: ProgressFnT | None = None
     _deadline: Deadline | None = None
     _report: Report | None = None
@@ -510,6 +520,8 @@ class InFlightRequest:
     _task: asyncio.Task[Any] | None = None
     _cancelling = 0
     _cancelled = False
+    _ending: asyncio.Timeout | None = None
+    _given_up: MCPMagicError | None = None
     _outcome: State = "done"
     _questions: tuple[asyncio.Task[Any], ...] = ()
 
@@ -555,10 +567,16 @@ class InFlightRequest:
         calls.append(self)
         self.ended = False
         try:
-            answer = await (sending if self._deadline is None else self._deadline.wait(sending))
+            async with asyncio.timeout(None) as self._ending:
+                answer = await (sending if self._deadline is None else self._deadline.wait(sending))
             self.conclude("failed" if getattr(answer, "is_error", None) else "done")
             return answer
+        except TimeoutError:
+            if self._given_up is None:
+                raise
+            raise self._given_up from None
         finally:
+            self._ending = None
             self.ended = True
             calls.remove(self)
             current_request.reset(token)
@@ -611,6 +629,12 @@ class InFlightRequest:
         if state == "cancelled":
             with without_context:
                 raise CallCancelledError(f"{self.title}: cancelled.")
+
+    def give_up(self, error: MCPMagicError) -> None:
+        """End the wait with an error; the server is told that the call is cancelled."""
+        if self._ending is not None and self._given_up is None:
+            self._given_up = error
+            self._ending.reschedule(0)
 
     def conclude(self, state: State) -> None:
         """Set how it ends if no exception tells otherwise."""
@@ -738,7 +762,7 @@ class ReadsResults(Protocol):
     """Reads what the SDK's models refuse, and tidies what they take."""
 
     def result(self, request: Any, raw: dict[str, Any], problem: Exception, unusable: list[Any]) -> Any:
-        """Return the result of a request that the models refused with `problem`, or raise that."""
+        """Return the result of a request that the models refused with `problem`, or raise why not."""
 
     def tidied(self, result: Any) -> Any:
         """Return a result whose media are tidied."""
@@ -756,7 +780,7 @@ def attend(client: Client, calls: list[InFlightRequest], logs: HasLevel, reader:
     async def send_request(request: Any, result_type: Any, *arguments: Any, **options: Any) -> Any:
         is_call = type(request) is ToolCall
         if not is_call and (first := _first_answer.get()) is not None:
-            return _answer_again(first, result_type)
+            return _answer_again(first, result_type, partial(reader.result, request))
         call = current_request.get()
         if call is not None and (call.ended or call not in calls):
             call = None
@@ -831,11 +855,14 @@ async def _has_visited(call: InFlightRequest | None, error: Exception) -> bool:
     return await call.visit(getattr(error, "data", None))
 
 
-def _answer_again(first: dict[str, Any] | Exception, result_type: Any) -> Any:
+def _answer_again(first: dict[str, Any] | Exception, result_type: Any, read: Callable[..., Any]) -> Any:
     _first_answer.set(None)
     if isinstance(first, Exception):
         raise first
-    return result_type.validate_python(first, by_name=False)
+    try:
+        return result_type.validate_python(first, by_name=False)
+    except ValueError as problem:
+        return read(first, problem, [])
 
 
 async def _go_on(client: Client, call: ToolCall, first: dict[str, Any] | Exception) -> CallToolResult:
@@ -914,15 +941,25 @@ the connection is dead: in all about a minute."""
 
 
 class PendingReply:
-    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile."""
+    """A pending request, its result as the server sent it, or None, and the first stray answer that came meanwhile.
 
-    __slots__ = ("_stray", "method", "number", "result")
+    `attempt` is the one that sent it, if any, and `notified` how many notifications were sent before it.
+    """
+
+    __slots__ = ("_stray", "attempt", "method", "notified", "number", "result")
 
     def __init__(self, number: int | str, method: str = "") -> None:
         self.number = number
         self.method = method
         self.result: Any = None
+        self.attempt: Attempt | None = None
+        self.notified = 0
         self._stray = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.attempt is not None and self.attempt.over
 
     def note_stray(self, text: str) -> None:
         """Note a stray answer."""
@@ -1041,6 +1078,11 @@ SETTLE_SECONDS = 60.0
 
 SETTLED_SECONDS = 2.0  # seconds that the next call waits for that ping
 
+AT_ONCE_SECONDS = 1.0  # a refusal that took less time was made by no person
+
+LONGEST_REST, LONGEST_REST_OUTSIDE = 2.0, 30.0
+"""Longest pause in seconds between the refusals of a call's questions, which is to end soon, and of others."""
+
 
 @dataclass(frozen=True)
 class Unanswered:
@@ -1061,13 +1103,30 @@ class NotAskedError(Exception):
         self.is_first = is_first
 
 
-class QuestionQueue:
-    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come."""
+@dataclass
+class Asked:
+    """A question that is under way: the call that it belongs to, and whether it was answered, and not refused."""
 
-    def __init__(self, calls: list[InFlightRequest], limit: Callable[[], int]) -> None:
+    call: InFlightRequest
+    is_answered: bool = False
+
+
+class QuestionQueue:
+    """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come.
+
+    A server may ask again after each refusal. If nobody makes these, `pauses` begins growing pauses between them, and
+    after as many as a call may ask questions the call ends.
+    """
+
+    def __init__(
+        self, calls: list[InFlightRequest], limit: Callable[[], int], pauses: Callable[[float], Callable[[], float]]
+    ) -> None:
         self.calls = calls
         self.settling: asyncio.Task[None] | None = None
         self._limit = limit
+        self._pauses = pauses
+        self._open = 0
+        self._nobodys = InFlightRequest()  # has the refusals of questions without a call
         self._lock = asyncio.Lock()
         self._outside = 0
 
@@ -1092,15 +1151,40 @@ class QuestionQueue:
                 await ping(client)
         self.settling = None
 
-    @contextmanager
-    def asking(self) -> Iterator[InFlightRequest]:
+    @asynccontextmanager
+    async def asking(self) -> AsyncIterator[Asked]:
         """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
-        found = caused_by(self.calls) if self.settling is None else []
-        found = found or [InFlightRequest()]
-        with ExitStack() as clocks:
-            for call in found:
-                clocks.enter_context(call.paused())
-            yield found[-1]
+        if not self._open:  # it comes after the others were answered
+            await self._rest(self._causes())
+        causes = self._causes()
+        asked = Asked((causes or [InFlightRequest()])[-1])
+        started = time.perf_counter()
+        self._open += 1
+        try:
+            with ExitStack() as clocks:
+                for call in causes or [asked.call]:
+                    clocks.enter_context(call.paused())
+                yield asked
+        finally:
+            self._open -= 1
+            at_once = time.perf_counter() - started < AT_ONCE_SECONDS
+            for call in causes or [self._nobodys]:  # each is as likely as the others
+                call.refusals = 0.0 if asked.is_answered else call.refusals + at_once / len(causes or [1])
+
+    def _causes(self) -> list[InFlightRequest]:
+        return caused_by(self.calls) if self.settling is None else []
+
+    async def _rest(self, causes: list[InFlightRequest]) -> None:
+        """Pause before a question that follows refusals; end the calls that were refused too often."""
+        most = max(self._limit(), 1)
+        for call in causes:
+            if call.refusals >= most:
+                times = counted(most, "times")
+                call.give_up(SessionError(f"{call.title}: asked {times} and was refused; given up. It was cancelled."))
+        refused = (causes or [self._nobodys])[-1]
+        if refused.refusals >= 1:
+            refused.pauses = refused.pauses or self._pauses(LONGEST_REST if causes else LONGEST_REST_OUTSIDE)
+            await asyncio.sleep(refused.pauses())
 
     @asynccontextmanager
     async def turn(self, call: InFlightRequest, *, is_new: bool = True) -> AsyncIterator[None]:

@@ -165,8 +165,9 @@ class Questions:
             form = secrets_marked(params.requested_schema, params.message)
             elicitation = Elicitation(self._server, params.message, "form", form)
         started = time.perf_counter()
-        with self._queue.asking() as call:
-            answer = await self._answer(elicitation, call)
+        async with self._queue.asking() as asked:
+            answer = await self._answer(elicitation, asked.call)
+            asked.is_answered = isinstance(answer, Answer) and answer.action == "accept"
         if isinstance(answer, NotAskedError):
             if answer.is_first:
                 self._log("warning", f"elicitation {one_line(elicitation.message, 200)!r} and all after it: {answer}")

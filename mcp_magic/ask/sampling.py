@@ -428,11 +428,12 @@ class SamplingQuestions:
         return wire_result(request, found)
 
     async def _found(self, request: SamplingRequest) -> Sampled | Problem:
-        nonsense = senseless(request, takes_tools=self._takes_tools)
-        if nonsense:
-            return Problem(INVALID_PARAMS, nonsense, nonsense)
-        with self._queue.asking() as call:
-            found = await answered(call, self._answer(request, call))
+        async with self._queue.asking() as asked:
+            nonsense = senseless(request, takes_tools=self._takes_tools)
+            if nonsense:
+                return Problem(INVALID_PARAMS, nonsense, nonsense)
+            found = await answered(asked.call, self._answer(request, asked.call))
+            asked.is_answered = isinstance(found, Sampled)
         if isinstance(found, Sampled):
             return found
         if found.error is None:

@@ -346,7 +346,7 @@ _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 _VALUES: dict[str, Callable[[Any], Any]] = {
     "required": _names,
-    "enum": _a(list),
+    "enum": lambda value: value if isinstance(value, list) and value else _LEFT_OUT,
     "examples": lambda value: value if isinstance(value, list) else _LEFT_OUT,
     "multipleOf": lambda value: value if is_number(value) and value > 0 else _LEFT_OUT,
     **dict.fromkeys(("title", "description", "$comment", "format", "pattern", *REFERENCES), _a(str)),

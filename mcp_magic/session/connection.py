@@ -34,6 +34,7 @@ from mcp_magic.inflight import (
     InFlightRequest,
     QuestionQueue,
     call_tool,
+    check_seconds,
     is_repeatable,
 )
 from mcp_magic.protocol import OutputCheck, check_output, checked, until_answered, without_context
@@ -44,6 +45,7 @@ from mcp_magic.session.catalog import KINDS, Catalog, Listed, all_pages
 from mcp_magic.session.failures import clue, request_error
 from mcp_magic.session.loops import on_own_loop, on_own_loop_unless_closed
 from mcp_magic.session.notifications import Logs, Notices, request_level
+from mcp_magic.session.reconnect import Pacing
 from mcp_magic.session.requests import RequestSender
 from mcp_magic.session.roots import Roots, tell_changed
 from mcp_magic.session.services import HoldsConnections, Services
@@ -227,7 +229,9 @@ class Connection:
         self.roots = Roots(self._roots_changed)
         calls: list[InFlightRequest] = []
         logs = Logs(calls, spec.masked)
-        questions = QuestionQueue(calls, lambda: services.elicitation.max_questions)
+        questions = QuestionQueue(
+            calls, lambda: services.elicitation.max_questions, lambda longest: Pacing(longest=longest).pause
+        )
         self.notices = Notices(
             self.catalog.changed,
             self.roots,
@@ -596,11 +600,11 @@ class Connection:
         # as `catalog.tool`, without a call more on the way of each `%mcp call`
         known = catalog.current_tools.get(tool) if catalog.clock() < catalog.tools_until else None
         filled: dict[str, Any] = {}
+        known = known or await self._definition(tool, timeout, must_be_there=validate)
         if validate:
-            known = known or await self.find_tool(tool)
+            assert known is not None
             given, filled = self._prepared(arguments, known)
         else:
-            known = known or await self._listed_tool(tool)
             given = schema.json_arguments(arguments)
         consent = self._services.consent
         if consent is not None and (decision is not None or asker != PERSON or consent.rules):
@@ -666,6 +670,20 @@ class Connection:
             app=None if raw.is_error else app,
         )
         return self._fitting(result)
+
+    async def _definition(self, tool: str, timeout: float | None, *, must_be_there: bool) -> Tool | None:
+        """Return the definition of a tool, within the time-out of its call."""
+        what = f"{self.name}:{tool}"
+        check_seconds(what, timeout=timeout)
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return await (self.find_tool(tool) if must_be_there else self._listed_tool(tool))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+        problem = f"{what}: timed out: no answer to tools/list within {timeout:g} s. The call was not sent."
+        raise RequestTimeoutError(problem)
 
     async def _listed_tool(self, name: str) -> Tool | None:
         await self.catalog.settle("tools")

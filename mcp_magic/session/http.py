@@ -68,6 +68,13 @@ _WAY = "mcp_magic_redirects"  # extension of a request: the URLs to which it was
 _STILL_OPEN = 409  # HTTP status of a server that has not noticed yet that the previous stream was cut
 
 
+TAKING_SECONDS, LATER_SECONDS = 3.0, 0.5
+"""Seconds that a server has to take a message that has no answer, and those after the first that it did not: the SDK
+sends nothing else meanwhile."""
+
+_HAS_NO_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0",(?:"method":"notifications/|"id":[^,]{1,100},"(?:result|error)":)')
+
+
 _resuming: ContextVar[Pacing | None] = ContextVar("mcp_magic_resuming", default=None)
 """The pauses between the streams on which the answer to one request is to come."""
 
@@ -88,6 +95,7 @@ class ResilientClient:
         self._inbox: Inbox | None = None  # of an HTTP+SSE session
         self._had_stream = False  # whether this session's stream of notifications was open
         self._pacing = Pacing()
+        self._taking = TAKING_SECONDS
         self._stream_answered = asyncio.Event()
         self._stream_answered.set()
 
@@ -114,6 +122,8 @@ class ResilientClient:
             return await self._stream(request, options)
         if request.method == "POST" and self._sse_url:
             response = await self._posted(request, session, options)
+        elif _HAS_NO_ANSWER.match(request.content):
+            response = await self._told(request, session, options)
         elif session is None:
             response = await self._opening(request, options)
         else:
@@ -142,6 +152,17 @@ class ResilientClient:
                 _resuming.set(Pacing(longest=LONGEST_RESUMING))  # the SDK resumes it in this context
             return response
         return _failure(request, f"Connection closed: {problem}")
+
+    async def _told(self, request: httpx2.Request, session: Client | None, options: dict[str, Any]) -> httpx2.Response:
+        """Send a message that has no answer, and go on if the server does not say that it took it."""
+        one = self._opening(request, options) if session is None else self._one(request, session, options)
+        try:
+            async with asyncio.timeout(self._taking):
+                return await one
+        except TimeoutError:
+            self._taking = LATER_SECONDS
+            self._wire.remark("it does not answer the POST of a notification (202 is right)")
+            return httpx2.Response(202, request=request)
 
     async def _opening(self, request: httpx2.Request, options: dict[str, Any]) -> httpx2.Response:
         """Send a message before the session is open; a failure ends the opening."""

@@ -91,6 +91,53 @@ def read_again(problem: ValidationError) -> Any:
     return _mended_type(type(message)).of(message, sent, tuple(oddities)) if oddities else None
 
 
+MAX_BEGINNINGS = 20  # places in a line at which a message may begin
+
+_BEGINS = re.compile(r'\{\s*"(?:jsonrpc|id|result|error|method|params)"\s*:')
+
+
+def read_within(problem: ValidationError, is_asked: Callable[[Any], bool]) -> tuple[list[Any], str]:
+    """Return the messages in a line that has other text too, and that text; none if it is no such line.
+
+    After other text only answers to pending requests count: a server may log what it receives.
+    """
+    detail = problem.errors(include_url=False)[0]
+    raw = detail.get("input", "") if detail["type"] == "json_invalid" else ""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes | bytearray) else str(raw)
+    if _BEGINS.search(text) is None or read_again(problem) is not None:
+        return [], ""
+    decoder = json.JSONDecoder(strict=False)
+    messages: list[Any] = []
+    rest, end = "", 0
+    for _ in range(MAX_BEGINNINGS):
+        if (begins := _BEGINS.search(text, end)) is None:
+            break
+        rest += text[end : begins.start()]
+        try:
+            members, end = decoder.raw_decode(text, begins.start())
+            is_answer = "method" not in members and is_asked(members.get("id"))
+            if is_answer or not rest.strip():
+                messages.append(_read_text(text[begins.start() : end]))
+            else:
+                rest += text[begins.start() : end]
+        except (ValueError, RecursionError):
+            rest += text[begins.start() : begins.end()]
+            end = begins.end()
+    rest = (rest + text[end:]).strip()
+    return (messages, rest) if rest or len(messages) > 1 else ([], "")
+
+
+def _read_text(text: str) -> Any:
+    from mcp_types import jsonrpc_message_adapter
+
+    try:
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValidationError as problem:
+        if (message := read_again(problem)) is None:  # nested too deeply, for example
+            raise
+        return message
+
+
 def read_members(members: dict[str, Any]) -> Any:
     """Return the message with these members, as `read_again` reads it. Raises ValidationError if it is none."""
     from mcp_types import jsonrpc_message_adapter
@@ -167,14 +214,15 @@ def _mended_members(whole: dict[str, Any], oddities: list[str]) -> dict[str, Any
         oddities.append(f"the result of an answer is {_brief(whole.get('result'))}, not an object; it is kept")
         whole["result"] = {BARE: whole.get("result")}
     if is_answer and error is not None and whole.get("result") is None:
-        mended = _mended_error(error)
+        mended = mended_error(error)
         if mended != error:
             whole["error"] = mended
             oddities.append("its errors have no code that is a number and no message that is a text")
     return whole
 
 
-def _mended_error(error: Any) -> dict[str, Any]:
+def mended_error(error: Any) -> dict[str, Any]:
+    """Return an error of JSON-RPC that has a code and a message."""
     members = dict(error) if isinstance(error, dict) else {"message": error}
     code, message = members.get("code"), members.get("message")
     if isinstance(code, bool) or not isinstance(code, int):
@@ -724,6 +772,28 @@ def _whole_result(method: str, raw: dict[str, Any]) -> dict[str, Any]:
     return {**rest, "content": value if are_blocks or value is None else _as_text(value)}
 
 
+def unreadable_question(raw: dict[str, Any]) -> UnreadableError | None:
+    """Return the error that says which member of a server's questions is wrong, or None."""
+    import mcp_types
+
+    asked = raw.get("inputRequests")
+    for question in asked.values() if isinstance(asked, dict) else ():
+        method, params = (question.get("method"), question.get("params")) if isinstance(question, dict) else ("", {})
+        model: Any = {"sampling/createMessage": mcp_types.CreateMessageRequestParams}.get(str(method))
+        if method == "elicitation/create":
+            is_url = isinstance(params, dict) and params.get("mode") == "url"
+            model = mcp_types.ElicitRequestURLParams if is_url else mcp_types.ElicitRequestFormParams
+        try:
+            if model is not None:
+                model.model_validate(params, by_name=False)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            wrong = min(details, key=lambda detail: detail["type"] == "missing")
+            how = "is missing" if wrong["type"] == "missing" else f"is {_brief(wrong['input'])}"
+            return UnreadableError(f"its question cannot be read: {_dotted(wrong['loc']) or 'params'} {how}")
+    return None
+
+
 _AROUND = _ENVELOPE | {"contents", "content"}  # members of a reading that are none of an item
 
 
@@ -745,6 +815,8 @@ class Reader:
         """
         method = request.method
         said = self._said
+        if raw.get("resultType") == "input_required":
+            raise unreadable_question(raw) or problem
         if raw.get("resultType") not in (None, "complete"):
             raise problem
         raw = _whole_result(method, raw)

@@ -18,6 +18,7 @@ from mcp_magic.errors import (
     AuthorizationError,
     RequestTimeoutError,
     SessionClosedError,
+    SessionError,
 )
 from mcp_magic.inflight import (
     BUSY_ATTEMPTS,
@@ -33,7 +34,7 @@ from mcp_magic.inflight import (
     is_forgotten,
     most_at_once,
 )
-from mcp_magic.protocol import BUSY, is_closed, until_answered, without_context
+from mcp_magic.protocol import BUSY, is_closed, leaf, named, until_answered, without_context
 from mcp_magic.results.reasons import note_refusal
 from mcp_magic.session.failures import (
     away,
@@ -340,6 +341,8 @@ class RequestSender:
     ) -> Exception:
         if isinstance(attempt.error, AuthorizationError):
             return AuthorizationError(*attempt.error.args)
+        if named(cause := leaf(failure), "mcp", "InputRequiredRoundsExceededError"):
+            return SessionError(f"{what}: asked {cause.max_rounds} times; given up.")  # type: ignore[attr-defined]
         error = request_error(failure, self._place, what, timeout, attempt)
         if repeats.renewed and is_forgotten(failure, attempt):
             error.args = (f"{error}\n  tried in two sessions; the server forgot each at once",)

@@ -23,7 +23,16 @@ from mcp_magic.session.failures import (
     unread_text,
     whole_answer,
 )
-from mcp_magic.session.reader import Batch, read_again, read_batch, read_handshake, read_notification, read_texts
+from mcp_magic.session.reader import (
+    Batch,
+    mended_error,
+    read_again,
+    read_batch,
+    read_handshake,
+    read_notification,
+    read_texts,
+    read_within,
+)
 from mcp_magic.session.wire import Event, Wire
 from mcp_magic.trace.trace import IN, OUT, Recorder, being_sent
 
@@ -185,6 +194,8 @@ _SPELT = re.compile(r"[^\w]*0*(\d+)(\.0+)?[^\w]*", re.ASCII)  # A numeric id in 
 
 _NOTHING: dict[str, Any] = {}
 
+_LISTEN = "subscriptions/listen"  # the request that waits as long as its session
+
 
 class UnmatchedReplies:
     """The pending requests of one session, and the stray answers, of which `warn` gets a sentence each."""
@@ -195,14 +206,17 @@ class UnmatchedReplies:
         self._waiting: dict[int | str, PendingReply] = {}
         self._highest = 0
         self._count = 0
+        self._notified = self._heeded = 0  # notifications that were sent, and those before a request with an answer
 
     def sent(self, message: Any) -> None:
         """Note a message to the server. Runs in the context of the sender."""
         fields = message.__dict__
         number = fields.get("id")
         if number is None or "method" not in fields:
+            self._notified += number is None
             return
         awaited = self._waiting[number] = PendingReply(number, fields["method"])
+        awaited.attempt, awaited.notified = current_attempt.get(), self._notified
         if isinstance(number, int) and number > self._highest:
             self._highest = number
         if len(self._waiting) > WAITING:
@@ -220,6 +234,7 @@ class UnmatchedReplies:
             return None
         if (awaited := self._waiting.pop(fields["id"], None)) is not None:
             awaited.result = fields.get("result")
+            self._heeded = max(self._heeded, awaited.notified)
             return None
         return self._stray(fields["id"], fields.get("error"), stream)
 
@@ -230,7 +245,7 @@ class UnmatchedReplies:
 
     def asked(self, number: Any) -> str:
         """Return the method of the pending request with this id, or ""."""
-        awaited = self._waiting.get(number)
+        awaited = self._waiting.get(number) if isinstance(number, int | str) else None
         return awaited.method if awaited is not None else ""
 
     def unreadable(self, problem: Exception, stream: Any) -> Any:
@@ -238,7 +253,12 @@ class UnmatchedReplies:
         whole = whole_answer(problem)
         if whole is None or not whole.keys() & {"result", "error"}:
             return None
-        return self._stray(whole.get("id", _NOTHING), None, stream)
+        error = None
+        if whole.get("error") is not None:
+            from mcp_types import ErrorData
+
+            error = ErrorData.model_validate(mended_error(whole["error"]), by_name=False)
+        return self._stray(whole.get("id", _NOTHING), error, stream)
 
     def _stray(self, number: Any, error: Any, stream: Any) -> Any:
         try:
@@ -255,9 +275,29 @@ class UnmatchedReplies:
         if meant is not None:
             del self._waiting[meant.number]
             return instead_of_strange(meant.number, text)
+        if error is not None and number in (None, _NOTHING) and (only := self._only()) is not None:
+            from mcp_types import JSONRPCError
+
+            del self._waiting[only.number]
+            message = JSONRPCError(jsonrpc="2.0", id=only.number, error=error)
+            note_said(message)
+            return session_message(message)
         for awaited in self._waiting.values():
             awaited.note_stray(text)
         return None
+
+    def _only(self) -> PendingReply | None:
+        """Return the only request that waits for an answer, which an error without an id ends; None if it is not sure.
+
+        The error may answer a notification before it: some servers refuse those that they do not know.
+        """
+        waiting = [one for one in self._waiting.values() if one.method != _LISTEN and not one.is_over]
+        if len(waiting) != 1:
+            return None
+        if self._heeded < waiting[0].notified:
+            self._heeded += 1
+            return None
+        return waiting[0]
 
     def _meant(self, number: Any, context: Context | None) -> PendingReply | None:
         """Return the request for which an answer is certainly meant, or None."""
@@ -277,10 +317,10 @@ def _described(number: Any, error: Any, *, already: bool) -> str:
     >>> _described(_NOTHING, None, already=False)
     'without an id'
     """
-    if number is _NOTHING:
-        return "without an id"
-    shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
     what = f" (the error {one_line(error.message, 100)!r}, {error.code})" if error is not None else ""
+    if number is _NOTHING:
+        return f"without an id{what}"
+    shown = one_line(json.dumps(number, ensure_ascii=False, default=str), 40)
     return f"with id {shown}{what}, which {'had its answer already' if already else 'no request has'}"
 
 
@@ -416,7 +456,8 @@ class WatchedStream(Wrapped):
         """Return an item of the stream; of a batch its first message, and keep the others."""
         messages: Sequence[Any] | None = None
         if isinstance(item, ValidationError):
-            messages = read_batch(item)
+            if (messages := read_batch(item)) is None:
+                return self._first_within(item)
         elif not isinstance(item, Exception) and isinstance(item.message, Batch):
             messages = item.message.messages
         if messages is None:
@@ -428,6 +469,19 @@ class WatchedStream(Wrapped):
         # Answers to nothing come last: over HTTP the first strange one would count as the answer to the request.
         messages = sorted(messages, key=self._strays.is_stray)
         self._batch.extend(one if isinstance(one, Exception) else session_message(one) for one in messages)
+        return self._batch.popleft()
+
+    def _first_within(self, item: Any) -> Any:
+        """Return the first message in a line that has other text too, and keep the others; a line of text as it is."""
+        messages, text = read_within(item, lambda number: bool(self._strays.asked(number)))
+        if not messages:
+            return item
+        if text:
+            shown = one_line(self._wire.recorder.hide(text), 60)
+            self._wire.remark(f"it writes other text on the line of a message: {shown!r}; the message is read")
+        else:
+            self._wire.remark("it writes several messages on one line; each is read")
+        self._batch.extend(map(session_message, messages))
         return self._batch.popleft()
 
     def _noted(self, item: Any) -> Any:

@@ -13,7 +13,9 @@ import pytest
 from mcp_types import Tool
 
 from mcp_magic import doctor
-from mcp_magic.errors import MCPMagicError, ProtocolError, RequestTimeoutError
+from mcp_magic.ask.elicitation import Answer
+from mcp_magic.errors import MCPMagicError, ProtocolError, RequestTimeoutError, SessionError
+from mcp_magic.session import http
 from mcp_magic.session.catalog import all_pages
 from tests.core.asgi import answer, serving
 from tests.core.plain import COMPLETE
@@ -40,6 +42,7 @@ class Express:
         calls: How it answers a call.
         gives_session: Whether it gives a session id.
         discovers: Whether it answers `server/discover`, although it then wants a session.
+        mute: The methods that it never answers.
     """
 
     def __init__(self, get: Callable[..., Any] | None = None) -> None:
@@ -48,6 +51,7 @@ class Express:
         self.calls: Callable[[Any, Any], Any] | None = None
         self.gives_session = True
         self.discovers = False
+        self.mute: set[str] = set()
         self._get = get or (lambda send: answer(send, 404, b"Cannot GET /mcp", "text/html"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -60,6 +64,9 @@ class Express:
         message = json.loads((await receive())["body"])
         method = message.get("method", "answer")
         self.counts[method] += 1
+        while method in self.mute:
+            if (await receive())["type"] == "http.disconnect":
+                return
         if (refusal := self._refusal(method, dict(scope["headers"]))) is not None:
             await answer(send, *refusal)
         elif method == "tools/call" and self.calls is not None:
@@ -386,3 +393,84 @@ async def test_discovered_server_that_wants_the_handshake_gets_it(host: Host, pr
     )
     report = await doctor.examine(host, command)
     assert "wants `initialize`" in str(report)
+
+
+# Questions
+
+ASKS_AGAIN = """
+import json, sys
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+results = {"initialize": info, "tools/list": {"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}, "ping": {}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") != "tools/call":
+        if "id" in message:
+            say(id=message["id"], result=results[message["method"]])
+        continue
+    asked, answer = 0, {}
+    while answer.get("result", {}).get("action") is None or answer["result"]["action"] == "decline":
+        asked += 1
+        say(id=f"q{asked}", method=METHOD, params=PARAMS)
+        answer = {}
+        while answer.get("id") != f"q{asked}":
+            answer = json.loads(sys.stdin.readline())
+            if answer.get("method") == "notifications/cancelled":
+                break
+        else:
+            continue
+        break
+"""
+ELICITS = ("elicitation/create", {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}})
+SAID = {"role": "user", "content": {"type": "text", "text": "hi"}}
+SAMPLES = ("sampling/createMessage", {"messages": [SAID], "maxTokens": 9})
+SENSELESS = ("sampling/createMessage", {"messages": [], "maxTokens": 9})
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [ELICITS, SAMPLES, SENSELESS], ids=["elicitation", "sampling", "senseless"]
+)
+async def test_asking_again_ends_the_call(host: Host, tmp_path: Path, method: str, params: dict[str, Any]) -> None:
+    async def declines(question: Any) -> Answer:
+        return Answer.decline()
+
+    async def fails(request: Any) -> Any:
+        raise ValueError("no model here")
+
+    host.elicitation.elicitor, host.sampling.sampler = declines, fails
+    host.elicitation.max_questions = 4
+    program = tmp_path / "asks.py"
+    program.write_text(ASKS_AGAIN.replace("METHOD", repr(method)).replace("PARAMS", repr(params)))
+    command = [sys.executable, str(program)]
+    connection = await host.connect(command, name="asks", protocol="handshake", sampling="auto")
+    with pytest.raises(SessionError) as error:
+        await connection.call("go")
+    assert str(error.value) == "asks:go: asked 4 times and was refused; given up. It was cancelled."
+    await connection.ping()
+
+
+# Messages that the server never takes
+
+
+async def test_an_untaken_notification_holds_no_call_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "TAKING_SECONDS", 0.2)
+    server = Express()
+    server.mute = {"notifications/initialized"}
+    async with serving(server, lifespan="off") as url:
+        connection = await host.connect(f"{url}/mcp", name="mute", protocol="handshake")
+        await connection.call_tool("add", {}, timeout=20)
+        assert "it does not answer the POST of a notification" in "\n".join(connection.info().remarks)
+        await host.close()
+
+
+async def test_the_timeout_of_a_call_is_that_of_its_listing(host: Host) -> None:
+    server = Express()
+    server.mute = {"tools/list"}
+    async with serving(server, lifespan="off") as url:
+        connection = await host.connect(f"{url}/mcp", name="mute", protocol="handshake")
+        with pytest.raises(RequestTimeoutError, match="mute:add: timed out: no answer to tools/list within"):
+            await connection.call_tool("add", {}, timeout=0.5)
+        await host.close()

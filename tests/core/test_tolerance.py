@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.ask.elicitation import Answer
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.doctor import examine
-from mcp_magic.errors import ConnectError, ProtocolError, UnknownPromptError, UnknownToolError
+from mcp_magic.errors import (
+    ConnectError,
+    InvalidResponseError,
+    ProtocolError,
+    RequestTimeoutError,
+    SessionError,
+    UnknownPromptError,
+    UnknownToolError,
+)
 from mcp_magic.langchain.tools import langchain_tools
+from mcp_magic.schema.repair import repairs_text
 from tests.core.odd_server import TOOL, TRANSPORTS, connected
 from tests.support.waiting import until
 
@@ -595,3 +605,99 @@ async def test_calls_beside_an_odd_one_are_answered(host: Host) -> None:
         results = await asyncio.gather(connection.call("good"), connection.call("odd"), connection.call("good"))
         assert [result.text for result in results] == ["right", "text", "right"]
         assert json.loads(json.dumps(connection.info().remarks))
+
+
+# Lines with more than a message, and errors without an id, over stdio
+
+ANSWER = '{"jsonrpc": "2.0", "id": ID, "result": {"content": [{"type": "text", "text": "right"}]}}'
+NOTICE = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "hi"}}'
+LINES = {
+    "before": (f"processing... {ANSWER}", "'processing...'"),
+    "after": (f"{ANSWER} // done", "'// done'"),
+    "both": (f"[debug] {{}} {ANSWER} ok", "'[debug] {} ok'"),
+    "log_of_request": ('got {"id": ID, "method": "tools/call"} ' + ANSWER, '\'got {"id": '),
+    "two_messages": (NOTICE + ANSWER, "it writes several messages on one line; each is read"),
+}
+
+
+@pytest.mark.parametrize(("line", "remark"), table(LINES))
+async def test_a_message_is_read_out_of_its_line(host: Host, line: str, remark: str) -> None:
+    async with connected(host, {"tools/call good": line}, "stdio") as connection:
+        assert (await connection.call_tool("good", {}, timeout=20)).text == "right"
+        assert remark in remarks(connection)
+
+
+FULL = '"error": {"code": -32603, "message": "the disk is full"}'
+WITHOUT_ID = {
+    "null": f'{{"jsonrpc": "2.0", "id": null, {FULL}, "about": ID}}',
+    "none": f'{{"jsonrpc": "2.0", {FULL}, "about": ID}}',
+}
+
+
+@pytest.mark.parametrize("line", WITHOUT_ID.values(), ids=WITHOUT_ID)
+async def test_an_error_without_id_ends_the_only_request(host: Host, line: str) -> None:
+    async with connected(host, {"tools/call good": line}, "stdio") as connection:
+        with pytest.raises(ProtocolError, match="odd:good: the disk is full"):
+            await connection.call_tool("good", {}, timeout=20)
+
+
+@pytest.mark.parametrize("line", WITHOUT_ID.values(), ids=WITHOUT_ID)
+async def test_an_error_without_id_is_told_to_several(host: Host, line: str) -> None:
+    tools = {"tools": [TOOL, {**TOOL, "name": "mute"}]}
+    answers = {"tools/list": tools, "tools/call good": line, "tools/call mute": '{"nothing": ID}'}
+    async with connected(host, answers, "stdio") as connection:
+        await connection.listing("tools")
+        calls = (connection.call_tool(name, {}, timeout=1) for name in ("mute", "good"))
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(error) for error in errors] == [RequestTimeoutError] * 2
+        assert all("the error 'the disk is full', -32603" in str(error) for error in errors)
+
+
+async def test_an_error_for_a_notification_ends_no_request(host: Host) -> None:
+    refusal = '{"jsonrpc": "2.0", "id": null, "error": {"code": -32601, "message": "unknown notification"}}'
+    async with connected(host, {"before tools/list": [refusal]}, "stdio") as connection:
+        assert (await connection.call_tool("good", {}, timeout=20)).text == "right"
+
+
+# Questions in an answer
+
+
+def asks(params: Any) -> dict[str, Any]:
+    question = {"method": "elicitation/create", "params": params}
+    return {"resultType": "input_required", "inputRequests": {"q": question}, "requestState": "s"}
+
+
+FORM = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
+QUESTIONS = {
+    "for_ever": (asks(FORM), SessionError, "odd:good: asked 10 times; given up."),
+    "wrong": (asks({**FORM, "message": 5}), InvalidResponseError, "its question cannot be read: message is 5"),
+    "missing": (asks({"message": "a"}), InvalidResponseError, "cannot be read: requestedSchema is missing"),
+}
+
+
+@pytest.mark.parametrize(("result", "kind", "text"), table(QUESTIONS))
+async def test_questions_that_lead_nowhere_are_told(host: Host, result: Any, kind: type[Exception], text: str) -> None:
+    async def accepts(question: Any) -> Answer:
+        return Answer.accept({})
+
+    host.elicitation.elicitor = accepts
+    about = {
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "s", "version": "1"},
+    }
+    listed = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [TOOL]}
+    discovered = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **about}
+    answers = {"server/discover": discovered, "tools/list": listed, "tools/call good": result}
+    async with connected(host, answers, "http", protocol="auto") as connection:
+        with pytest.raises(kind) as error:
+            await connection.call_tool("good", {}, timeout=20)
+    assert text in str(error.value)
+
+
+async def test_an_empty_enum_is_left_out(host: Host) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "enum": []}}, "required": ["a"]}
+    answers = {"tools/list": {"tools": [{"name": "good", "inputSchema": schema}]}}
+    async with connected(host, answers, "http") as connection:
+        assert (await connection.call_tool("good", {"a": "x"})).text == "right"
+    assert "a: its enum is not valid and is left out" in repairs_text(schema)

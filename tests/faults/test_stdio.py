@@ -61,10 +61,8 @@ ROWS = [
     Row("id_before", RequestTimeoutError, f", which had its answer already; {NEVER}", "right", SHORT),
     Row(
         "error_without_id",
-        RequestTimeoutError,
-        f"answered with id null (the error 'what?', -32700), which no request has; {NEVER}",
-        "right",
-        SHORT,
+        ProtocolError,
+        "rogue:error_without_id: what? (-32700, parse error",
     ),
     # one that is clearly meant for the request ends it at once
     Row("float_id", "right"),
