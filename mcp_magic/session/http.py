@@ -122,7 +122,7 @@ class ResilientClient:
             return await self._stream(request, options)
         if request.method == "POST" and self._sse_url:
             response = await self._posted(request, session, options)
-        elif _HAS_NO_ANSWER.match(request.content):
+        elif _HAS_NO_ANSWER.match(await request.aread()):  # that of a redirect is not read yet
             response = await self._told(request, session, options)
         elif session is None:
             response = await self._opening(request, options)

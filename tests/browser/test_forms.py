@@ -189,7 +189,7 @@ def test_a_form_works_after_the_page_is_loaded_again(lab: Lab) -> None:
     form = lab.cells.nth(last).locator(".jp-Cell-outputArea")
     answer = form.locator(".jp-OutputArea .mcp-magic").last
     # JupyterLab's widget manager restores twice at once; where the second is done first, it gives up what the first has
-    # not got to yet ("model not found"), or clicks do not reach the kernel, for good. A person loads the page once more.
+    # not got to yet ("model not found"), or clicks do not reach the kernel. A person loads the page once more.
     for _ in range(5):
         lab.page.reload()
         lab.wait_ready()
