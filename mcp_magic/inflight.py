@@ -1115,7 +1115,7 @@ class QuestionQueue:
     """The questions of one server: asked one at a time, and limited per call; `settling` while an old one may come.
 
     A server may ask again after each refusal. If nobody makes these, `pauses` begins growing pauses between them, and
-    after as many as a call may ask questions the call ends.
+    after twice as many as a call may ask questions the call ends. Questions that came together count once.
     """
 
     def __init__(
@@ -1126,6 +1126,7 @@ class QuestionQueue:
         self._limit = limit
         self._pauses = pauses
         self._open = 0
+        self._resting = False
         self._nobodys = InFlightRequest()  # has the refusals of questions without a call
         self._lock = asyncio.Lock()
         self._outside = 0
@@ -1154,9 +1155,11 @@ class QuestionQueue:
     @asynccontextmanager
     async def asking(self) -> AsyncIterator[Asked]:
         """Stop the clocks of all calls that may have caused the question; yield the latest of them."""
-        if not self._open:  # it comes after the others were answered
-            await self._rest(self._causes())
         causes = self._causes()
+        follows = not (self._open or self._resting or self.settling)  # it comes after the others were answered
+        if follows:
+            with self._rests():
+                await self._rest(causes)
         asked = Asked((causes or [InFlightRequest()])[-1])
         started = time.perf_counter()
         self._open += 1
@@ -1167,16 +1170,24 @@ class QuestionQueue:
                 yield asked
         finally:
             self._open -= 1
-            at_once = time.perf_counter() - started < AT_ONCE_SECONDS
+            at_once = follows and time.perf_counter() - started < AT_ONCE_SECONDS
             for call in causes or [self._nobodys]:  # each is as likely as the others
                 call.refusals = 0.0 if asked.is_answered else call.refusals + at_once / len(causes or [1])
 
     def _causes(self) -> list[InFlightRequest]:
         return caused_by(self.calls) if self.settling is None else []
 
+    @contextmanager
+    def _rests(self) -> Iterator[None]:
+        self._resting = True
+        try:
+            yield
+        finally:
+            self._resting = False
+
     async def _rest(self, causes: list[InFlightRequest]) -> None:
         """Pause before a question that follows refusals; end the calls that were refused too often."""
-        most = max(self._limit(), 1)
+        most = max(2 * self._limit(), 2)  # those that it may ask, and as many that are over the limit
         for call in causes:
             if call.refusals >= most:
                 times = counted(most, "times")

@@ -441,7 +441,7 @@ async def test_asking_again_ends_the_call(host: Host, tmp_path: Path, method: st
         raise ValueError("no model here")
 
     host.elicitation.elicitor, host.sampling.sampler = declines, fails
-    host.elicitation.max_questions = 4
+    host.elicitation.max_questions = 2
     program = tmp_path / "asks.py"
     program.write_text(ASKS_AGAIN.replace("METHOD", repr(method)).replace("PARAMS", repr(params)))
     command = [sys.executable, str(program)]
