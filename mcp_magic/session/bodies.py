@@ -20,6 +20,7 @@ from mcp_magic.inflight import current_attempt
 from mcp_magic.protocol import note_said
 from mcp_magic.results.reasons import of_body
 from mcp_magic.session import stdio
+from mcp_magic.session.brackets import OpenBrackets
 from mcp_magic.session.failures import is_part_of_answer
 from mcp_magic.session.reader import Batch, as_one, read_again, read_batch
 
@@ -253,16 +254,17 @@ async def as_events(stream: Any, status: int, remark: Remark, *, ends: bool) -> 
 
 async def _json_of(begun: bytes, parts: AsyncIterator[bytes], remark: Remark) -> bytes:
     """Return a body that is JSON as one event, or what was read of it if it is none."""
-    read, size = [begun], len(begun)
-    while True:
-        if read[-1].rstrip()[-1:] in (b"}", b"]") and answer_in(whole := b"".join(read), None) is not None:
-            _remark_kind(EVENTS, "JSON", remark)
-            return b"".join(b"data: %b\n" % line for line in whole.lstrip(_BLANK).splitlines()) + b"\n"
-        part = await anext(parts, None)
-        if part is None or size > stdio.MAX_MESSAGE:
-            return b"".join([*read, part or b""])
+    read, size, brackets = [begun], len(begun), OpenBrackets()
+    while brackets.add(read[-1].decode("latin-1")) > 0 and size <= stdio.MAX_MESSAGE:
+        if (part := await anext(parts, None)) is None:
+            break
         read.append(part)
         size += len(part)
+    whole = b"".join(read)
+    if answer_in(whole, None) is None:
+        return whole
+    _remark_kind(EVENTS, "JSON", remark)
+    return b"".join(b"data: %b\n" % line for line in whole.lstrip(_BLANK).splitlines()) + b"\n"
 
 
 def name_of(event: bytes) -> str:

@@ -80,7 +80,7 @@ _resuming: ContextVar[Pacing | None] = ContextVar("mcp_magic_resuming", default=
 
 
 class ResilientClient:
-    """The part of `httpx2.AsyncClient` that the SDK's transports use, attempt robust.
+    """The part of `httpx2.AsyncClient` that the SDK's transports use, made robust.
 
     A refused request fails alone, and so does one that cannot be sent; over HTTP+SSE, to which `sse_url` is the URL,
     that ends the session. Without a session, requests are sent as usual.

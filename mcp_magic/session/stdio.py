@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from mcp_magic.session.brackets import OpenBrackets
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -79,8 +81,6 @@ remark_spread: ContextVar[Callable[[str], None]] = ContextVar("mcp_magic_spread"
 
 _OPENS = re.compile(r'[\ufeff\s]*[{\[]\s*(?:$|["{])')  # a line that may begin such a message
 _GOES_ON = re.compile(r'\s*(?:$|["{}\[\],]|-?\d|true\b|false\b|null\b)')  # a line that may be in the middle of one
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"')
-_BRACKETS = re.compile(r"[^{}\[\]]+")
 
 
 class SpreadMessages:
@@ -98,7 +98,8 @@ class SpreadMessages:
     def __init__(self, remark: Callable[[str], None] = lambda text: None) -> None:
         self._remark = remark
         self._lines: list[str] = []
-        self._depth = self._size = 0
+        self._size = 0
+        self._brackets = OpenBrackets()
 
     def join(self, text: str) -> str:
         """Return the lines of a text, each with its end, that pass now."""
@@ -109,7 +110,7 @@ class SpreadMessages:
 
     def rest(self) -> str:
         """Return the lines that were kept back: nothing more comes."""
-        lines, self._lines, self._depth, self._size = self._lines, [], 0, 0
+        lines, self._lines, self._size, self._brackets = self._lines, [], 0, OpenBrackets()
         return "".join(f"{line}\n" for line in lines)
 
     def _next(self, line: str) -> str:
@@ -118,13 +119,12 @@ class SpreadMessages:
                 return f"{line}\n"
         elif not self._fits(line):
             return self.rest() + self._next(line)
-        bare = _BRACKETS.sub("", outside) if '"' not in (outside := _TEXT.sub("", line)) else None
+        depth = self._brackets.add(line)
         self._lines.append(line)
         self._size += len(line)
-        if bare is None or len(self._lines) > MAX_LINES or self._size > MAX_MESSAGE:
+        if self._brackets.is_in_string or len(self._lines) > MAX_LINES or self._size > MAX_MESSAGE:
             return self.rest()
-        self._depth += 2 * (bare.count("{") + bare.count("[")) - len(bare)
-        if self._depth > 0:
+        if depth > 0:
             return ""
         if not any('"jsonrpc"' in line for line in self._lines):
             return self.rest()

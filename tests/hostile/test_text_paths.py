@@ -6,6 +6,7 @@ which kind costs most; the costliest is then a million long.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import time
@@ -33,18 +34,24 @@ from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython.completion import place_in
 from mcp_magic.langchain.content import to_content
 from mcp_magic.lint import lint_tool
+from mcp_magic.map.tally import cut_error, kind_of
+from mcp_magic.records import Record, grouped
 from mcp_magic.results import Listing, PromptResult, ResourceResult, ToolResult
 from mcp_magic.results.cards import ToolCard
+from mcp_magic.results.reasons import of_body, telling_line
 from mcp_magic.server.docs import compared, quoted
 from mcp_magic.server.stubs import stubs
+from mcp_magic.session.bodies import answer_in, as_events, failed_event, whole_events
 from mcp_magic.session.failures import causes_in, instead_of, log_line
-from mcp_magic.session.negotiation import addresses, named_url
+from mcp_magic.session.negotiation import addresses, named_url, named_versions
+from mcp_magic.session.reader import read_within
+from mcp_magic.session.stdio import SpreadMessages
 from mcp_magic.skills import FrontMatterError, same_front_matter, split_front_matter
 from mcp_magic.stderr import cause
 from tests.support.clocks import cpu_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 LENGTHS = {50_000: 1.0, 1_000_000: 1.0}
 """CPU seconds that so many characters may take; the shorter ends the test early where the longer would take hours."""
@@ -193,6 +200,7 @@ def unreadable(text: str) -> None:
         except ValidationError as error:
             log_line(error, "server", mask_text)
             instead_of(error)
+            read_within(error, lambda number: True)
 
 
 def replayed(text: str) -> None:
@@ -226,6 +234,34 @@ def changed(text: str) -> None:
     one: dict[str, Any] = {"server": {}, "instructions": text, **{kind: {} for kind in kinds}}
     other = {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}}
     compared(one, other)
+
+
+def joined(text: str) -> None:
+    for beginning in ("", '{"', "[\n"):
+        spread = SpreadMessages()
+        spread.join(f"{beginning}{text},\n")
+        spread.rest()
+
+
+def called_a_stream(text: str) -> None:
+    content = f'[{{"a":{text}'.encode(errors="replace")
+
+    async def body() -> AsyncIterator[bytes]:
+        for at in range(0, len(content), 500):
+            yield content[at : at + 500]
+
+    async def read() -> None:
+        parts = as_events(body(), 200, lambda remark: None, ends=True)
+        async for event in whole_events(parts, lambda remark: None):
+            failed_event(event, 1)
+
+    asyncio.run(read())
+
+
+def recorded(text: str) -> None:
+    lines = text.split("\n")[:10_000]  # a trace keeps as many
+    for group in grouped(lines, lambda line: ("s", line)):
+        _ = Record("\n".join(group)).shown
 
 
 PATHS: dict[str, Callable[[str], object]] = {
@@ -265,6 +301,13 @@ PATHS: dict[str, Callable[[str], object]] = {
     "stderr, why a tool failed": lambda text: " ".join(causes_in(text, "t")),
     "stderr, addresses": lambda text: (addresses(text), named_url(text)),
     "message that is no JSON": unreadable,
+    "message over several lines": joined,
+    "body that is called a stream": called_a_stream,
+    "body that is no answer": lambda text: (of_body(text), answer_in(text.encode(errors="replace"), 1)),
+    "error, the telling line": telling_line,
+    "error, its kind": lambda text: (kind_of(text), cut_error(text, 200)),
+    "error that names versions": lambda text: named_versions(f"version {text}", None),
+    "stderr, records": recorded,
     "skill": skilled,
     "template": lambda text: (
         fits_template("file:///a", text),
