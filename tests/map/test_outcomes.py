@@ -104,7 +104,8 @@ async def test_a_map_ends_with_its_sign_and_reason(
     assert reason in repr(run)
 
 
-async def test_a_retry_that_succeeds_has_a_tick(host: Host, board: Board) -> None:
+async def gated(host: Host) -> asyncio.Event:
+    """Connect the server s, whose tool fails until the event is set."""
     server, open_ = MCPServer("s"), asyncio.Event()
 
     @server.tool()
@@ -114,6 +115,11 @@ async def test_a_retry_that_succeeds_has_a_tick(host: Host, board: Board) -> Non
         return n
 
     await host.connect(server, name="s")
+    return open_
+
+
+async def test_a_retry_that_succeeds_has_a_tick(host: Host, board: Board) -> None:
+    open_ = await gated(host)
     run = await host.map("s:work", [{"n": n} for n in range(3)])
     assert line_of(board).startswith("✗ map s:work: failed · 0 of 3 rows done · 3 failed")
     open_.set()
@@ -123,15 +129,7 @@ async def test_a_retry_that_succeeds_has_a_tick(host: Host, board: Board) -> Non
 
 
 async def test_the_line_and_the_card_have_one_time(host: Host, board: Board) -> None:
-    server, open_ = MCPServer("s"), asyncio.Event()
-
-    @server.tool()
-    async def work(n: int) -> int:
-        if not open_.is_set():
-            raise ValueError("closed")
-        return n
-
-    await host.connect(server, name="s")
+    open_ = await gated(host)
     run = await host.map("s:work", [{"n": n} for n in range(30)])
     first = times(board.text())
     assert first == times(run.parts()[0].plain)
