@@ -35,11 +35,12 @@ _SURROGATES = re.compile(
 )
 """Escaped surrogates in JSON, each pair as one."""
 
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)  # a string of JSON
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+"""A string of JSON. One without end matches too: else each quote in it begins a search to the end."""
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
-_LONG = re.compile(r'"(?:[^"\\]|\\.)*+"|(?<![\d.eE+-])(-?[1-9]\d{4300,})(?![\d.eE])', re.DOTALL)
+_LONG = re.compile(r'"(?:[^"\\]|\\.)*+"?|(?<![\d.eE+-])(-?[1-9]\d{4300,})(?![\d.eE])', re.DOTALL)
 """A string of JSON, or an integer with more digits than Python and pydantic read."""
 
 INTERNAL_ERROR = -32603

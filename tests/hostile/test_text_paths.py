@@ -62,7 +62,7 @@ SHORT = 2_000
 UNITS = (
     *"|-`[{(!<>\"'1:.=\\/a_~#*$&,;@%+ \n\r\t\x1b│é",
     *("\r\n", "\x1b[", "\x1b[1;", "\u202e", "\u200b", "\ud83d", "\U0001f600", "e\u0301", "╭╰", "[\u200d"),
-    *("|-", "| a ", "a|b\n", "|-|-|\n", "|a|b|\n|-|-|\n", '"a","b""c",1\n', 'a,"', "1,234.5\n", "\\|", "\\\\["),
+    *("|-", "| a ", "a|b\n", "|-|-|\n", "|a|b|\n|-|-|\n", '"a","b""c",1\n', 'a,"', "1,234.5\n", "\\|", '\\"', "\\\\["),
     *('{"a":', '[{"a":1},', '{"a":1}\n', "[{'a': None},", "[[1]],", "(1,", "[[", "{a:", "a: {\n", ": [", "&a [*a,"),
     *(
         "```\n",
@@ -237,7 +237,7 @@ def changed(text: str) -> None:
 
 
 def joined(text: str) -> None:
-    for beginning in ("", '{"', "[\n"):
+    for beginning in ("", '{"'):
         spread = SpreadMessages()
         spread.join(f"{beginning}{text},\n")
         spread.rest()
