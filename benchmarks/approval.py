@@ -14,8 +14,8 @@ from benchmarks.timing import Result, at_most
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.browser.lab import Lab
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
+    from tests.support.lab import Lab
 
 __all__ = ["run"]
 
@@ -56,7 +56,7 @@ def run(*, quick: bool = False) -> list[Result]:
     results = [_result("approval: message to tool", _at_the_kernel(count))]
     if quick:
         return results  # the tests click in the browser anyway
-    from tests.browser.lab import missing
+    from tests.support.lab import missing
 
     if reason := missing():
         print(f"approval in the browser is left out: {reason}", file=sys.stderr)
@@ -74,8 +74,8 @@ def _result(name: str, taken: Sequence[float], goal: float | None = None) -> Res
 
 def _at_the_kernel(count: int) -> list[float]:
     """Return the milliseconds from sending a click to the tool."""
-    from tests.kernel.answering import Frontend
-    from tests.kernel.driving import Kernel, environment
+    from tests.support.frontends import Frontend
+    from tests.support.kernels import Kernel, environment
 
     with tempfile.TemporaryDirectory() as folder:
         kernel = Kernel(Path(folder), environment(Path(folder)))
@@ -102,9 +102,9 @@ def _sent(frontend: Frontend, number: int) -> float:
 
 def _in_the_browser(count: int) -> list[float]:
     """Return the milliseconds from a click of the mouse to the tool."""
-    from tests.browser import living
-    from tests.browser.lab import JupyterLab, chromium
-    from tests.browser.notebooks import write_notebook
+    from tests.support import pages as living
+    from tests.support.lab import JupyterLab, chromium
+    from tests.support.notebooks import write_notebook
 
     with tempfile.TemporaryDirectory() as folder:
         notebooks, home = Path(folder) / "notebooks", Path(folder) / "home"
@@ -126,7 +126,7 @@ def _in_the_browser(count: int) -> list[float]:
 
 def _clicked(lab: Lab, number: int) -> float:
     """Approve a call and return when the browser was clicked on."""
-    from tests.browser import living
+    from tests.support import pages as living
 
     cell = living.start(lab, CALL.format(number=number))
     living.press(living.output(cell), "Approve")

@@ -16,7 +16,7 @@ from benchmarks.timing import Result, at_most
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
 
 __all__ = ["run"]
 
@@ -77,8 +77,8 @@ class Screen:
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure from sending a click until a message of the kernel shows that it was seen."""
-    from tests.kernel.answering import Frontend
-    from tests.kernel.driving import Kernel, environment
+    from tests.support.frontends import Frontend
+    from tests.support.kernels import Kernel, environment
 
     servers, rounds = (5, 1) if quick else (SERVERS, 10)
     root = str(Path(__file__).resolve().parent.parent)

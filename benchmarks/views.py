@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from benchmarks.timing import Result, at_most
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
+    from tests.support.lab import Lab
 
 __all__ = ["run"]
 
@@ -60,7 +60,7 @@ def run(*, quick: bool = False) -> list[Result]:
     results = _at_the_kernel(3 if quick else 20)
     if quick:
         return results
-    from tests.browser.lab import missing
+    from tests.support.lab import missing
 
     if reason := missing():
         print(f"views in the browser are left out: {reason}", file=sys.stderr)
@@ -70,8 +70,8 @@ def run(*, quick: bool = False) -> list[Result]:
 
 def _at_the_kernel(count: int) -> list[Result]:
     """Measure from a page's hello to the whole view, and how much larger the notebook is for a large view."""
-    from tests.kernel.answering import Frontend
-    from tests.kernel.driving import Kernel, environment
+    from tests.support.frontends import Frontend
+    from tests.support.kernels import Kernel, environment
 
     with tempfile.TemporaryDirectory() as folder:
         kernel = Kernel(Path(folder), environment(Path(folder)))
@@ -106,9 +106,9 @@ def _greeted(frontend: Frontend) -> tuple[float, int]:
 
 def _in_the_browser(count: int) -> list[Result]:
     """Measure the basic example of the specification's repository, from the answer in the trace to what is drawn."""
-    from tests.browser.lab import JupyterLab, chromium
-    from tests.browser.notebooks import write_notebook
     from tests.environments import view_command
+    from tests.support.lab import JupyterLab, chromium
+    from tests.support.notebooks import write_notebook
 
     connect = f"%mcp connect --name basic -- {' '.join(view_command('basic-vanillajs'))}\nfrom mcp_magic import host"
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,7 @@ def _seen(lab: Lab) -> float:
 
     Playwright looks for nothing meanwhile: its searches in the page would take a fifth of the time.
     """
-    from tests.browser import living
+    from tests.support import pages as living
 
     with lab.page.expect_console_message(lambda message: message.text.startswith("seen at")) as said:
         cell = living.start(lab, "%mcp call basic:get-time")

@@ -12,17 +12,17 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.browser.lab import JupyterLab, chromium, missing
-from tests.browser.living import button, expect, field, finished, press, run, start
-from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
 from tests.environments import view_command
+from tests.support.lab import JupyterLab, chromium, missing
+from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support.pages import button, expect, field, finished, press, run, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from playwright.sync_api import Browser
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
     Picture = Callable[[Lab], int]
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mcp_magic import Host
-from tests.servers.bundled import FOLDER, load
+from tests.support.bundled import FOLDER, load
 
 pytest_plugins = ["pytester"]
 

@@ -12,8 +12,8 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.skills import AgentSkills
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.errors import UnknownResourceError
-from tests.agent.provider_rules import openai_refuses
-from tests.core.skills_server import SkillServer
+from tests.support.provider_rules import openai_refuses
+from tests.support.skills_server import SkillServer
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

@@ -20,7 +20,7 @@ from mcp_magic.agent.threads import open_threads
 from mcp_magic.ask.sampling import SamplingRequest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
-from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
+from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,8 +23,8 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ModelError
-from tests.agent.dictating import Dictating, PageScreen, begins, goes_on, has, heard
-from tests.apps.dash_server import server
+from tests.support.dash_server import server
+from tests.support.dictating import Dictating, PageScreen, begins, goes_on, has, heard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -19,9 +19,9 @@ from mcp_magic.agent.tools import Registry
 from mcp_magic.langchain.functions import function_of, own_arguments
 from mcp_magic.langchain.tools import langchain_tools
 from tests import environments
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses, openai_refuses_schema
-from tests.schema.strategies import QUICK, anything_like_a_schema, called
-from tests.servers.bundled import command, load
+from tests.support.bundled import command, load
+from tests.support.provider_rules import anthropic_refuses, openai_refuses, openai_refuses_schema
+from tests.support.strategies import QUICK, anything_like_a_schema, called
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
-from tests.langchain.lowlevel import serving_tools
+from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host

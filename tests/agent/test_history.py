@@ -13,7 +13,7 @@ from mcp_magic.agent import threads
 from mcp_magic.agent.graph import unanswered
 from mcp_magic.agent.threads import delete_thread, fork_thread, list_threads, messages_of, open_threads
 from mcp_magic.errors import ThreadError
-from tests.agent.threads_in import BUY, kept, run
+from tests.support.threads_in import BUY, kept, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.consent.rules import Rule
-from tests.core.asgi import serving
-from tests.core.sampling_servers import PIXEL
-from tests.jobs.scripted import Scripted, done, state
+from tests.support.asgi import serving
+from tests.support.sampling_servers import PIXEL
+from tests.support.scripted_tasks import Scripted, done, state
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import result_of, to_content
 from mcp_magic.langchain.large_results import Spill, outline, read_result
 from mcp_magic.results import ToolResult
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
+from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 
 if TYPE_CHECKING:
     from pathlib import Path

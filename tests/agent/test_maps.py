@@ -20,8 +20,8 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.langchain.content import result_of
 from mcp_magic.map.rows import col
 from mcp_magic.map.run import Step, map_steps
-from tests.agent.telling import call, html, result, told, turn
 from tests.agent.test_functions import refusals
+from tests.support.telling import call, html, result, told, turn
 
 if TYPE_CHECKING:
     from mcp_magic import Request

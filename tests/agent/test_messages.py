@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 
 from mcp_magic.agent.run import CALL_COLUMNS, calls_frame, display_messages, get_final_answer, tools_summary, usage_of
 from mcp_magic.notebook import NotebookHost
-from tests.agent.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 from tests.results.conftest import showcase
+from tests.support.telling import answer, called, decided, definition, html, result, texts, told, turn, usage
 
 
 async def thread() -> list[Any]:

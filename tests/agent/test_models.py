@@ -14,7 +14,7 @@ from langchain_core.language_models import FakeListChatModel
 
 from mcp_magic.agent.models import make_model, model_error, model_name, without_secrets
 from mcp_magic.errors import MCPMagicError, MissingDependencyError, ModelError
-from tests.core.asgi import answer, answering, serving
+from tests.support.asgi import answer, answering, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.tools import StructuredTool, tool
 
 from mcp_magic.agent.offline import OfflineModel
-from tests.schema.strategies import QUICK
+from tests.support.strategies import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Callable

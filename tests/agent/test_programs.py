@@ -21,8 +21,8 @@ from mcp_magic.agent.transcript import Transcript
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.rules import Rule
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
-from tests.agent.telling import html
+from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
+from tests.support.telling import html
 
 pytest.importorskip("pydantic_monty")
 

@@ -15,8 +15,8 @@ from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.errors import ModelError
-from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
-from tests.servers.bundled import command, load
+from tests.support.bundled import command, load
+from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn
 from tests.support.processes import free_port
 
 if TYPE_CHECKING:

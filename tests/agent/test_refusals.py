@@ -20,9 +20,9 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import open_threads
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import ModelError
-from tests.agent.fake_openai import KEY, FakeOpenAI, Refusal, Turn
-from tests.agent.fake_providers import FakeMessages, FakeResponses
 from tests.pictures import JPEG, png
+from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn
+from tests.support.fake_providers import FakeMessages, FakeResponses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -22,8 +22,8 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.errors import ModelError
-from tests.agent.telling import html
-from tests.core.test_elicitation import Trip, _trip
+from tests.ask.test_elicitation import Trip, _trip
+from tests.support.telling import html
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -27,8 +27,8 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import default_file, list_threads, messages_of, open_threads, thread_names
 from mcp_magic.errors import MissingDependencyError, ThreadError
 from mcp_magic.langchain.content import result_of
-from tests.agent.postgres import PASSWORD, cluster
-from tests.agent.threads_in import BUY, kept, locked, run
+from tests.support.postgres import PASSWORD, cluster
+from tests.support.threads_in import BUY, kept, locked, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

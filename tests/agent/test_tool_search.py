@@ -15,9 +15,9 @@ from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.search import Index, stems, words_of_tool
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.consent.rules import Rule
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
-from tests.langchain.lowlevel import serving_tools
 from tests.support.clocks import cpu_time
+from tests.support.lowlevel import serving_tools
+from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

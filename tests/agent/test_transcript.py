@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from mcp_magic.agent.transcript import Asked, Called, Note, Said, Transcript
-from tests.agent.telling import answer, call, called, decided, definition, result, texts, told, turn, usage
+from tests.support.telling import answer, call, called, decided, definition, result, texts, told, turn, usage
 
 
 def only_call(transcript: Transcript) -> Called:

@@ -11,8 +11,8 @@ from langchain_core.messages import ToolMessage
 
 from mcp_magic.agent.transcript import Transcript
 from mcp_magic.display.document import display
-from tests.agent.telling import call, called, decided, html, result, texts, told, turn
 from tests.support.clocks import cpu_time
+from tests.support.telling import call, called, decided, html, result, texts, told, turn
 
 LONG = "\n".join(f"line {n} of a page & its <words>, as long as such lines are" for n in range(170))
 ROWS = json.dumps([{"id": n, "name": f"row {n}", "value": n * 1.5, "note": "x" * 40} for n in range(120)])

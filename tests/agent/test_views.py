@@ -12,8 +12,8 @@ from mcp_magic.agent.graph import build_graph, run_agent
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.agent.threads import memory_threads
 from mcp_magic.apps.app import App
-from tests.apps.dash_server import server
-from tests.apps.pages import Page
+from tests.support.app_pages import Page
+from tests.support.dash_server import server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,8 +9,8 @@ import pytest
 from mcp_magic._host import Host
 from mcp_magic.apps.app import App
 from mcp_magic.consent.consent import Decision
-from tests.apps.dash_server import server
-from tests.apps.pages import Page
+from tests.support.app_pages import Page
+from tests.support.dash_server import server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,6 @@ import base64
 import gc
 import pickle
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,15 +18,17 @@ from mcp_magic.apps.app import MAX_MESSAGES, MAX_PENDING, App
 from mcp_magic.apps.view import View, allowed_source, within_reach
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
-from tests.apps.dash_server import HTML, URI
-from tests.apps.pages import Page
+from tests.support import SUPPORT
+from tests.support.app_pages import Page
+from tests.support.dash_server import HTML, URI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from mcp_magic.consent.consent import Request
 
-SERVER = Path(__file__).with_name("dash_server.py")
+SERVER = SUPPORT / "dash_server.py"
 
 
 def decisions(host: Host) -> list[tuple[str, str, str, str]]:

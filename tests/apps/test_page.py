@@ -11,7 +11,7 @@ import pytest
 
 from mcp_magic.apps import page as pages
 from mcp_magic.apps.page import AppPage
-from tests.apps import dash_server
+from tests.support import dash_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.browser.lab import JupyterLab, chromium, missing
 from tests.environments import ROOT
+from tests.support.lab import JupyterLab, chromium, missing
 
 FIRST = "notebooks/quickstart.ipynb"
 MAX_MEGABYTES = 900

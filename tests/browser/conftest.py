@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.lab import JupyterLab, chromium, firefox, missing
-from tests.browser.living import SETUP, WAIT_MS, errors, finished, start
-from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support.lab import JupyterLab, chromium, firefox, missing
+from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support.pages import SETUP, WAIT_MS, errors, finished, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 BROWSERS = {"chromium": chromium, "firefox": firefox}
 

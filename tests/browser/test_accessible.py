@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.living import (
+from tests.environments import axe_script, needs_node
+from tests.kernel.test_elicitation import PLAN, SERVER
+from tests.support.pages import (
     asked,
     assert_readable,
     button,
@@ -19,13 +21,11 @@ from tests.browser.living import (
     start,
     themes,
 )
-from tests.environments import axe_script, needs_node
-from tests.kernel.test_elicitation import PLAN, SERVER
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = [pytest.mark.slow, needs_node]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import (
+from tests.support.pages import (
     asked,
     assert_readable,
     expect,
@@ -22,7 +22,7 @@ from tests.browser.living import (
 )
 
 if TYPE_CHECKING:
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

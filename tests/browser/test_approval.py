@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import (
+from tests.support.notebooks import write_notebook
+from tests.support.pages import (
     asked,
     assert_readable,
     button,
@@ -25,12 +26,11 @@ from tests.browser.living import (
     start,
     themes,
 )
-from tests.browser.notebooks import write_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

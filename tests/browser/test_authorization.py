@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import button, expect, finished, output, press, saved, start
-from tests.core.protected_server import Protected, protected_server_on_a_thread
+from tests.support.pages import button, expect, finished, output, press, saved, start
+from tests.support.protected_server import Protected, protected_server_on_a_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

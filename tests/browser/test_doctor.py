@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import assert_readable, expect, run, themes
-from tests.core.test_doctor import SICK, TOOL
+from tests.doctor.test_doctor import SICK, TOOL
+from tests.support.pages import assert_readable, expect, run, themes
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import button, expect, field, finished, output, press, start
 from tests.kernel.test_elicitation import PAY, PLAN, SERVER
+from tests.support.pages import button, expect, field, finished, output, press, start
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import expect, press, run, themes
 from tests.environments import view_command
+from tests.support.pages import expect, press, run, themes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import FrameLocator, Locator
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
     Trial = Callable[[Locator, FrameLocator], None]
 

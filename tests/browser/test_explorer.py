@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import assert_readable, button, expect, field, finished, press, run, running, start, themes
+from tests.support.pages import assert_readable, button, expect, field, finished, press, run, running, start, themes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import FloatRect, Locator
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

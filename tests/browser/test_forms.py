@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
-from tests.browser.living import (
+from tests.support.pages import (
     WAIT_MS,
     assert_readable,
     button,
@@ -28,7 +28,7 @@ from tests.browser.living import (
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

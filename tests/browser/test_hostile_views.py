@@ -6,14 +6,14 @@ import shlex
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.hostile_view_server import NAVIGATIONS, SECRET
-from tests.browser.listening import listening, listening_for_datagrams
-from tests.browser.living import WAIT_MS, expect, finished, press, run, start
+from tests.support import SUPPORT
+from tests.support.hostile_view_server import NAVIGATIONS, SECRET
+from tests.support.listening import listening, listening_for_datagrams
+from tests.support.pages import WAIT_MS, expect, finished, press, run, start
 
 if TYPE_CHECKING:
     import socket
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Frame, Locator
 
-    from tests.browser.lab import Lab
-    from tests.browser.listening import Listener
+    from tests.support.lab import Lab
+    from tests.support.listening import Listener
 
 pytestmark = pytest.mark.slow
 
-SERVER = Path(__file__).with_name("hostile_view_server.py")
+SERVER = SUPPORT / "hostile_view_server.py"
 
 # What a view may not read of the page and of its browser: each is to fail, or to give nothing.
 READING = {

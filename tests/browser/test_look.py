@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import nbformat.v4 as v4
 import pytest
 
-from tests.browser.living import assert_readable, expect, run, themes
-from tests.browser.notebooks import NOTEBOOKS, write_notebook
-from tests.hostile.test_model import EVIL
+from tests.agent.test_hostile_model import EVIL
+from tests.support.notebooks import NOTEBOOKS, write_notebook
+from tests.support.pages import assert_readable, expect, run, themes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import assert_readable, expect, finished, output, press, run, start, themes
+from tests.support.pages import assert_readable, expect, finished, output, press, run, start, themes
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

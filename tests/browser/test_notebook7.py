@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.apps import dash_server
-from tests.browser.lab import Notebook7
-from tests.browser.living import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start
-from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support import dash_server
+from tests.support.lab import Notebook7
+from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support.pages import SETUP, WAIT_MS, asked, expect, field, finished, press, run, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytest.importorskip("notebook")
 pytestmark = pytest.mark.slow

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import errors, expect, finished, output, press, run, saved, start
-from tests.kernel.driving import until
 from tests.kernel.test_progress import SERVER
+from tests.support.kernels import until
+from tests.support.pages import errors, expect, finished, output, press, run, saved, start
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

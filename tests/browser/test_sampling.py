@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import button, expect, finished, output, press, start
 from tests.kernel.test_sampling import SERVER, SUMMARISE
+from tests.support.pages import button, expect, finished, output, press, start
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 
 ROUND = """
 from mcp_types import CreateMessageRequestParams, ImageContent, ModelHint, ModelPreferences
 from mcp_types import SamplingMessage, TextContent
-from tests.core.sampling_servers import ADD, PIXEL
+from tests.support.sampling_servers import ADD, PIXEL
 look = [TextContent(text="What is <b>this</b>?"), ImageContent(data=PIXEL, mime_type="image/png")]
 params = CreateMessageRequestParams(
     messages=[SamplingMessage(role="user", content=look)], max_tokens=200, temperature=0.3, tools=[ADD],

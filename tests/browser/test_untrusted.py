@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import nbformat.v4 as v4
 import pytest
 
-from tests.browser.living import asked, assert_readable, expect, finished, output, press, start, themes
+from tests.support.pages import asked, assert_readable, expect, finished, output, press, start, themes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

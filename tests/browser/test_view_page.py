@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_magic.apps.widget import FOLDER
-from tests.apps import dash_server
-from tests.browser.lab import picture
-from tests.browser.living import expect, press, run
+from tests.support import dash_server
+from tests.support.lab import picture
+from tests.support.pages import expect, press, run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
 
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

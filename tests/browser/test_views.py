@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.apps import dash_server
-from tests.browser.living import expect, finished, output, press, run, running, saved, start, themes
-from tests.browser.notebooks import write_notebook
+from tests.support import dash_server
+from tests.support.notebooks import write_notebook
+from tests.support.pages import expect, finished, output, press, run, running, saved, start, themes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Locator
 
-    from tests.browser.lab import JupyterLab, Lab
+    from tests.support.lab import JupyterLab, Lab
 
 pytestmark = pytest.mark.slow
 

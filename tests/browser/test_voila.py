@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.lab import picture
-from tests.browser.living import SETUP, WAIT_MS, expect, field, press
-from tests.browser.notebooks import NOTEBOOKS, copy_of, write_notebook
-from tests.kernel.driving import environment
+from tests.support.kernels import environment
+from tests.support.lab import picture
+from tests.support.notebooks import NOTEBOOKS, copy_of, write_notebook
+from tests.support.pages import SETUP, WAIT_MS, expect, field, press
 from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from tests.browser.lab import JupyterLab
+    from tests.support.lab import JupyterLab
 
 pytest.importorskip("voila")
 pytestmark = pytest.mark.slow

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.living import asked, assert_readable, expect, finished, output, press, run, running, start, themes
 from tests.kernel.test_watch import SERVER
+from tests.support.pages import asked, assert_readable, expect, finished, output, press, run, running, start, themes
 
 if TYPE_CHECKING:
-    from tests.browser.lab import Lab
+    from tests.support.lab import Lab
 
 pytestmark = pytest.mark.slow
 

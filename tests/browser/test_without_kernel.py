@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import nbconvert
 import pytest
 
-from tests.browser.lab import Lab, picture
-from tests.browser.living import assert_readable, button, expect, finished, press, run, saved, start, themes
+from tests.support.lab import Lab, picture
+from tests.support.pages import assert_readable, button, expect, finished, press, run, saved, start, themes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from tests.browser.lab import JupyterLab
+    from tests.support.lab import JupyterLab
 
 pytestmark = pytest.mark.slow
 

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import Kernel, environment
-from tests.kernel.starting import started
+from tests.support.kernels import Kernel, environment
+from tests.support.started_kernels import started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
 
 LOAD = "%load_ext mcp_magic"
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import run_by_itself
-from tests.kernel.timing import soon, tried_again
+from tests.support.kernels import run_by_itself
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
 
 SERVER = """
 import asyncio

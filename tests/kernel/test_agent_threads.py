@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kernel.driving import Kernel, environment
-from tests.kernel.servers import MATH
+from tests.support.kernel_servers import MATH
+from tests.support.kernels import Kernel, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.answering import Frontend, Person
-from tests.kernel.starting import started
-from tests.kernel.timing import soon, tried_again
+from tests.support.frontends import Frontend, Person
+from tests.support.started_kernels import started
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 SERVER = """
 from mcp.server.mcpserver import MCPServer

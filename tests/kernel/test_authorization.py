@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from tests.core.protected_server import Protected, protected_server_on_a_thread
-from tests.kernel.answering import VIEW
-from tests.kernel.starting import started
-from tests.kernel.timing import soon, tried_again
+from tests.support.frontends import VIEW
+from tests.support.protected_server import Protected, protected_server_on_a_thread
+from tests.support.started_kernels import started
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 WIDGETS = "import ipywidgets.widgets.widget as w\nlen(w._instances)"
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.servers import MATH, connect_in_process
+from tests.support.kernel_servers import MATH, connect_in_process
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 SERVER = """
 import asyncio, os, sys

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.starting import started
+from tests.support.started_kernels import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 SERVER = """
 from mcp.server.mcpserver import MCPServer

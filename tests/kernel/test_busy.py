@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import until
-from tests.kernel.endless_server import VALUES
-from tests.kernel.servers import HERE
 from tests.kernel.test_interrupt import interrupt
-from tests.kernel.timing import soon, tried_again
+from tests.support.endless_server import VALUES
+from tests.support.kernel_servers import HERE
+from tests.support.kernels import until
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 pytestmark = pytest.mark.timed
 

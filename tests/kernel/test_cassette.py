@@ -6,13 +6,13 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from tests.servers.bundled import FOLDER
+from tests.support.bundled import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.kernel.driving import Cell, Kernel
+    from tests.support.kernels import Cell, Kernel
 
 
 def bundled(folder: Path) -> Path:
@@ -86,7 +86,7 @@ SERVER = """
 import os, sys
 sys.path.insert(0, {root!r})
 import anyio
-from tests.core import changing_server
+from tests.support import changing_server
 call = changing_server.Changing._call
 
 async def noisy(self, context, params):

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 MAKE = """import asyncio, ipywidgets
 field = ipywidgets.Text()

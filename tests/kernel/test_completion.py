@@ -6,11 +6,11 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.kernel.servers import MATH, SHOWCASE, WEATHER, connect_in_process
-from tests.kernel.timing import soon, tried_again
+from tests.support.kernel_servers import MATH, SHOWCASE, WEATHER, connect_in_process
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 CACHED_MS = 50
 """Milliseconds that a completion from what is cached may take (issue 2)."""

@@ -6,11 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tests.core.test_doctor import SICK
-from tests.kernel.driving import until
+from tests.doctor.test_doctor import SICK
+from tests.support.kernels import until
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 
 def test_the_report_is_shown_and_is_a_value(kernel: Kernel) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.environments import everything_command, needs_node
-from tests.kernel.answering import VIEW
-from tests.kernel.driving import run_by_itself
+from tests.support.frontends import VIEW
+from tests.support.kernels import run_by_itself
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 SERVER = """
 from typing import Annotated

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import run_by_itself, until
-from tests.kernel.servers import MATH, SHOWCASE, SMALL, connect_in_process
+from tests.support.kernel_servers import MATH, SHOWCASE, SMALL, connect_in_process
+from tests.support.kernels import run_by_itself, until
 from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.kernel.driving import Cell, Kernel
+    from tests.support.kernels import Cell, Kernel
 
 SECRET = "s3cr3t-t0ken-of-a-person"
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.environments import everything_command, needs_node
-from tests.kernel.driving import until
-from tests.kernel.starting import started
+from tests.support.kernels import until
 from tests.support.processes import free_port, start_http
+from tests.support.started_kernels import started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 pytestmark = needs_node
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.answering import Frontend
-from tests.kernel.servers import MATH, SHOWCASE, connect_in_process
+from tests.support.frontends import Frontend
+from tests.support.kernel_servers import MATH, SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Cell, Kernel
+    from tests.support.kernels import Cell, Kernel
 
 COUNT = "print(len(__import__('ipywidgets').widgets.widget._instances))"
 

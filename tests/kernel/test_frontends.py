@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.apps import dash_server
-from tests.kernel.answering import VIEW, Frontend
-from tests.kernel.starting import THIS_KERNEL, started
 from tests.kernel.test_watch import SERVER, shows, write
+from tests.support import dash_server
+from tests.support.frontends import VIEW, Frontend
+from tests.support.started_kernels import THIS_KERNEL, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kernel.answering import Shown
-    from tests.kernel.driving import Kernel
+    from tests.support.frontends import Shown
+    from tests.support.kernels import Kernel
 
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect notes", "from mcp_magic import ScriptedModel, host")
 AGENT = "%%mcp_agent --model $model -o run\nwrite it down"

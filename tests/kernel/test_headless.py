@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from tests.kernel.driving import environment, run_by_itself
 from tests.kernel.test_approval import CALL, SETUP
-from tests.servers.bundled import FOLDER
+from tests.support.bundled import FOLDER
+from tests.support.kernels import environment, run_by_itself
 
 if TYPE_CHECKING:
     from pathlib import Path

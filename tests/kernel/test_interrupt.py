@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import until
-from tests.kernel.servers import HERE, command, connect_in_process
-from tests.kernel.timing import soon, tried_again
-from tests.servers.bundled import FOLDER
+from tests.support.bundled import FOLDER
+from tests.support.kernel_servers import HERE, command, connect_in_process
+from tests.support.kernels import until
 from tests.support.processes import start_http
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.driving import Cell, Kernel
+    from tests.support.kernels import Cell, Kernel
 
 PLAIN = True  # IPython shows an error in half the time where few modules are imported
 LIMIT = 0.5

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.environments import tasks_command
-from tests.kernel.driving import Kernel, environment, gone, until
+from tests.support.kernels import Kernel, environment, gone, until
 from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 READY = r"Uvicorn running on http://[\d.]+:(?P<port>\d+)"
 MATH = """

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import gone, until
-from tests.kernel.servers import MATH, command
-from tests.kernel.timing import soon, tried_again
+from tests.support.kernel_servers import MATH, command
+from tests.support.kernels import gone, until
 from tests.support.processes import free_port, start_http
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 
 def rows(kernel: Kernel) -> str:

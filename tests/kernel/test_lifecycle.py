@@ -3,8 +3,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tests.kernel.driving import Kernel, gone, until
-from tests.kernel.servers import SMALL, command
+from tests.support.kernel_servers import SMALL, command
+from tests.support.kernels import Kernel, gone, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tests.kernel.answering import Frontend
-from tests.kernel.driving import gone
-from tests.kernel.servers import HERE, MATH, SHOWCASE, connect_in_process
+from tests.support.frontends import Frontend
+from tests.support.kernel_servers import HERE, MATH, SHOWCASE, connect_in_process
+from tests.support.kernels import gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 COUNTS = (
     "ip = get_ipython()\n"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import until
 from tests.kernel.test_progress import SETUP, shows
+from tests.support.kernels import until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
 
 SETUP = (
     *SETUP,

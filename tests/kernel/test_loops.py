@@ -8,7 +8,7 @@ from tests.kernel.conftest import LOAD
 from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 SETUP = [
     LOAD,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.timing import soon, tried_again
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kernel.answering import Frontend
+    from tests.support.frontends import Frontend
 
 SERVER = """
 import asyncio

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.bundled import FOLDER, load
+from tests.support.bundled import FOLDER, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 pytestmark = pytest.mark.kernel
 

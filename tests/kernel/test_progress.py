@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.answering import VIEW, Frontend
-from tests.kernel.driving import run_by_itself, until
-from tests.kernel.servers import SMALL
+from tests.support import SUPPORT
+from tests.support.frontends import VIEW, Frontend
+from tests.support.kernel_servers import SMALL
+from tests.support.kernels import run_by_itself, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from tests.kernel.answering import Shown
-    from tests.kernel.driving import Kernel
+    from tests.support.frontends import Shown
+    from tests.support.kernels import Kernel
 
-SERVER = Path(__file__).parents[1] / "core" / "reporting_server.py"
+SERVER = SUPPORT / "reporting_server.py"
 SETUP = (
     "%load_ext mcp_magic",
     f"%mcp connect --name reports -- {sys.executable} {SERVER}",

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from tests.environments import ROOT
-from tests.kernel.starting import started
+from tests.support.started_kernels import started
 
 NOTEBOOKS = ROOT / "notebooks"
 UNANSWERED = (

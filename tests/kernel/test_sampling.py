@@ -11,17 +11,17 @@ import pytest
 
 from mcp_magic.config.project import load_declaration, trust
 from tests.environments import everything_command, needs_node
-from tests.kernel.driving import run_by_itself
 from tests.kernel.test_elicitation import shows
+from tests.support.kernels import run_by_itself
 
 if TYPE_CHECKING:
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 ROOT = Path(__file__).parents[2]
 SERVER = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from tests.core.sampling_servers import asking_server, sampling_server
+from tests.support.sampling_servers import asking_server, sampling_server
 writer = sampling_server()
 """
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect writer", "from mcp_magic import host")

@@ -18,7 +18,7 @@ from mcp_magic.server.docs import compared, interface_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.kernel.driving import Cell, Kernel
+    from tests.support.kernels import Cell, Kernel
 
 NOTEBOOK = """
 import math

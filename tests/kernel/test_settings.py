@@ -6,13 +6,13 @@ import pytest
 
 from mcp_magic.errors import ConfigError
 from mcp_magic.ipython.settings import Settings
-from tests.kernel.servers import SHOWCASE, connect_in_process
+from tests.support.kernel_servers import SHOWCASE, connect_in_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 SERVER = """
 import asyncio

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.servers import SMALL, command
+from tests.support.kernel_servers import SMALL, command
 from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.kernel.driving import Kernel
+    from tests.support.kernels import Kernel
 
 MATH_LINES = f"[servers.math]\ncommand = {json.dumps(SMALL[0])}\nargs = {json.dumps(SMALL[1:])}\n"
 

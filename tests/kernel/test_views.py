@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.apps import dash_server
-from tests.kernel.answering import VIEW
-from tests.kernel.driving import run_by_itself
+from tests.support import dash_server
+from tests.support.frontends import VIEW
+from tests.support.kernels import run_by_itself
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 CONNECT = f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}"
 SETUP = ["%load_ext mcp_magic", CONNECT, "from mcp_magic import host"]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kernel.answering import VIEW
-from tests.kernel.driving import run_by_itself, until
+from tests.support.frontends import VIEW
+from tests.support.kernels import run_by_itself, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.kernel.answering import Frontend, Shown
+    from tests.support.frontends import Frontend, Shown
 
 SERVER = """
 from mcp.server.mcpserver import Context, MCPServer

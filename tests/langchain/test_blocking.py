@@ -8,7 +8,7 @@ from tests.environments import ROOT
 
 def test_tools_work_without_await_in_cells_threads_and_scripts() -> None:
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tests.langchain.blocking_script"],
+        [sys.executable, "-W", "error", "-m", "tests.support.blocking_script"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ import asyncio
 import pickle
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,17 +13,19 @@ from mcp_types import ToolAnnotations
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call
-from tests.core.asgi import serving
 from tests.environments import everything_command, needs_node
-from tests.servers.bundled import command, load
+from tests.support import SUPPORT
+from tests.support.asgi import serving
+from tests.support.bundled import command, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from mcp_magic.notebook import NotebookHost
     from mcp_magic.session.connection import Connection
 
-DYING = Path(__file__).with_name("dying_server.py")
+DYING = SUPPORT / "dying_server.py"
 
 
 class Asked:

@@ -23,7 +23,7 @@ from mcp_magic.langchain.content import result_of, to_content
 from mcp_magic.results import ToolResult
 from tests.environments import sqlite_command
 from tests.pictures import GIF, JPEG, WEBP, png
-from tests.servers.bundled import load
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from pathlib import Path

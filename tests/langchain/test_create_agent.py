@@ -14,7 +14,7 @@ from mcp_magic import Decision, Host, Rule, ScriptedModel
 from mcp_magic.errors import ConfigError, DeniedError
 from mcp_magic.langchain.content import result_of
 from tests.langchain.test_calls import DYING
-from tests.servers.bundled import load
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from pathlib import Path

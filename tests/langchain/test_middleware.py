@@ -21,8 +21,8 @@ from mcp_magic import (
 )
 from mcp_magic.langchain.content import result_of
 from mcp_magic.langchain.tools import langchain_tools
-from tests.core.skills_server import SkillServer
-from tests.langchain.lowlevel import serving_tools
+from tests.support.lowlevel import serving_tools
+from tests.support.skills_server import SkillServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

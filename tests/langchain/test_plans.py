@@ -8,7 +8,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 
 from mcp_magic import Decision, PlanMiddleware, Rule, ScriptedModel
-from tests.servers.bundled import load
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from mcp_magic.errors import UnknownResourceError, UnknownServerError
 from mcp_magic.langchain.content import to_blobs
 from tests.environments import everything_command, needs_node
-from tests.servers.bundled import load
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from mcp_magic.notebook import NotebookHost

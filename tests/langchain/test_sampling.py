@@ -20,7 +20,7 @@ from mcp_types import (
 
 from mcp_magic.agent.sampling import Renamed, Takes, called, to_messages, to_sampled, unread
 from mcp_magic.ask.sampling import SamplingRequest
-from tests.core.sampling_servers import PIXEL
+from tests.support.sampling_servers import PIXEL
 
 IMAGE = ImageContent(data=PIXEL, mime_type="image/png")
 SOUND = AudioContent(data="aGk=", mime_type="audio/wav")

@@ -12,9 +12,9 @@ from mcp_types import Tool
 
 from mcp_magic.langchain.tools import MCPTool, langchain_tools, portable
 from tests.environments import everything_command, needs_node
-from tests.langchain.lowlevel import serving_tools
-from tests.schema.strategies import QUICK, anything_like_a_schema
-from tests.servers.bundled import load
+from tests.support.bundled import load
+from tests.support.lowlevel import serving_tools
+from tests.support.strategies import QUICK, anything_like_a_schema
 
 if TYPE_CHECKING:
     from mcp_magic.notebook import NotebookHost

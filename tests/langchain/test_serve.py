@@ -35,8 +35,8 @@ from mcp_magic.langchain.content import to_content
 from mcp_magic.langchain.serve import serve_langchain
 from mcp_magic.notebook import NotebookHost
 from mcp_magic.notebook import host as the_host
-from tests.core.asgi import serving
-from tests.servers.bundled import load
+from tests.support.asgi import serving
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -13,18 +12,20 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic.config.specs import HttpSpec, InProcessSpec, StdioSpec
 from mcp_magic.errors import UnreachableError
 from mcp_magic.langchain.tools import Options, spec_tools
-from tests.core.asgi import serving
-from tests.servers.bundled import command, load
+from tests.support import SUPPORT
+from tests.support.asgi import serving
+from tests.support.bundled import command, load
 from tests.support.processes import start_http
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from langchain_core.tools import StructuredTool
 
     from mcp_magic.notebook import NotebookHost
 
-DYING = Path(__file__).with_name("dying_server.py")
+DYING = SUPPORT / "dying_server.py"
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from mcp_types import Tool, ToolAnnotations
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.langchain.content import result_of
 from mcp_magic.langchain.names import Names
-from tests.langchain.lowlevel import serving_tools
-from tests.servers.bundled import command, load
+from tests.support.bundled import command, load
+from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
     from langchain_core.tools import StructuredTool

@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from mcp_magic.ipython.extension import MCPMagics
 from mcp_magic.notebook import host
-from tests.servers.bundled import load
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -20,8 +20,8 @@ from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.ipython.commands import AGENT
 from mcp_magic.ipython.extension import MCPMagics, completer
 from mcp_magic.notebook import host
-from tests.agent.threads_in import locked
-from tests.servers.bundled import load
+from tests.support.bundled import load
+from tests.support.threads_in import locked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

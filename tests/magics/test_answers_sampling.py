@@ -10,9 +10,9 @@ from mcp_types import CreateMessageRequestParams, ToolChoice
 
 from mcp_magic.errors import ArgumentsError, ProtocolError
 from mcp_magic.notebook import host
-from tests.core.sampling_servers import ADD, asking_server, said, sampling_server
-from tests.core.test_elicitation import logged, trip_server
-from tests.core.test_sampling import handshake  # noqa: F401
+from tests.ask.test_elicitation import logged, trip_server
+from tests.ask.test_sampling import handshake  # noqa: F401
+from tests.support.sampling_servers import ADD, asking_server, said, sampling_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

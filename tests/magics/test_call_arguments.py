@@ -10,7 +10,7 @@ from mcp_types import Tool
 
 from mcp_magic import errors
 from mcp_magic.notebook import host
-from tests.langchain.lowlevel import serving_tools
+from tests.support.lowlevel import serving_tools
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from mcp_magic.auth.login import LogIns
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.core.persons import logging_in
-from tests.core.protected_server import protected_server
-from tests.core.test_doctor import SICK, TOOL
+from tests.doctor.test_doctor import SICK, TOOL
+from tests.support.persons import logging_in
+from tests.support.protected_server import protected_server
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,12 +13,13 @@ import pytest
 
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, UnknownToolError
 from mcp_magic.notebook import host
-from tests.core.test_doctor import TOOL
+from tests.doctor.test_doctor import TOOL
+from tests.support import SUPPORT
 
 if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection
 
-SICK = Path(__file__).parents[1] / "core" / "sick_server.py"
+SICK = SUPPORT / "sick_server.py"
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}}
 CHANGED = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
 

@@ -15,13 +15,13 @@ from mcp_magic.ipython.completion import candidates
 from mcp_magic.ipython.execution import interruptible
 from mcp_magic.notebook import host
 from mcp_magic.results import reasons
-from tests.core.odd_server import TOOL, connected
-from tests.core.waiting_server import Waiting, waiting_server
 from tests.environments import ROOT
-from tests.kernel.servers import SMALL
-from tests.servers.bundled import command, load
+from tests.support.bundled import command, load
+from tests.support.kernel_servers import SMALL
+from tests.support.odd_server import TOOL, connected
 from tests.support.processes import start_http
 from tests.support.waiting import until
+from tests.support.waiting_server import Waiting, waiting_server
 
 if TYPE_CHECKING:
     from pathlib import Path

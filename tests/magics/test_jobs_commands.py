@@ -8,8 +8,8 @@ import pytest
 
 from mcp_magic import CommandError
 from mcp_magic.notebook import host
-from tests.core.asgi import serving
-from tests.jobs.scripted import Scripted, done, state
+from tests.support.asgi import serving
+from tests.support.scripted_tasks import Scripted, done, state
 
 if TYPE_CHECKING:
     from pathlib import Path

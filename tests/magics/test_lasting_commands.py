@@ -11,9 +11,9 @@ from mcp_magic import errors
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.core.asgi import serving
-from tests.core.proxy import proxied
-from tests.core.test_lasting import Counting
+from tests.session.test_lasting import Counting
+from tests.support.asgi import serving
+from tests.support.proxy import proxied
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

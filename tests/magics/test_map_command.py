@@ -23,8 +23,8 @@ from mcp_magic import (
 )
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.map.run import Step, map_steps
-from tests.core.asgi import serving
-from tests.servers.bundled import load
+from tests.support.asgi import serving
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,7 @@ from mcp_magic.errors import CommandError, ProtocolError
 from mcp_magic.ipython.ask import InputAsker
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.core.sampling_servers import said, sampling_server
+from tests.support.sampling_servers import said, sampling_server
 
 ASKED = SamplingRequest("writer", (said("Hello"), said("Hi.", "assistant")), 100, "Be brief.")
 REPLY = Sampled.of("Hello to you.", "tiny")

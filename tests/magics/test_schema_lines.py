@@ -12,7 +12,7 @@ from mcp_magic import errors
 from mcp_magic.ipython.extension import completer
 from mcp_magic.notebook import host
 from mcp_magic.results.results import CheckFailedError
-from tests.core.defined_server import command
+from tests.support.defined_server import command
 
 SCHEMA = {
     "type": "object",

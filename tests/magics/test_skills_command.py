@@ -9,7 +9,7 @@ import pytest
 from mcp_magic.errors import CommandError, NotOfferedError, UnknownResourceError, VerificationError
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.core.skills_server import SkillServer
+from tests.support.skills_server import SkillServer
 
 
 @pytest.fixture

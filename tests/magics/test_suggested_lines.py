@@ -14,10 +14,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic.errors import MCPMagicError
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.core.asgi import answering, serving
-from tests.core.certificates import self_signed
 from tests.environments import MEMORY, ROOT, needs_node, program
-from tests.servers.bundled import command
+from tests.support.asgi import answering, serving
+from tests.support.bundled import command
+from tests.support.certificates import self_signed
 from tests.support.processes import free_port, start_http
 
 if TYPE_CHECKING:

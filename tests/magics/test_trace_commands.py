@@ -18,7 +18,7 @@ from mcp_magic.ipython.commands.trace import COLUMNS, NEWEST, TraceListing
 from mcp_magic.notebook import host
 from mcp_magic.watch import LogFollower
 from tests.environments import ROOT
-from tests.servers.bundled import command
+from tests.support.bundled import command
 from tests.support.processes import start_http
 from tests.support.waiting import until
 
@@ -527,7 +527,7 @@ async def test_a_number_stands_alone(magic: Any, line: str, kind: type[Exception
 BAD_SERVER = f"""
 import os, sys, threading
 sys.path.insert(0, {str(ROOT)!r})
-from tests.core.plain import Plain
+from tests.support.plain import Plain
 
 server = Plain("bad")
 

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -16,11 +15,13 @@ import pytest
 from mcp_magic import ArgumentsError, Host
 from mcp_magic.map.cluster import map_partition
 from mcp_magic.map.rows import col
+from tests.support import SUPPORT
 
 distributed = pytest.importorskip("distributed")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from distributed import Client
 
@@ -33,7 +34,7 @@ def client() -> Iterator[Client]:
 
 
 def counting(log: Path) -> list[str]:
-    return [sys.executable, "-m", "tests.map.counting_server", str(log)]
+    return [sys.executable, "-m", "tests.support.counting_server", str(log)]
 
 
 async def test_rows_are_called_once_each_by_the_workers_of_a_cluster(client: Client, tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ async def test_a_worker_that_is_killed_loses_and_doubles_nothing(client: Client,
 
 async def test_unstartable_worker_server_fails_and_rows_retry(client: Client, tmp_path: Path) -> None:
     program, log = tmp_path / "counting_server.py", tmp_path / "log"
-    text = Path(__file__).with_name("counting_server.py").read_text()
+    text = (SUPPORT / "counting_server.py").read_text()
     program.write_text(text)
     rows = [{"n": n} for n in range(30)]
     async with Host() as host:

@@ -27,7 +27,7 @@ ROWS = 600
 
 async def killed_in_the_middle(log: Path, journal: Path, chance: random.Random) -> bool:
     """Start the program, kill it at a random time, and return whether it had ended before."""
-    words = ["-m", "tests.map.mapping_program", str(log), str(journal), str(ROWS)]
+    words = ["-m", "tests.support.mapping_program", str(log), str(journal), str(ROWS)]
     program = await asyncio.create_subprocess_exec(
         sys.executable, *words, stdout=asyncio.subprocess.PIPE, start_new_session=True
     )
@@ -48,7 +48,7 @@ async def test_kills_repeat_no_row_and_leave_few_unknown(tmp_path: Path) -> None
     while kills < 4 and not await killed_in_the_middle(log, journal, chance):
         kills += 1
     async with Host() as host:
-        await host.connect([sys.executable, "-m", "tests.map.counting_server", str(log)], name="c")
+        await host.connect([sys.executable, "-m", "tests.support.counting_server", str(log)], name="c")
         run = await host.map("c:count", ({"n": n} for n in range(ROWS)), journal=journal)
     called = Counter(log.read_text().split())
     assert max(called.values()) == 1

@@ -192,7 +192,7 @@ async def test_a_card_counts_errors_by_kind(host: Host, board: Board) -> None:
 DIES = """
 import os, sys, threading
 sys.path.insert(0, {root!r})
-from tests.core.plain import Plain
+from tests.support.plain import Plain
 
 server, arrived = Plain("d"), threading.Semaphore(0)
 

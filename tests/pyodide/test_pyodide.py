@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.pyodide.environment import HERE, mounted, node, runtime
-from tests.servers.bundled import command
+from tests.support.bundled import command
 from tests.support.processes import start_http
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcp_magic import schema as s
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema.validate import native_check
-from tests.schema.strategies import QUICK, anything_like_a_schema, json_values
+from tests.support.strategies import QUICK, anything_like_a_schema, json_values
 
 
 def walk(field: s.Field, depth: int = 3) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from mcp_magic.schema.diff import schema_changes
-from tests.schema.strategies import anything_like_a_schema
+from tests.support.strategies import anything_like_a_schema
 
 RECURSIVE = {
     "$defs": {"Node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "v": {"type": "integer"}}}},

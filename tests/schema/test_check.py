@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import check_arguments
 from mcp_magic.schema.validate import native_check
-from tests.schema.strategies import QUICK, anything_like_a_schema, called, json_values
+from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values
 
 CIRCLE = {
     "type": "object",

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import check_arguments
 from mcp_magic.schema.validate import check_answer, is_surely_valid, native_check
-from tests.schema.strategies import QUICK, anything_like_a_schema, called, json_values
+from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values
 
 SECONDS = 3.0
 """CPU time; each case takes well under one, and without bounds minutes."""

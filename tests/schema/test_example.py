@@ -7,7 +7,7 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from mcp_magic.schema import check_arguments, example_arguments
-from tests.schema.strategies import QUICK, called
+from tests.support.strategies import QUICK, called
 
 
 @QUICK

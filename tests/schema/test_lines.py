@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcp_magic.errors import ArgumentsError
 from mcp_magic.schema import call_line, parse_arguments, prompt_line
-from tests.schema.strategies import QUICK, called, json_values, names
+from tests.support.strategies import QUICK, called, json_values, names
 
 
 def read(line: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from mcp_magic.langchain.tools import langchain_tools
 from mcp_magic.schema.validate import check_answer
 from mcp_magic.server.stubs import short_stubs, stubs
 from mcp_magic.ui.form import Form
-from tests.agent.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
-from tests.core.defined_server import command
-from tests.schema.real_schemas import REAL
+from tests.support.defined_server import command
+from tests.support.provider_rules import anthropic_refuses, openai_refuses, to_anthropic
+from tests.support.real_schemas import REAL
 
 
 def renamed(arguments: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from mcp_types import (
 from mcp_magic.errors import ArgumentsError, ToolError
 from mcp_magic.results import ResourceResult, ToolResult
 from mcp_magic.schema import root_field, to_json_value
-from tests.schema.strategies import QUICK, json_values
+from tests.support.strategies import QUICK, json_values
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 from mcp import Client
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import kept_open
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from pypdfium2 import PdfDocument
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import kept_open
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from mcp import Client
 
 from mcp_magic import Host
 from mcp_magic.config.specs import StdioSpec
-from tests.kernel.driving import until
-from tests.servers import bundled
+from tests.support import bundled
+from tests.support.kernels import until
 from tests.support.processes import start_http
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from mcp_magic._host import Host
 from mcp_magic.errors import ProtocolError, RequestTimeoutError, ToolError
-from tests.servers import bundled
+from tests.support import bundled
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import INVALID_PARAMS, PromptReference
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:

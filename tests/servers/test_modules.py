@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from tests.servers import bundled
+from tests.support import bundled
 
 
 @pytest.mark.parametrize("name", ["media", "jpeg", "weather_data"])

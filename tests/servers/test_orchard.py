@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mcp import Client
 
 from mcp_magic.apps.view import view_of, view_uri
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import Client, MCPError
 
-from tests.core.asgi import serving
-from tests.servers import bundled
+from tests.support import bundled
+from tests.support.asgi import serving
 from tests.support.processes import stdio_session
 
 if TYPE_CHECKING:

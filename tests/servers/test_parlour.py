@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.servers import bundled
+from tests.support import bundled
 
 YEAR = {"start": "2025-01-01", "end": "2025-12-31"}
 

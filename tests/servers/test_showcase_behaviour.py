@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import LoggingLevel
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import start_http, stdio_session
 
 if TYPE_CHECKING:

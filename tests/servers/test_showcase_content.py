@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import start_http, stdio_session
 
 if TYPE_CHECKING:

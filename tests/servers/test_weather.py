@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
-from tests.servers import bundled
+from tests.support import bundled
 from tests.support.processes import kept_open, start_http, stdio_session
 
 if TYPE_CHECKING:

@@ -1,1 +1,5 @@
-"""What tests are made with: servers, processes, clocks, and waits for a condition."""
+"""What several tests share: servers, shells, clocks, and drivers of kernels, terminals and pages."""
+
+from pathlib import Path
+
+SUPPORT = Path(__file__).parent

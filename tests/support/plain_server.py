@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.core.plain import Call, Plain, Refused
+from tests.support.plain import Call, Plain, Refused
 
 server = Plain("plain", *sys.argv[1:2])
 cancelled: list[Call] = []

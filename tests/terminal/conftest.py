@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.terminal.driving import NOISE, Terminal
+from tests.support.terminals import NOISE, Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

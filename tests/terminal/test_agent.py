@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.driving import until
-from tests.kernel.servers import HERE, MATH
-from tests.kernel.timing import soon, tried_again
+from tests.support.kernel_servers import HERE, MATH
+from tests.support.kernels import until
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
 QUESTION = r"\? \[y\]es, \[n\]o, \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (

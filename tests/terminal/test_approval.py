@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.servers import MATH
-from tests.kernel.timing import soon, tried_again
+from tests.support.kernel_servers import MATH
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
 QUESTION = r"Approve math:add\? \[y\]es, \[n\]o, \[e\]dit, \[a\]lways, \[d\]eny always: "
 SETUP = (f"%mcp connect {MATH} --name math", "from mcp_magic import host")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from tests.core.protected_server import Protected, protected_server_on_a_thread
-from tests.kernel.timing import soon, tried_again
+from tests.support.protected_server import Protected, protected_server_on_a_thread
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
 
 SETUP = ("%config MCPMagics.tokens = 'memory'",)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pexpect
 import pytest
 
-from tests.kernel.driving import until
-from tests.kernel.servers import HERE, MATH
-from tests.terminal.driving import Terminal
+from tests.support import SUPPORT
+from tests.support.kernel_servers import HERE, MATH
+from tests.support.kernels import until
+from tests.support.terminals import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytest.importorskip("jupyter_console")
 
-ELICITING = Path(__file__).parents[1] / "core" / "eliciting_server.py"
+ELICITING = SUPPORT / "eliciting_server.py"
 
 
 @pytest.fixture(scope="module")

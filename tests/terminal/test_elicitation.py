@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.environments import everything_command, needs_node
-from tests.kernel.timing import soon, tried_again
+from tests.support import SUPPORT
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
-SERVER = Path(__file__).parents[1] / "core" / "eliciting_server.py"
+SERVER = SUPPORT / "eliciting_server.py"
 SETUP = (f"%mcp connect {SERVER} --name trip --timeout 60",)
 
 

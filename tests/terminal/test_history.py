@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.kernel.driving import gone
-from tests.kernel.servers import MATH
-from tests.terminal.driving import Terminal
+from tests.support.kernel_servers import MATH
+from tests.support.kernels import gone
+from tests.support.terminals import Terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

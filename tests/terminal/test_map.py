@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.bundled import FOLDER
+from tests.support.bundled import FOLDER
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
 SETUP = (
     f"%mcp connect {FOLDER / 'math_server.py'}",

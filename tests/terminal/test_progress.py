@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.timing import soon, tried_again
+from tests.support import SUPPORT
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from pathlib import Path
 
-SERVER = Path(__file__).parents[1] / "core" / "reporting_server.py"
+    from tests.support.terminals import Terminal
+
+SERVER = SUPPORT / "reporting_server.py"
 SETUP = (f"%mcp connect {SERVER} --name reports --timeout 60",)
 
 

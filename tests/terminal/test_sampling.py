@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.timing import soon, tried_again
+from tests.support import SUPPORT
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
-SERVER = Path(__file__).parents[1] / "core" / "sampling_server.py"
+SERVER = SUPPORT / "sampling_server.py"
 SETUP = (f"%mcp connect {SERVER} --name writer --timeout 60",)
 CHOICES = r"\[a\]pprove, approve and show me the \[r\]eply first, \[e\]dit, \[d\]eny: "
 

@@ -8,10 +8,10 @@ import pexpect
 import psutil
 import pytest
 
-from tests.kernel.driving import gone, until
-from tests.kernel.servers import HERE, MATH
-from tests.kernel.timing import soon, tried_again
-from tests.terminal.driving import NOISE, Terminal
+from tests.support.kernel_servers import HERE, MATH
+from tests.support.kernels import gone, until
+from tests.support.terminals import NOISE, Terminal
+from tests.support.timing import soon, tried_again
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import httpx2
 
-from tests.apps import dash_server
+from tests.support import dash_server
 
 if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+    from tests.support.terminals import Terminal
 
 SETUP = (f"%mcp connect --name dash --timeout 60 -- {sys.executable} {dash_server.__file__}",)
 

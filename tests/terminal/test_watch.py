@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.terminal.driving import Terminal
+from tests.support import SUPPORT
 
-SERVER = Path(__file__).parents[1] / "core" / "changing_server.py"
+if TYPE_CHECKING:
+    from tests.support.terminals import Terminal
+
+SERVER = SUPPORT / "changing_server.py"
 SETUP = (f"%mcp connect {SERVER} --name changing --timeout 60",)
 
 

@@ -1,1 +1,0 @@
-"""Attacks of servers, files and models, each with a bound on its time and memory."""

@@ -1,3 +1,0 @@
-from tests.core.conftest import host, patient
-
-__all__ = ["host", "patient"]

@@ -1,0 +1,342 @@
+"""Streams that are cut: what comes on them arrives all the same, once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.streamable_http import EventMessage, EventStore
+
+from mcp_magic import errors
+from mcp_magic.session import http, notifications
+from tests.support.asgi import Forgetful, serving
+from tests.support.proxy import proxied
+from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+
+RETRY_MS = 60
+
+
+class Kept(EventStore):
+    """Events in memory."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any]] = []
+
+    async def store_event(self, stream_id: str, message: Any) -> str:
+        self.events.append((stream_id, message))
+        return str(len(self.events))
+
+    async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
+        after = int(last_event_id)
+        stream = self.events[after - 1][0]
+        for number, (found, message) in list(enumerate(self.events, 1))[after:]:
+            if found == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
+class Stepping:
+    """A server whose call reports a step whenever it is told to.
+
+    Attributes:
+        runs: How often it was called.
+        steps: Gets the steps to report; None ends the call.
+        gets: The streams that were opened with GET: when, and after which event.
+        live: How many of them went on after an event and have got to what is told from now on. What the SDK's server
+            tells between the replay and that is lost until the stream is opened once more.
+    """
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.steps: asyncio.Queue[int | None] = asyncio.Queue()
+        self.gets: list[tuple[float, str]] = []
+        self.gates: list[int] = []
+        self.live = 0
+        self._server = MCPServer("stepping")
+        self._server.add_tool(self.step)
+        self._server.add_tool(self.grow)
+        self._app = Forgetful(
+            self._server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS),
+        )
+        self.forget = self._app.forget
+
+    async def step(self, ctx: Context[Any, Any]) -> str:
+        """Report steps."""
+        self.runs += 1
+        await ctx.report_progress(0)
+        while (number := await self.steps.get()) is not None:
+            await ctx.report_progress(number)
+        return "done"
+
+    async def grow(self, ctx: Context[Any, Any]) -> str:
+        """Become more, and say so on the stream of notifications."""
+        name = f"grown_{len(await self._server.list_tools())}"
+
+        async def more() -> str:
+            """One more."""
+            return name
+
+        self._server.add_tool(more, name=name)
+        await ctx.request_context.session.send_tool_list_changed()
+        return name
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            headers = dict(scope["headers"])
+            self.gets.append((time.monotonic(), headers.get(b"last-event-id", b"").decode()))
+            if self.gates:
+                status = self.gates.pop(0)
+                await send({"type": "http.response.start", "status": status, "headers": []})
+                await send({"type": "http.response.body", "body": b""})
+                return
+
+        async def sent(message: Any) -> None:
+            await send(message)
+            if scope["method"] == "GET" and b"retry:" in message.get("body", b""):
+                self.live += 1
+
+        await self._app(scope, receive, sent if scope["type"] == "http" else send)
+
+    def resumed(self) -> list[tuple[float, str]]:
+        """Return the streams that went on after an event."""
+        return [found for found in self.gets if found[1]]
+
+
+async def stepping(connection: Connection) -> asyncio.Task[Any]:
+    """Start a call, and return when the first of it has come back: from then on it can be resumed."""
+    heard = asyncio.Event()
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.set()
+
+    call = asyncio.create_task(connection.call_tool("step", {}, on_progress=on_progress))
+    await heard.wait()
+    return call
+
+
+@pytest.mark.parametrize("cuts", [1, 4])
+async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts: int) -> None:
+    server = Stepping()
+    told: list[float] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        call = asyncio.create_task(connection.call_tool("step", {}, on_progress=on_progress))
+        await until(lambda: told == [0])
+        for number in range(1, cuts + 1):
+            seen = len(server.resumed())
+            cut = time.monotonic()
+            proxy.cut()
+            server.steps.put_nowait(2 * number - 1)  # it says this while nobody hears it
+            await until(lambda: server.live > seen)  # noqa: B023
+            assert server.resumed()[seen][0] - cut >= RETRY_MS / 1000, "the server's `retry` is honoured"
+            server.steps.put_nowait(2 * number)
+            await until(lambda: len(told) == 2 * number + 1)  # noqa: B023
+        server.steps.put_nowait(None)
+        assert (await call).text == "done"
+        assert told == list(range(2 * cuts + 1)), "nothing is lost, nothing comes twice"
+        assert server.runs == 1
+        assert (connection.state, connection.failures) == ("open", 0)
+        await quick.disconnect("stepping")
+
+
+async def test_stream_resumes_after_absence_longer_than_sdk_waits(quick: Host) -> None:
+    server = Stepping()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        call = await stepping(connection)
+        proxy.refuse()
+        proxy.cut()
+        await until(lambda: re.search(r"tried ([7-9]|\d\d)", connection.problem))
+        server.steps.put_nowait(None)
+        await proxy.listen()
+        assert (await call).text == "done"
+        assert server.runs == 1
+        await quick.disconnect("stepping")
+
+
+async def test_a_stream_that_is_refused_for_a_while_is_asked_for_again(quick: Host) -> None:
+    server = Stepping()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        call = await stepping(connection)
+        server.gates = [503, 409, 502, 429]
+        proxy.cut()
+        server.steps.put_nowait(None)
+        assert (await call).text == "done"
+        await quick.disconnect("stepping")
+
+
+async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> None:
+    server = Stepping()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        call = await stepping(connection)
+        server.gates = [404, 404, 404, 404]
+        server.forget()
+        proxy.cut()
+        with pytest.raises(errors.SessionClosedError, match="stepping:step: the connection was lost"):
+            await call
+        await until(lambda: connection.state == "open")
+        assert server.runs == 1
+        await quick.disconnect("stepping")
+
+
+async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host) -> None:
+    server = Stepping()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        call = await stepping(connection)
+        proxy.refuse()
+        proxy.cut()
+        await until(lambda: connection.state == "reconnecting")
+        begun = time.monotonic()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await quick.disconnect("stepping")
+        assert time.monotonic() - begun < 20.0
+
+
+async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> None:
+    server = Stepping()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="stepping")
+        await until(lambda: len(server.gets) == 1)
+        await connection.call("grow")
+        await until(lambda: len(connection.catalog.cached("tools")) == 3)
+        for cuts in range(1, 5):
+            proxy.cut()
+            await until(lambda: len(server.gets) > cuts)  # noqa: B023
+            await until(lambda: connection.state == "open")
+            name = (await connection.call("grow")).text
+            await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))  # noqa: B023
+        assert all(after for _, after in server.gets[1:]), "each goes on where the one before was cut"
+        await quick.disconnect("stepping")
+
+
+class Dallying:
+    """A server that lets the request for the stream of notifications wait.
+
+    Attributes:
+        opens: What it waits for.
+        order: The HTTP methods of what came, in the order in which it went on.
+    """
+
+    def __init__(self) -> None:
+        self.opens = asyncio.Event()
+        self.order: list[str] = []
+        self._app = Stepping()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            await self.opens.wait()
+        if scope["type"] == "http":
+            self.order.append(scope["method"])
+        await self._app(scope, receive, send)
+
+
+async def test_notice_of_first_call_is_kept_if_stream_opens_late(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "STREAM_SECONDS", 30)
+    server = Dallying()
+    async with serving(server) as url:
+        connection = await host.connect(f"{url}/mcp", name="dallying")
+        asyncio.get_running_loop().call_later(0.1, server.opens.set)
+        name = (await connection.call("grow")).text
+        await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))
+        asked = server.order.index("GET")
+        assert server.order[:asked] == ["POST"] * 3, "discovery and the handshake, and nothing else before the stream"
+        await host.disconnect("dallying")
+
+
+async def test_late_stream_of_notifications_is_waited_for_once(
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "STREAM_SECONDS", 0.05)
+    server = Dallying()
+    async with serving(server) as url:
+        connection = await host.connect(f"{url}/mcp", name="dallying")
+        assert (await connection.call("grow")).text == "grown_2"
+        monkeypatch.setattr(http, "STREAM_SECONDS", 30)
+        async with asyncio.timeout(20):
+            assert (await connection.call("grow")).text == "grown_3"
+        assert "GET" not in server.order
+        server.opens.set()
+        await host.disconnect("dallying")
+
+
+class Announcing:
+    """A server of 2026-07-28 that announces changes of its lists.
+
+    Attributes:
+        listens: How many streams for that were opened.
+    """
+
+    def __init__(self) -> None:
+        self.listens = 0
+        self.server = MCPServer("announcing")
+        self.server.add_tool(self.grow)
+        self._app = self.server.streamable_http_app()
+
+    async def grow(self, ctx: Context[Any, Any]) -> str:
+        """Become more, and say so."""
+        name = f"grown_{len(await self.server.list_tools())}"
+
+        async def more() -> str:
+            """One more."""
+            return name
+
+        self.server.add_tool(more, name=name)
+        await ctx.notify_tools_changed()
+        return name
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            self.listens += dict(scope["headers"]).get(b"mcp-method") == b"subscriptions/listen"
+        await self._app(scope, receive, send)
+
+
+async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(
+    quick: Host,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(notifications, "FIRST_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(notifications, "LONGEST_PAUSE_SECONDS", 0.02)
+    server = Announcing()
+    async with serving(server) as url, proxied(url) as proxy:
+        connection = await quick.connect(proxy.url(), name="announcing")
+        assert connection.protocol_version == "2026-07-28"
+        for cuts in range(4):
+            await until(lambda: server.listens > cuts and connection.state == "open")  # noqa: B023
+            name = (await connection.call("grow")).text
+            await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))  # noqa: B023
+            proxy.cut()
+        await quick.disconnect("announcing")
+
+
+async def test_a_server_that_goes_while_nothing_is_asked_is_noticed(quick: Host) -> None:
+    for app in (Announcing(), Stepping()):
+        async with serving(app) as url, proxied(url) as proxy:
+            connection = await quick.connect(proxy.url(), name="server")
+            await until(lambda: proxy.accepted > 1)
+            proxy.refuse()
+            proxy.cut()
+            await until(lambda: connection.state == "reconnecting")  # noqa: B023
+            await proxy.listen()
+            await until(lambda: connection.state == "open")  # noqa: B023
+            await quick.disconnect("server")

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from mcp.server.mcpserver import Context, MCPServer
+
+from mcp_magic.config.specs import HttpSpec, StdioSpec
+from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
+from tests.environments import everything_command
+from tests.support.asgi import answering, serving
+from tests.support.bundled import command, load
+from tests.support.processes import PLAIN, start_http
+from tests.support.websockets_server import serve_websocket
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from mcp_magic._host import Host
+
+
+@pytest.mark.lowest
+async def test_a_python_server_over_stdio_is_listed_and_called(host: Host) -> None:
+    connection = await host.connect(command("math_server"))
+    assert connection.spec.transport == "stdio"
+    assert connection.state == "open"
+    assert "add" in connection.tools
+    assert (await connection.call("add", a=2**70, b=1)).data == 2**70 + 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+async def test_a_node_server_over_stdio_is_listed_and_called(host: Host) -> None:
+    connection = await host.connect([*everything_command(), "stdio"])
+    assert (await connection.call("echo", message="hi")).text == "Echo: hi"
+    assert (await connection.call_tool("get-sum", {"a": 1, "b": 2})).text == "The sum of 1 and 2 is 3."
+
+
+@pytest.mark.lowest
+async def test_a_server_over_streamable_http_is_listed_and_called(host: Host) -> None:
+    with start_http(command("weather_server", "--transport", "http", "--port", "0")) as server:
+        connection = await host.connect(server.url, name="weather")
+        assert connection.spec.transport == "http"
+        assert len((await connection.call("forecast", location="London", days=3)).df) == 3
+
+
+async def test_url_falls_back_to_sse_where_allowed(
+    host: Host,
+) -> None:
+    async with serving(load("weather_server").server.sse_app()) as url:
+        connection = await host.connect(f"{url}/sse", name="weather")
+        assert connection.spec.transport == "sse"
+        assert not (await connection.call("get_weather", location="London")).is_error
+        assert await host.connect(f"{url}/sse", name="weather") is connection
+        at_once = await host.connect(f"{url}/sse", name="sse", transport="sse")
+        assert at_once.spec.transport == "sse"
+        with pytest.raises(HTTPStatusError, match="answered HTTP 405"):
+            await host.connect_spec(HttpSpec(url=f"{url}/sse"), "new")
+        await host.disconnect("weather", "sse")
+
+
+async def test_a_url_that_is_neither_reports_the_first_answer(host: Host) -> None:
+    async with serving(answering(404)) as url:
+        with pytest.raises(HTTPStatusError) as caught:
+            await host.connect(f"{url}/mcp", name="web")
+    assert str(caught.value) == (
+        f"web: {url}/mcp answered HTTP 404 (not found; fault: the caller): "
+        "nothing is served under this path; it often ends in /mcp or /sse."
+    )
+
+
+@pytest.mark.lowest
+async def test_a_websocket_server_is_listed_and_called(host: Host) -> None:
+    async with serve_websocket(load("math_server").server) as url:
+        connection = await host.connect(url, name="ws")
+        assert connection.spec.transport == "ws"
+        assert (await connection.call("add", a=1, b=2)).data == 3
+
+
+async def test_missing_websockets_package_says_install_line(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.asyncio.client", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        await host.connect("ws://127.0.0.1:1/", name="ws")
+    assert str(caught.value) == "WebSocket servers need the package websockets: pip install 'mcp_magic[ws]'"
+
+
+async def test_server_object_shares_its_state_with_the_notebook(host: Host) -> None:
+    seen: list[str] = []
+    server = MCPServer("notes")
+
+    @server.tool()
+    def note(text: str) -> int:
+        """Keep a note."""
+        seen.append(text)
+        return len(seen)
+
+    connection = await host.connect(server)
+    assert connection.name == "notes"
+    assert (await connection.call("note", text="hi")).data == 1
+    assert seen == ["hi"]
+
+
+@pytest.fixture
+async def echoing() -> AsyncIterator[str]:
+    """The URL of a server that tells the headers it gets."""
+    server = MCPServer("echoing", log_level="ERROR")
+
+    @server.tool()
+    def headers(ctx: Context) -> dict[str, str]:
+        return dict(ctx.headers or {})
+
+    async with serving(server.streamable_http_app()) as url:
+        yield f"{url}/mcp"
+
+
+async def test_headers_reach_the_server_and_no_output(host: Host, echoing: str) -> None:
+    connection = await host.connect(echoing, name="show", headers={"Authorization": "Bearer sesame-123"})
+    assert (await connection.call("headers")).data["authorization"] == "Bearer sesame-123"
+    assert "sesame" not in repr(connection) + repr(connection.spec) + str(connection._repr_mimebundle_())
+    await host.disconnect("show")
+
+
+async def test_environment_and_working_directory_reach_a_stdio_server(host: Host, tmp_path: Path) -> None:
+    spec = StdioSpec(command=PLAIN[0], args=tuple(PLAIN[1:]), env={"PLAIN_TOKEN": "sesame-123"}, cwd=tmp_path)
+    connection = await host.connect_spec(spec, "plain")
+    assert (await connection.call("where")).text == f"{tmp_path} sesame-123"
+    assert "sesame" not in repr(connection)
+
+
+async def test_a_client_factory_makes_the_http_client(host: Host, echoing: str) -> None:
+    import httpx2
+
+    made: list[httpx2.AsyncClient] = []
+
+    def factory(**options: object) -> httpx2.AsyncClient:
+        client = httpx2.AsyncClient(**options)  # type: ignore[arg-type]
+        made.append(client)
+        return client
+
+    connection = await host.connect(echoing, headers={"X-Team": "blue"}, client_factory=factory)
+    assert (await connection.call("headers")).data["x-team"] == "blue"
+    await host.disconnect(connection.name)
+    assert len(made) == 1
+    assert made[0].is_closed
+
+
+async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, tmp_path: Path) -> None:
+    from tests.support.certificates import self_signed
+
+    certificate, key = self_signed(tmp_path)
+    server = MCPServer("secure")
+    app = server.streamable_http_app()
+    async with serving(app, ssl_certfile=str(certificate), ssl_keyfile=str(key)) as url:
+        with pytest.raises(UnreachableError, match=r"TLS to https://127.0.0.1:.* failed: self-signed certificate"):
+            await host.connect(f"{url}/mcp", name="secure")
+        trusted = await host.connect(f"{url}/mcp", name="secure", verify=str(certificate))
+        assert trusted.state == "open"
+        anything = await host.connect(f"{url}/mcp", name="any", verify=False)
+        assert anything.state == "open"
+        await host.disconnect("secure", "any")

@@ -1,0 +1,218 @@
+"""Servers on 127.0.0.1 that speak OpenAI's Responses and Anthropic's Messages, and refuse what these refuse."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from mcp_magic.results.content import image_size, image_type
+from tests.support.asgi import serving
+from tests.support.fake_openai import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+
+    from tests.support.fake_openai import Turn
+
+ANTHROPIC_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+class FakeProvider:
+    """Plays turns, one a request, none of them streamed.
+
+    Attributes:
+        turns: What is still to be played.
+        requests: The bodies that were accepted.
+        refused: Why requests were refused.
+    """
+
+    path = ""
+
+    def __init__(self, *turns: Turn | Refusal) -> None:
+        self.turns = list(turns)
+        self.requests: list[dict[str, Any]] = []
+        self.refused: list[str] = []
+        self.url = ""
+        self._ids = itertools.count(1)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[FakeProvider]:
+        """Serve; `url` is what `base_url` takes."""
+        async with serving(Starlette(routes=[Route(self.path, self._answer, methods=["POST"])])) as url:
+            self.url = url
+            yield self
+
+    async def _answer(self, request: Request) -> Response:
+        body = await request.json()
+        turn: Any = None
+        why = self.refuses(body)
+        if not why:
+            turn = self.turns.pop(0)
+        if why or isinstance(turn, Refusal):
+            self.refused.append(why or turn.message)
+            status = 400 if why else turn.status
+            return JSONResponse(self.error(why or turn.message), status)
+        self.requests.append(body)
+        return JSONResponse(self.answer(turn, next(self._ids), body["model"]))
+
+    def refuses(self, body: dict[str, Any]) -> str:
+        """Return why a request is refused, or ""."""
+        raise NotImplementedError
+
+    def error(self, message: str) -> dict[str, Any]:
+        """Return the body of a refusal."""
+        raise NotImplementedError
+
+    def answer(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
+        """Return the body of an answer."""
+        raise NotImplementedError
+
+
+def written(arguments: Any) -> str:
+    """Return the arguments of a call as the model has written them."""
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+class FakeResponses(FakeProvider):
+    """OpenAI's Responses."""
+
+    path = "/v1/responses"
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[FakeProvider]:
+        """Serve; `url` is what `base_url` takes."""
+        async with super().running():
+            self.url = f"{self.url}/v1"
+            yield self
+
+    def error(self, message: str) -> dict[str, Any]:
+        param = message.partition("'")[2].partition("'")[0] or None
+        return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": None}}
+
+    def refuses(self, body: dict[str, Any]) -> str:
+        waiting: list[str] = []
+        for index, item in enumerate(body["input"]):
+            kind = item.get("type")
+            if kind == "function_call":
+                if not isinstance(item.get("arguments"), str):
+                    return f"Invalid type for 'input[{index}].arguments': expected a string."
+                waiting.append(item["call_id"])
+            elif kind == "function_call_output":
+                output = item["output"]
+                kinds = {"input_text"} if isinstance(output, str) else {each.get("type") for each in output}
+                if not kinds <= {"input_text", "input_image", "input_file"}:
+                    return f"Invalid value: '{kinds}' (input[{index}].output)"
+                waiting.remove(item["call_id"])
+            elif waiting:
+                break
+        return f"No tool output found for function call {waiting[0]}." if waiting else ""
+
+    def answer(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
+        text = {"type": "output_text", "text": turn.text, "annotations": []}
+        said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [text]}
+        calls = [
+            {
+                "type": "function_call",
+                "id": f"fc_{number}_{at}",
+                "call_id": f"call_{number}_{at}",
+                "name": name,
+                "arguments": written(arguments),
+                "status": "completed",
+            }
+            for at, (name, arguments) in enumerate(turn.calls)
+        ]
+        return {
+            "id": f"resp_{number}",
+            "object": "response",
+            "created_at": 1,
+            "status": "completed",
+            "model": model,
+            "output": [*([said] if turn.text else []), *calls],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+        }
+
+
+class FakeMessages(FakeProvider):
+    """Anthropic's Messages."""
+
+    path = "/v1/messages"
+
+    def error(self, message: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+
+    def refuses(self, body: dict[str, Any]) -> str:
+        waiting: set[str] = set()
+        for index, message in enumerate(body["messages"]):
+            content = message["content"]
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            answered = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+            if waiting - answered:
+                ids = ", ".join(sorted(waiting - answered))
+                without = "`tool_use` ids were found without `tool_result` blocks immediately after"
+                return f"messages.{index}: {without}: {ids}."
+            waiting = {block["id"] for block in blocks if block["type"] == "tool_use"}
+            for at, block in enumerate(blocks):
+                if why := _refuses_block(block, f"messages.{index}.content.{at}"):
+                    return why
+        return f"messages: `tool_use` ids were found without `tool_result` blocks: {waiting}" if waiting else ""
+
+    def answer(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
+        calls = [
+            {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": name, "input": arguments}
+            for at, (name, arguments) in enumerate(turn.calls)
+        ]
+        return {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [*([{"type": "text", "text": turn.text}] if turn.text else []), *calls],
+            "stop_reason": "tool_use" if calls else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        }
+
+
+def _refuses_block(block: dict[str, Any], where: str) -> str:
+    if block["type"] == "text" and not block["text"]:
+        return f"{where}: text content blocks must be non-empty"
+    if block["type"] == "tool_use" and not isinstance(block["input"], dict):
+        return f"{where}.tool_use.input: Input should be a valid dictionary"
+    if block["type"] == "image":
+        return _refuses_image(block["source"], f"{where}.image.source.base64")
+    inner = block.get("content") if block["type"] == "tool_result" else None
+    for at, each in enumerate(inner if isinstance(inner, list) else ()):
+        if why := _refuses_block(each, f"{where}.tool_result.content.{at}"):
+            return why
+    return ""
+
+
+def _refuses_image(source: dict[str, Any], where: str) -> str:
+    kind, data = source["media_type"], source["data"]
+    if kind not in ANTHROPIC_TYPES:
+        return f"{where}.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
+    if len(data) > 5 * 1024 * 1024:
+        return f"{where}: image exceeds 5 MB maximum: {len(data)} bytes > 5242880 bytes"
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except ValueError:
+        return f"{where}.data: Invalid base64 data"
+    if (real := image_type(raw)) is None or (real == "image/png" and not raw.endswith(b"IEND\xaeB`\x82")):
+        return "Could not process image"
+    if real != kind:
+        looks = f"was specified using the {kind} media type, but the image appears to be a {real} image"
+        return f"{where}: The image {looks}"
+    if max(image_size(raw)) > 8000:
+        return f"{where}.data: At least one of the image dimensions exceed max allowed size: 8000 pixels"
+    return ""

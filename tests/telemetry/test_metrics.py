@@ -1,0 +1,141 @@
+"""Counters: what is counted, and what Prometheus reads of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mcp_magic import errors
+from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
+from tests.support.bundled import load
+from tests.support.processes import PLAIN
+
+if TYPE_CHECKING:
+    from mcp_magic._host import Host
+
+RECORD_SECONDS = 20e-6
+"""A generous bound for one record on a busy machine; it takes well below a microsecond on an idle one."""
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """Read Prometheus text: (name, label=value, ...) -> value."""
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = (f"{name}={value}" for name, value in sample.labels.items())
+            found[sample.name, *labels] = sample.value
+    return found
+
+
+async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -> None:
+    show = await host.connect(load("showcase_server").server, name="show")
+    await host.connect(load("math_server").server, name="math")
+    for n in range(3):
+        await host.call("math:add", a=n, b=1)
+    with pytest.raises(errors.ToolError):
+        await show.call("fail_error")
+    with pytest.raises(errors.ProtocolError):
+        await show.call("fail_protocol")
+    with pytest.raises(errors.RequestTimeoutError):
+        await show.call_tool("slow", {"seconds": 30}, timeout=0.05)
+    with pytest.raises(errors.ArgumentsError):
+        await host.call("math:add", a="three")
+    metrics = host.metrics
+    assert metrics["math", "add"].calls == 3, "what was never sent is no call"
+    assert (metrics["math", "add"].errors, metrics["show", "fail_error"].errors) == ({}, {"tool_error": 1})
+    assert metrics["show", "fail_protocol"].errors == {"ProtocolError": 1}
+    assert metrics["show", "slow"].errors == {"RequestTimeoutError": 1}
+    assert metrics["show", "slow"].longest >= 0.05
+    assert (metrics.calls, sum(metrics.errors.values())) == (6, 3)
+
+
+def test_the_quantiles_of_a_single_call_are_its_own_time() -> None:
+    metrics = Metrics()
+    metrics.record("math", "add", 0.0361)
+    assert [metrics["math", "add"].quantile(share) for share in (0.01, 0.5, 0.95, 1.0)] == [0.0361] * 4
+
+
+async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
+    connection = await host.connect(load("showcase_server").server, name="show")
+    started = asyncio.Event()
+
+    async def progressed(*_: Any) -> None:
+        started.set()
+
+    call = asyncio.create_task(connection.call_tool("slow", {"seconds": 30}, on_progress=progressed))
+    await asyncio.wait_for(started.wait(), 60)
+    call.cancel()
+    await asyncio.wait({call})
+    assert host.metrics["show", "slow"].errors == {"cancelled": 1}
+
+
+async def test_counters_go_on_when_a_session_is_opened_again(host: Host) -> None:
+    await host.connect(PLAIN, name="math")
+    await host.call("math:add", a=1, b=1)
+    await host.reconnect("math")
+    await host.call("math:add", a=1, b=1)
+    assert host.metrics["math", "add"].calls == 2
+
+
+async def test_prometheus_reads_the_text(host: Host) -> None:
+    await host.connect(load("math_server").server, name="math")
+    await host.call("math:add", a=1, b=1)
+    host.metrics.record("math", "add", 0.3, "ToolError")
+    found = samples(host.metrics.text())
+    of = ("server=math", "tool=add")
+    assert found["mcp_magic_calls_total", *of] == 2
+    assert found["mcp_magic_errors_total", *of, "error=ToolError"] == 1
+    assert found["mcp_magic_call_seconds_count", *of] == 2
+    assert found["mcp_magic_call_seconds_bucket", *of, "le=0.2"] == 1
+    assert found["mcp_magic_call_seconds_bucket", *of, "le=0.5"] == 2
+    assert found["mcp_magic_call_seconds_bucket", *of, "le=+Inf"] == 2
+    assert found["mcp_magic_call_seconds_sum", *of] == pytest.approx(host.metrics["math", "add"].seconds)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "Ünïcode 工具", "a{b}", "\ud800", "a" * 10_000, ""])
+def test_any_name_of_a_tool_makes_valid_text(name: str) -> None:
+    metrics = Metrics()
+    metrics.record("s", name, 0.1, "ToolError")
+    tools = {key[2] for key in samples(metrics.text()) if key[0] == "mcp_magic_calls_total"}
+    assert tools == {f"tool={name[:200]}".replace("\ud800", "?")}
+    metrics.text().encode("utf-8")
+
+
+def test_nothing_called_yet_is_valid_text() -> None:
+    assert samples(Metrics().text()) == {}
+
+
+def test_names_that_a_model_makes_up_do_not_fill_the_memory() -> None:
+    metrics = Metrics()
+    for n in range(LIMIT + 500):
+        metrics.record("s", f"tool{n}", 0.01)
+    assert len(metrics) == LIMIT + 1
+    assert metrics[OTHER, OTHER].calls == 500
+    assert metrics.calls == LIMIT + 500
+
+
+def test_quantiles_are_right_to_a_bucket() -> None:
+    metrics = Metrics()
+    for n in range(1, 101):
+        metrics.record("s", "t", n / 100)
+    series = metrics["s", "t"]
+    for share in (0.5, 0.95):
+        low = max((bound for bound in BUCKETS if bound < share), default=0)
+        high = min(bound for bound in BUCKETS if bound >= share)
+        assert low <= series.quantile(share) <= high
+    assert series.quantile(1.0) == pytest.approx(1.0)
+
+
+def test_a_record_costs_microseconds() -> None:
+    metrics = Metrics()
+    best = 1.0
+    for _ in range(5):
+        started = time.thread_time()
+        for _ in range(1000):
+            metrics.record("server", "tool", 0.0123)
+        best = min(best, (time.thread_time() - started) / 1000)
+    assert best < RECORD_SECONDS

@@ -1,0 +1,45 @@
+"""Every test of this folder closes what it made; and a page that the panels are shown in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from mcp_magic._host import Host
+from tests.support.widgets import Page, linked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture(autouse=True)
+def no_widget_is_left() -> Iterator[None]:
+    before = set(_instances)
+    yield
+    left = [widget for name, widget in list(_instances.items()) if name not in before]
+    for widget in left:  # the next test is not to be blamed
+        widget.close()
+    assert left == []
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    host = Host()
+    yield host
+    await host.close()
+
+
+@pytest.fixture(autouse=True)
+def links_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Follow the links of widgets, as a page does."""
+    monkeypatch.setattr("ipywidgets.jsdlink", linked)
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of a frontend."""
+    page = Page()
+    yield page
+    page.close()

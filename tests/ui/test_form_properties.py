@@ -1,0 +1,122 @@
+"""Whatever valid arguments a form is filled with, it gives back exactly those, by its fields and by its JSON."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+import ipywidgets
+from hypothesis import given
+from hypothesis import strategies as st
+from ipywidgets.widgets.widget import _instances
+
+from mcp_magic import schema as s
+from mcp_magic.errors import ArgumentsError
+from mcp_magic.ui.form import Form
+from tests.support.strategies import QUICK, anything_like_a_schema, called, json_values, objects
+
+
+def exact(value: Any) -> str:
+    """A value with its types: 1, 1.0 and true differ."""
+    return repr(ordered(value))
+
+
+def ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(item) for item in value] if isinstance(value, list) else value
+
+
+def is_valid(document: dict[str, Any], arguments: dict[str, Any]) -> bool:
+    try:
+        s.check_arguments(arguments, document)
+    except ArgumentsError:
+        return False
+    return True
+
+
+@QUICK
+@given(called())
+def test_a_form_gives_back_the_arguments_that_it_was_filled_with(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    document, arguments = case
+    with closing(Form(document)) as form:
+        form.set_arguments(arguments)
+        assert exact(form.draft) == exact(arguments)
+        if is_valid(document, arguments):
+            assert exact(form.arguments) == exact(arguments)
+
+
+@QUICK
+@given(called())
+def test_json_face_and_fields_show_the_same_values(
+    case: tuple[dict[str, Any], dict[str, Any]],
+) -> None:
+    document, arguments = case
+    with closing(Form(document)) as form:
+        form.set_arguments(arguments)
+        form.toggle.value = True
+        text = form._json.widget.value
+        assert exact(json.loads(text)) == exact(arguments)
+        form.toggle.value = False
+        assert exact(form.draft) == exact(arguments)
+        form.set_arguments({})
+        form.toggle.value = True
+        form._json.widget.value = text
+        assert exact(form.draft) == exact(arguments)
+        form.toggle.value = False
+        assert exact(form.root.get()) == exact(arguments)
+
+
+@QUICK
+@given(st.tuples(objects, objects), st.data())
+def test_arguments_replace_those_before_them(documents: Any, data: st.DataObject) -> None:
+    document, values = documents[0]
+    with closing(Form(document)) as form:
+        for arguments in data.draw(st.lists(values, min_size=2, max_size=3)):
+            form.set_arguments(arguments)
+            assert exact(form.draft) == exact(arguments)
+
+
+@QUICK
+@given(called(), st.dictionaries(st.text(max_size=3), json_values, max_size=3))
+def test_arguments_that_do_not_fit_are_shown_as_well(case: Any, arguments: dict[str, Any]) -> None:
+    document, _ = case
+    with closing(Form(document)) as form:
+        form.set_arguments(arguments)
+        assert exact(form.draft) == exact(arguments)
+        valid = is_valid(document, arguments)
+        assert bool(form.problems) is not valid
+
+
+@QUICK
+@given(anything_like_a_schema, st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3))
+def test_any_document_makes_a_form_that_takes_any_arguments(
+    document: dict[str, Any], arguments: dict[str, Any]
+) -> None:
+    with closing(Form(document)) as form:
+        form.set_arguments(arguments)
+        assert exact(form.draft) == exact(arguments)
+        form.toggle.value = True
+        assert exact(form.draft) == exact(arguments)
+
+
+BUTTONS = (ipywidgets.Button, ipywidgets.ToggleButton, ipywidgets.Checkbox, ipywidgets.Dropdown)
+
+
+@QUICK
+@given(anything_like_a_schema | called().map(lambda case: case[0]), st.data())
+def test_whatever_is_clicked_the_form_can_be_read(document: dict[str, Any], data: st.DataObject) -> None:
+    before = set(_instances)  # widgets of other tests are not to be clicked
+    with closing(Form(document)) as form:
+        for _ in range(6):
+            made = [each for number, each in _instances.items() if number not in before and isinstance(each, BUTTONS)]
+            widget = made[data.draw(st.integers(0, 1000)) % len(made)]
+            if isinstance(widget, ipywidgets.Button):
+                widget.click()
+            elif isinstance(widget, ipywidgets.Dropdown):
+                widget.value = len(widget.options) - 1
+            else:
+                widget.value = not widget.value
+            json.dumps(form.draft)
+            assert isinstance(form.problems, list)
