@@ -8,7 +8,8 @@ WORKERS ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 # What the tests do without; importing these two takes each worker as long as a kernel.
 LEAN := -p no:nbval -p no:langsmith_plugin
-SIDE_BY_SIDE := $(LEAN) -m 'not timed' --doctest-modules --ignore-glob='tests/*_server.py' mcp_magic tests
+TESTS := $(LEAN) -p tests.support.workers --workers $(WORKERS) --doctest-modules --ignore-glob='tests/*_server.py' \
+  mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/documents.ipynb \
   notebooks/write_a_server.ipynb notebooks/debug_a_server.ipynb notebooks/reproducible.ipynb \
@@ -16,7 +17,7 @@ NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and
 # Its second half is skipped where Node is missing, and so are its outputs.
 NOTEBOOKS += $(if $(shell command -v npx),notebooks/real_servers.ipynb)
 
-.PHONY: help setup system demo lab test tested lowest fuzz mutants notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
+.PHONY: help setup system demo lab test tested environments lowest fuzz mutants notebooks docs conformance lint bench yardsticks soak format lock lite views binder images handbook clean
 
 help:
 	@echo "make demo   set up, run the quickstart notebook against the bundled servers, print its results"
@@ -43,7 +44,8 @@ setup: $(VENV)/ready
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mcp_magic needs Python 3.11 or newer')"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13'
+	$(BIN)/python -m uv pip install --quiet --cache-dir .cache/uv --python $(BIN)/python --editable '.[dev]'
 	touch $@
 
 # What the tests use besides Python packages, where it is missing.
@@ -63,19 +65,16 @@ test:
 	@sh tests/system.sh || true
 	@status=0; $(MAKE) --no-print-directory tested || status=$$?; $(BIN)/python -m tests.skipped; exit $$status
 
-# What pytest makes of the tests is compiled once, while the environments are made, and not by each worker. The notebooks
-# run live and from cassettes at the same time.
+# The notebooks run live and from cassettes beside the tests; tests of time come last, when nothing runs beside them.
 tested: setup
 	@rm -f $(MCP_MAGIC_SKIPPED)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --collect-only --quiet >/dev/null & \
-	  $(BIN)/python -m tests.environments; status=$$?; wait; exit $$status
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --numprocesses $(WORKERS) --dist loadfile
-	$(BIN)/python -m pytest $(LEAN) --numprocesses 2 --dist loadfile -m timed $$(grep --recursive --files-with-matches mark.timed tests --include='test_*.py')
+	$(BIN)/python -m tests.environments
 	@mkdir -p .cache
 	$(BIN)/python -m tests.replayed notebooks/*.ipynb >.cache/replayed.log 2>&1 & replayed=$$!; \
-	  $(BIN)/python -m pytest -p tests.conftest --numprocesses 2 --dist loadfile \
-	  --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS); status=$$?; \
-	  wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
+	  $(BIN)/python -m pytest --quiet -p tests.conftest --nbval --nbval-sanitize-with notebooks/sanitize.cfg $(NOTEBOOKS) \
+	  >.cache/notebooks.log 2>&1 & notebooks=$$!; status=0; \
+	  $(BIN)/python -m pytest --quiet $(TESTS) || status=$$?; \
+	  wait $$notebooks || status=$$?; cat .cache/notebooks.log; wait $$replayed || status=$$?; cat .cache/replayed.log; exit $$status
 
 # What is marked `lowest`, in an environment of its own; old versions warn of this and that.
 lowest: setup
@@ -116,6 +115,10 @@ lint: setup
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# All that the stages of CI install besides .venv, so that they wait for the network together.
+environments: setup
+	$(BIN)/python -m tests.environments --all
 
 # With QUICK=1 a few small samples of each, to see that everything runs.
 bench: setup

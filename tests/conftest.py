@@ -7,10 +7,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import settings
 from IPython.core.history import HistoryManager
-from xdist.scheduler import LoadFileScheduling
 
 from mcp_magic.schema.validate import import_jsonschema
 from tests.skipped import note
@@ -18,8 +16,9 @@ from tests.support.hosts import host, patient, quick, soon, spotless  # noqa: F4
 from tests.support.scripted_tasks import connect, own_data  # noqa: F401
 
 if TYPE_CHECKING:
-    from xdist.remote import Producer
+    import pytest
 
+os.environ.setdefault("TEST_RUN_PID", str(os.getpid()))  # the same in all workers of a run
 os.environ.pop("COLUMNS", None)  # some shells export it; texts are laid out as where there is no terminal
 HistoryManager.hist_file.default_value = ":memory:"  # else each shell has a thread, and writes into your history
 import_jsonschema()  # before a test does it without our haste
@@ -38,21 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
         if config.getoption("hypothesis_profile", None) is None:
             providers.is_local_module_file = lambda path: False
-
-
-class Files(LoadFileScheduling):
-    """Gives a worker the tests of a file; those in the browser, which share a JupyterLab, to two workers."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.removeprefix("tests/browser/test_")
-        if file == nodeid:
-            return str(super()._split_scope(nodeid))
-        return "tests/browser, a to f" if file < "g" else "tests/browser, g to z"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Files | None:
-    return Files(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,7 @@ into the environment that runs the tests.
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -310,8 +311,8 @@ def kernel_python(name: str) -> str:
     return str(cache() / name / "bin" / "python")
 
 
-def lowest_python() -> str:
-    """Return a Python that has mcp_magic with all extras, and of each the lowest version that pyproject.toml allows.
+def ensure_lowest() -> tuple[str, bool]:
+    """Return a Python with mcp_magic, all extras and the lowest versions that are allowed, and whether it was made now.
 
     Raises:
         InstallationError: A bound is lower than what the others allow: it says what nobody tries.
@@ -331,8 +332,8 @@ def lowest_python() -> str:
         if wrong := _not_the_lowest(ours, folder):
             raise InstallationError(f"raise these bounds to what was installed: {', '.join(wrong)}")
 
-    ensure(python.parents[1], {"dependencies": project["dependencies"], "extras": extras, "python": sys.version}, build)
-    return str(python)
+    wanted = {"dependencies": project["dependencies"], "extras": extras, "python": sys.version}
+    return str(python), ensure(python.parents[1], wanted, build)
 
 
 def _not_the_lowest(requirements: list[str], folder: Path) -> list[str]:
@@ -414,7 +415,7 @@ def motherduck_command() -> list[str]:
 def tasks_command(port: int = 0) -> list[str]:
     """Return the command of tests/support/tasks_server.py, over HTTP on a port, or over stdio."""
     make_tasks()
-    server = ROOT / "tests" / "jobs" / "tasks_server.py"
+    server = ROOT / "tests" / "support" / "tasks_server.py"
     return [str(cache() / "tasks" / "bin" / "python"), str(server), *([str(port)] if port else [])]
 
 
@@ -443,8 +444,21 @@ def git_command(repo: Path) -> list[str]:
     return [sys.executable, "-m", "mcp_server_git", "--repository", str(repo)]
 
 
+def make_lowest() -> bool:
+    """Make the environment of the lowest versions; return whether that was needed."""
+    return ensure_lowest()[1]
+
+
+def lowest_python() -> str:
+    """Return the Python of the environment of the lowest versions."""
+    return ensure_lowest()[0]
+
+
 def main() -> None:
     """Make all environments, and say what was done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="also what `make conformance`, `lowest` and `views` need")
+    options = parser.parse_args()
     rows: list[tuple[str, Callable[[], bool], dict[str, str]]] = [
         ("node", make_node, NODE_PACKAGES),
         ("mcp1", make_mcp1, MCP1_PACKAGES),
@@ -455,9 +469,16 @@ def main() -> None:
         *((folder_of(name), partial(make_sdk, name), packages) for name, packages in PYTHON_SDKS.items()),
         *((name, partial(make_kernel, name), packages) for name, packages in KERNEL_PACKAGES.items()),
     ]
+    if options.all:
+        rows += [
+            ("axe", partial(make_node, "axe", AXE_PACKAGES), AXE_PACKAGES),
+            ("conformance", partial(make_node, "conformance", CONFORMANCE_PACKAGES), CONFORMANCE_PACKAGES),
+            ("views", partial(make_node, "views", VIEW_PACKAGES), VIEW_PACKAGES),
+            ("lowest", make_lowest, {}),
+        ]
     if shutil.which("npm") is None:
         print("npm is not installed: the servers that run on Node are left out")
-        rows = [row for row in rows if row[0] not in ("node", "typescript")]
+        rows = [row for row in rows if row[0] not in ("node", "typescript", "axe", "conformance", "views")]
     with ThreadPoolExecutor(MAKERS) as makers:
         made = [makers.submit(make) for _, make, _ in rows]
     for (name, _, packages), making in zip(rows, made, strict=True):

@@ -3,7 +3,7 @@
 `python -m tests.replayed notebooks/quickstart.ipynb ...` compares what they show with what is saved, by nbval. They run
 in a copy of the folder in which each server program ends at once, on a PATH without programs, without any key, in a
 network that has nothing but 127.0.0.1 (where this machine lets a person make one), in kernels that can neither connect
-nor start anything (`tests/unreachable`). One attempt to do so is a failure, even if no output shows it.
+nor start anything (`tests/support/unreachable`). One attempt to do so is a failure, even if no output shows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-GUARD = ROOT / "tests" / "unreachable"
+GUARD = ROOT / "tests" / "support" / "unreachable"
 CASSETTES = "cassettes"
 HELPERS = ("start.py", "needs.py", "story.py", "orchard_server.py")
 """What notebooks import of `servers/`; the rest are programs, and what those are made of."""

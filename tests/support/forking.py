@@ -116,7 +116,7 @@ def fork(
 
 def run_id() -> int:
     """Return the process of the test run, which all of its workers share."""
-    return os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    return int(os.environ.get("TEST_RUN_PID", os.getpid()))
 
 
 def folder_for(python: str) -> Path:

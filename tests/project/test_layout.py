@@ -1,0 +1,83 @@
+"""Where tests are: beside the module that they test, or behind the door that they go through."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import mcp_magic
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = Path(mcp_magic.__file__).parent
+
+DOORS = {
+    "kernel": "through a real ipykernel, a file for a feature",
+    "browser": "through JupyterLab in a browser",
+    "terminal": "through IPython in a terminal",
+    "notebooks": "the tutorials, live and replayed",
+    "servers": "the servers of the tutorials, a file for each",
+    "sdks": "servers of other SDKs",
+    "conformance": "the official suite",
+    "pyodide": "the kernel of JupyterLite",
+    "binder": "the image for Binder",
+    "benchmarks": "make bench",
+    "project": "what holds for the whole project: documentation, layers, packaging, wording",
+}
+"""Folders of tests that belong to no package, and what they go through."""
+
+TESTED_ELSEWHERE: dict[str, str] = {}
+"""Modules that are tested through another, and the file that does it."""
+
+
+def module_names() -> list[str]:
+    """Return the modules of the package, such as "session/reader"."""
+    names = (path.relative_to(PACKAGE).with_suffix("") for path in PACKAGE.rglob("*.py"))
+    return sorted(str(name) for name in names if name.name not in ("__init__", "__main__"))
+
+
+def file_for(module: str) -> str:
+    folder, _, name = module.rpartition("/")
+    return f"{folder}/test_{name.strip('_')}".lstrip("/")
+
+
+def covers(test: str, module: str) -> bool:
+    """Tell whether a test file is that of a module; `test_graph_refusals` is one of `graph`."""
+    return f"{test}_".startswith(f"{file_for(module)}_")
+
+
+def test_files() -> list[str]:
+    """Return the test files that belong to packages, such as "session/test_reader"."""
+    files = (path.relative_to(TESTS).with_suffix("") for path in TESTS.rglob("test_*.py"))
+    return sorted(str(file) for file in files if file.parts[0] not in DOORS)
+
+
+def test_every_module_has_its_test_file() -> None:
+    files = test_files()
+    without = [name for name in module_names() if not any(covers(file, name) for file in files)]
+    assert sorted(TESTED_ELSEWHERE) == without
+    assert [file for file in TESTED_ELSEWHERE.values() if not (TESTS.parent / file).exists()] == []
+
+
+def test_every_test_file_has_its_module() -> None:
+    modules = module_names()
+    assert [file for file in test_files() if not any(covers(file, name) for name in modules)] == []
+
+
+def test_folders_of_tests_are_packages_doors_or_support() -> None:
+    packages = {path.parent.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*/*.py")}
+    folders = {path.name for path in TESTS.iterdir() if path.is_dir() and list(path.rglob("*.py"))}
+    assert folders - packages - set(DOORS) == {"support"}
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    imported = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported += [
+                f"{path.relative_to(TESTS)}: {name}"
+                for name in names
+                if name.startswith("tests.") and name.rpartition(".")[2].startswith(("test_", "conftest"))
+            ]
+    assert imported == []
