@@ -8,7 +8,7 @@ WORKERS ?= 6
 export PYTHONDONTWRITEBYTECODE :=
 # What the tests do without; importing these two takes each worker as long as a kernel.
 LEAN := -p no:nbval -p no:langsmith_plugin
-TESTS := $(LEAN) -p tests.support.workers --workers $(WORKERS) --doctest-modules --ignore-glob='tests/*_server.py' \
+TESTS := $(LEAN) -p tests.support.workers --workers $(WORKERS) --fork-scripts --doctest-modules --ignore-glob='tests/*_server.py' \
   mcp_magic tests
 NOTEBOOKS := notebooks/quickstart.ipynb notebooks/data.ipynb notebooks/forms_and_approval.ipynb notebooks/agent.ipynb \
   notebooks/documents.ipynb \

@@ -24,7 +24,7 @@ from traitlets import Unicode, default
 from tests.environments import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from jupyter_client.connect import KernelConnectionInfo
 
@@ -109,8 +109,7 @@ def fork(
     asked = {"argv": argv, "cwd": str(cwd), "env": dict(env)}
     with connected(python) as connection:
         socket.send_fds(connection, [b" "], streams)
-        connection.sendall(json.dumps(asked).encode())
-        connection.shutdown(socket.SHUT_WR)
+        connection.sendall(json.dumps(asked).encode() + b"\n")
         return int(connection.recv(20))
 
 
@@ -121,7 +120,8 @@ def run_id() -> int:
 
 def folder_for(python: str) -> Path:
     """Return the folder of a Python's zygote, which removes it in the end."""
-    return Path(tempfile.gettempdir(), f"mcp_magic_kernels_{run_id()}_{Path(python).parents[1].name}")
+    prefix = f"mcp_magic_kernels_{run_id()}_"
+    return Path(tempfile.gettempdir(), prefix + Path(python).parents[1].name.removeprefix(prefix))
 
 
 def connected(python: str) -> socket.socket:
@@ -133,9 +133,7 @@ def connected(python: str) -> socket.socket:
             connection.connect(path)
         except OSError:
             Path(path).unlink(missing_ok=True)
-            subprocess.run(
-                [python, "-Xfrozen_modules=off", ZYGOTE, path, str(run_id())], stdin=subprocess.DEVNULL, check=True
-            )
+            subprocess.run(_zygote(python), stdin=subprocess.DEVNULL, check=True)
             connection.connect(path)
     return connection
 
@@ -144,3 +142,31 @@ group = KernelProvisionerFactory.GROUP_NAME
 KernelProvisionerFactory.instance().provisioners[Forked.__name__] = EntryPoint(
     Forked.__name__, f"{__name__}:{Forked.__name__}", group
 )
+
+
+def install_launcher() -> Callable[[], None]:
+    """Let `sys.executable` be a program that has the zygote fork the scripts that it runs (`launcher.py`).
+
+    Returns:
+        What waits until the zygote has made its imports, which takes some seconds.
+    """
+    python, folder = sys.executable, folder_for(sys.executable)
+    program = folder / "bin" / "python"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    launcher = Path(__file__).with_name("launcher.py")
+    program.write_text(f'#!/bin/sh\nexec "{python}" -IS "{launcher}" "{python}" "{folder / "socket"}" "$@"\n')
+    program.chmod(0o755)
+    sys.executable = str(program)
+    os.environ["TEST_PYTHON"] = python
+    starting = subprocess.Popen(_zygote(python), stdin=subprocess.DEVNULL)
+
+    def wait() -> None:
+        if starting.wait():
+            raise RuntimeError(f"{ZYGOTE} ended with code {starting.returncode}")
+
+    return wait
+
+
+def _zygote(python: str) -> list[str]:
+    path = str(folder_for(python) / "socket")
+    return [python, "-Xfrozen_modules=off", str(ZYGOTE), path, str(run_id())]

@@ -19,6 +19,9 @@ from mcp import Client, StdioServerParameters, stdio_client
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
+PYTHON = os.environ.get("TEST_PYTHON", sys.executable)
+"""The interpreter itself, for tests about processes; `sys.executable` may be a launcher (`forking.py`)."""
+
 PLAIN = [sys.executable, str(Path(__file__).with_name("plain_server.py"))]
 """A server that starts at once: what is tested with it is the session."""
 

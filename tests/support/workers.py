@@ -1,7 +1,8 @@
 """Runs the tests in forked workers after one collection: `pytest -p tests.support.workers --workers 6`.
 
 pytest-xdist lets each worker import and collect everything again, which costs as much as all tests of a package. Here
-the tests are collected once, and each worker is a fork that asks for one file after another. Tests that are marked
+the tests are collected once, and each worker is a fork that asks for one file after another. Scripts that the tests
+start are forked too (`forking.py`). Tests that are marked
 `timed` come last, with one worker a core, so that nothing else runs beside them.
 """
 
@@ -20,9 +21,14 @@ import traceback
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.support.forking import install_launcher
+
+if TYPE_CHECKING:
+    from _pytest.capture import CaptureManager
 
 TIMED_WORKERS = 2
 HEAVY = ("tests/browser/", "tests/kernel/", "tests/terminal/", "tests/project/")
@@ -31,6 +37,7 @@ HEAVY = ("tests/browser/", "tests/kernel/", "tests/terminal/", "tests/project/")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", type=int, default=0, help="run the tests in so many forks of this process")
+    parser.addoption("--fork-scripts", action="store_true", help="fork the scripts, too, that tests start")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,6 +66,18 @@ def grouped(items: list[pytest.Item]) -> list[list[pytest.Item]]:
 def folder(run: int) -> Path:
     """Return the folder of the workers' temporary files; `run` is the process id of the parent."""
     return Path(tempfile.gettempdir()) / f"pytest-workers-{run}"
+
+
+def capture_apart(capture: CaptureManager) -> None:
+    """Capture into files of this worker, behind the objects of the parent: some are defaults of functions."""
+    if not capture.is_globally_capturing():
+        return
+    capture.resume_global_capture()
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with tempfile.TemporaryFile() as file:
+            for descriptor in {number, stream.fileno()}:
+                os.dup2(file.fileno(), descriptor)
+    capture.suspend_global_capture()
 
 
 def send(channel: socket.socket, message: Any) -> None:
@@ -98,6 +117,7 @@ class Workers:
         self.count: int = config.getoption("workers")
         self.forks = 0
         self.channel: socket.socket | None = None  # of a worker to its parent
+        self.zygote_ready = install_launcher() if config.getoption("fork_scripts") else lambda: None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
@@ -105,6 +125,7 @@ class Workers:
             return None
         if session.testsfailed:
             raise session.Interrupted(f"{session.testsfailed} errors during collection")
+        self.zygote_ready()
         timed = {item for item in session.items if item.get_closest_marker("timed")}
         for items, count in (
             ([item for item in session.items if item not in timed], self.count),
@@ -197,10 +218,7 @@ class Workers:
     def work(self, session: pytest.Session) -> None:
         """Run groups in a worker, which takes one before the last test of the former: what both share is not ended."""
         plugins = self.config.pluginmanager
-        capture = plugins.getplugin("capturemanager")
-        capture.stop_global_capturing()  # the files of the parent are not for two
-        capture.start_global_capturing()
-        capture.suspend_global_capture()
+        capture_apart(plugins.getplugin("capturemanager"))
         plugins.unregister(plugins.getplugin("terminalreporter"))
         temporary = folder(os.getppid()) / str(self.forks)
         temporary.mkdir(parents=True, exist_ok=True)
