@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ settings.register_profile("fixed", max_examples=30, derandomize=True, database=N
 settings.register_profile("fuzz", max_examples=300, database=None, deadline=None, print_blob=True)
 settings.load_profile("fixed")
 
+MAX_ID = 24
+"""Characters of a value in the id of a case."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take no examples from the constants of imported modules: which modules are imported differs from run to run."""
@@ -37,6 +41,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
         if config.getoption("hypothesis_profile", None) is None:
             providers.is_local_module_file = lambda path: False
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case without an id by the first words of its value, where pytest would take all of it or a number."""
+    if val is None or (isinstance(val, str | int | float) and len(ascii(val)) <= MAX_ID):
+        return None
+    text = val if isinstance(val, str) else getattr(val, "__name__", None) or repr(val)
+    words = " ".join(re.findall(r"[^\W_]+", text, re.ASCII))[:MAX_ID].strip()
+    return words or ("signs" if text.strip("[](){}") else "empty")
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
+
+import pytest
 
 import mcp_magic
 
@@ -81,3 +84,13 @@ def test_no_test_module_is_imported_by_another() -> None:
                 if name.startswith("tests.") and name.rpartition(".")[2].startswith(("test_", "conftest"))
             ]
     assert imported == []
+
+
+def test_every_case_has_a_short_id(request: pytest.FixtureRequest) -> None:
+    numbered, long = [], []
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            name = item.callspec.id
+            numbered += [item.nodeid for argument in item.callspec.params if re.search(rf"\b{argument}\d+\b", name)]
+            long += [item.nodeid] if len(name) > 100 else []
+    assert numbered == long == []
