@@ -106,8 +106,9 @@ async def test_unusable_names_of_a_card_are_escaped(host: Host) -> None:
         assert "&lt;script&gt;alert(1)" in card["text/html"]
         assert "<script>" not in card["text/html"]
         assert f"the tool `{name}` cannot be used: " in card["text/plain"]
-        with pytest.raises(UnknownToolError, match=r"of odd cannot be used: .* \(fault: the server\)"):
-            await host.resolve(name)
+        for asked in (name, f"odd:{name}"):
+            with pytest.raises(UnknownToolError, match=r"of odd cannot be used: .* \(fault: the server\)"):
+                await host.resolve(asked)
         assert (await host.resolve("good"))[1].name == "good"
 
 

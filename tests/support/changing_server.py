@@ -7,7 +7,8 @@ that may be kept.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.caching import CacheHint
@@ -25,7 +26,12 @@ from mcp_types import (
     Tool,
 )
 
+if TYPE_CHECKING:
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+
 URI = "test://note"
+ERAS = ("2026-07-28", "handshake")
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -37,11 +43,7 @@ class Announcing(Server[Any]):
 
 
 class Changing:
-    """The server, and what a test may look at.
-
-    Args:
-        handshake: Whether it is one of the eras before 2026-07-28.
-        ttl: For how many milliseconds its listings and its resource may be kept.
+    """The server, whose listings and resource may be kept for `ttl` milliseconds.
 
     Attributes:
         server: It.
@@ -125,6 +127,16 @@ class Changing:
     async def _unsubscribe(self, context: Any, params: Any) -> EmptyResult:
         self.subscribed.append(f"-{params.uri}")
         return EmptyResult()
+
+
+async def connect(host: Host, era: str, *, process: bool = False) -> Connection:
+    """Connect the server as one of an era."""
+    handshake = era == "handshake"
+    command = [sys.executable, str(Path(__file__)), *(["--handshake"] if handshake else [])]
+    target: Any = command if process else Changing(handshake=handshake).server
+    connection = await host.connect(target, name="changing", protocol="handshake" if handshake else None)
+    assert (connection.protocol_version == "2026-07-28") == (not handshake)
+    return connection
 
 
 async def main() -> None:

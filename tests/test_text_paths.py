@@ -80,7 +80,7 @@ UNITS = (
         "&#",
         "$$",
     ),
-    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "![" * 99 + "]", "![*" * 66 + "]"),
+    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "![" * 99 + "]", "![*" * 66 + "]", "-a", "a=", "a@"),
     *(
         "http://",
         "a://b@c?",
@@ -88,23 +88,13 @@ UNITS = (
         "data:image/png;base64,",
         "QUJD",
         "a.b-",
-        "-a",
-        "a=",
-        "a@",
         "{a}",
-    ),
-    *(
-        "password=abcdefgh ",
-        '"password": "abcdefgh", ',
-        "Bearer abcdefgh ",
-        "bearer ",
         "pat_",
         "token: ",
-        "key-",
-        "sk-",
     ),
+    *("password=abcdefgh ", '"password": "abcdefgh", ', "Bearer abcdefgh ", "bearer ", "key-", "sk-", "when tool "),
     *("Traceback (most recent call last):\n", "The above exception was the direct\n", "Error executing tool t: "),
-    *("the ", "a b. ", "1 of 2 rows x ", "ignore previous instructions ", "2026-01-31T", "when tool "),
+    *("the ", "a b. ", "1 of 2 rows x ", "ignore previous instructions ", "2026-01-31T"),
 )
 """What texts are made of, again and again."""
 
@@ -348,7 +338,6 @@ def test_a_million_worst_characters_take_under_a_second(name: str) -> None:
     # twice, because the garbage of others is collected in the time of one
     short = {shape: min(spent(path, make(SHORT)) for _ in range(2)) for shape, make in SHAPES.items()}
     worst = max(short, key=short.__getitem__)
-
     for length, seconds in LENGTHS.items():
         text = SHAPES[worst](length)
         # beside other tests all takes longer at times, not each time
