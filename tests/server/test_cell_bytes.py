@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.errors import ToolError
-from mcp_magic.notebook import host
 from mcp_magic.server.cell import Marks, make_server
 from mcp_magic.server.docs import compared, interface_of
 from mcp_magic.server.export import program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from mcp_magic._host import Host
 
 CELL = '''
 from typing import Annotated
@@ -49,50 +48,47 @@ def picture() -> bytes:
 NAMES = ("size", "sizes", "described", "late", "own", "decoded", "picture")
 
 
+def run(code: str, **namespace: Any) -> dict[str, Any]:
+    exec(compile(code, "cell", "exec", dont_inherit=True), namespace)
+    return namespace
+
+
 def cell_server(name: str) -> Any:
-    namespace: dict[str, Any] = {}
-    exec(compile(CELL, "cell", "exec", dont_inherit=True), namespace)
-    return make_server(name, [namespace[each] for each in NAMES], Marks(), source=CELL)
+    namespace = run(CELL)
+    return make_server(name, [namespace[function] for function in NAMES], Marks(), source=CELL)
 
 
 def exported_server(name: str) -> Any:
-    namespace: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(program(cell_server(name), {}, [], "server.py"), "server.py", "exec", dont_inherit=True), namespace)
-    return namespace["server"]
+    return run(program(cell_server(name), {}, [], "server.py"), __name__="exported")["server"]
 
 
-@pytest.mark.parametrize("made", [cell_server, exported_server])
-async def test_bytes_parameter_gets_the_sent_bytes(made: Callable[[str], Any]) -> None:
-    server = await host.connect(made("up"), name="up")
-    data = bytes(range(256))
-    for tool in ("size", "described", "late", "decoded"):
-        assert (await server.tools[tool](data=data)).data == 256, tool
-    assert (await server.tools.sizes(datas=[b"\xff", b""], more=b"ab")).data == [1, 0, 2]
-    assert (await server.tools.sizes(datas=[])).data == [0]
-    assert (await server.call_tool("own", {"data": "00ff"})).data == 2
-
-
-async def test_an_exported_server_takes_bytes_in_the_same_way() -> None:
+async def test_a_parameter_of_bytes_gets_the_bytes_that_are_sent(host: Host) -> None:
     here = await host.connect(cell_server("up"), name="up")
     there = await host.connect(exported_server("up"), name="exported")
-    found = await interface_of(here)
-    changes = compared(found, await interface_of(there))
+    data = bytes(range(256))
+    for server in (here, there):
+        for tool in ("size", "described", "late", "decoded"):
+            assert (await server.tools[tool](data=data)).data == 256, tool
+        assert (await server.tools.sizes(datas=[b"\xff", b""], more=b"ab")).data == [1, 0, 2]
+        assert (await server.tools.sizes(datas=[])).data == [0]
+        assert (await server.call_tool("own", {"data": "00ff"})).data == 2
+    interface = await interface_of(here)
+    changes = compared(interface, await interface_of(there))
     assert [str(change) for change in changes if change.kind != "server"] == []
-    size = found["tools"]["size"]["inputSchema"]["properties"]["data"]
+    size = interface["tools"]["size"]["inputSchema"]["properties"]["data"]
     assert (size["format"], size["description"]) == ("base64", "What is counted.")
 
 
-async def test_bad_base64_is_refused_and_returned_bytes_get_advice() -> None:
+async def test_bad_base64_and_returned_bytes_are_told_with_advice(host: Host) -> None:
     server = await host.connect(cell_server("up"), name="up")
     refused = await server.call_tool("size", {"data": "hello"})
     assert "Base64 decoding error" in str(refused.text)
-    with pytest.raises(
-        ToolError, match=r"it returned bytes, which are not JSON; return Image\(data=..., format='png'\)"
-    ):
+    advice = r"it returned bytes, which are not JSON; return Image\(data=..., format='png'\)"
+    with pytest.raises(ToolError, match=advice):
         (await server.call_tool("picture", {})).raise_for_error()
 
 
-def test_the_function_of_the_cell_stays_what_it_is() -> None:
+def test_the_function_of_the_cell_keeps_its_annotations() -> None:
     def twice(data: bytes) -> bytes:
         return data * 2
 
