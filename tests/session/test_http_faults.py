@@ -36,19 +36,14 @@ ROWS = [
     Row("http_500", ProtocolError, "HTTP 500"),
     Row("http_502", ProtocolError, "HTTP 502"),
     Row("http_503", ProtocolError, "3600 s"),
-    Row("http_204", INVALID, "the server's answer breaks the protocol: "),
-    Row("http_202", INVALID, "202 Accepted"),
     Row("redirect_home", "redirected"),
     Row("redirect_away", INVALID, "not followed; use that URL as the endpoint"),
     Row("redirect_get", INVALID, "not followed"),
     # bodies
-    Row("html", INVALID, "the server's answer breaks the protocol: Unexpected content type: text/html"),
     Row("no_type", INVALID, "the server's answer breaks the protocol: Unexpected content type"),
     Row("bad_json", INVALID, f"{PARSE} JSON response: Invalid JSON: EOF while parsing a value"),
-    Row("empty", INVALID, f"{PARSE} the answer: HTTP 200 with an empty body"),
     Row("bad_utf8", INVALID, f"{PARSE} JSON response: Invalid JSON: expected value"),
     Row("number", INVALID, f"{PARSE} JSON response"),
-    Row("wrong_shape", '{"nonsense": 1}'),
     Row("wrong_id", INVALID, f"{PARSE} the answer: it came with id 987654, which no"),
     Row("no_http", SessionClosedError, LOST),
     Row("bad_chunk", SessionClosedError, LOST),
@@ -60,7 +55,6 @@ ROWS = [
     # streams
     Row("cut_stream", SessionClosedError, LOST),
     Row("ended_stream", SessionClosedError, LOST),
-    Row("sse_garbage", "right"),
     Row("sse_bad_utf8", "right"),
     Row("sse_other_event", "right"),
     Row("sse_twice", "right"),
@@ -71,8 +65,8 @@ ROWS = [
     Row("hang", RequestTimeoutError, "no answer within 1 s", timeout=SHORT),
     Row("hang_in_stream", RequestTimeoutError, "no answer within 1 s", timeout=SHORT),
 ]
-IN_BOTH = "right right_sse http_401 http_404 http_429 http_500 http_202 redirect_home redirect_away html bad_json "
-IN_BOTH += "wrong_shape wrong_id truncated cut_stream ended_stream sse_garbage reset hang hang_in_stream"
+IN_BOTH = "right right_sse http_401 http_404 http_429 http_500 redirect_home redirect_away bad_json wrong_id truncated "
+IN_BOTH += "cut_stream ended_stream reset hang hang_in_stream"
 BIG = ("long_json", "long_event", "packed")
 
 
@@ -122,7 +116,7 @@ async def test_calls_at_the_same_time_have_a_fate_each(host: Host) -> None:
         connection = await host.connect(rogue.url, name="rogue")
         assert isinstance(await outcome(connection, "redirect_loop"), MCPMagicError)
         assert rogue.calls["redirect_loop"] <= 25, "redirects without an end come to one"
-        tools = ["right", "reset", "right_sse", "truncated", "http_500", "cut_stream", "html"] * 5
+        tools = ["right", "reset", "right_sse", "truncated", "http_500", "cut_stream", "bad_json"] * 5
         for tool, one in zip(tools, await asyncio.gather(*(outcome(connection, tool) for tool in tools)), strict=True):
             assert (one == "right") == tool.startswith("right"), (tool, one)
         assert all(rogue.calls[tool] == 5 for tool in tools)

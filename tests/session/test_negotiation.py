@@ -17,8 +17,7 @@ from tests.environments import sdk_command, sqlite_command
 from tests.support import SUPPORT
 from tests.support.odd_http import outcome
 from tests.support.odd_server import VERSION, remarks
-from tests.support.processes import free_port, start_http
-from tests.support.waiting import listening
+from tests.support.processes import free_port, listening, start_http
 
 if TYPE_CHECKING:
     from pathlib import Path
