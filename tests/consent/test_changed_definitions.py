@@ -17,8 +17,7 @@ from mcp_magic.consent.consent import Decision, Request
 from mcp_magic.consent.definitions import KEPT, Definitions, digest
 from mcp_magic.consent.rules import Rule, parse_rules, write_rules
 from mcp_magic.results.cards import ToolCard
-from tests.session.test_subscriptions import ERAS, connect
-from tests.support.changing_server import ANYTHING, Changing
+from tests.support.changing_server import ANYTHING, ERAS, Changing, connect
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

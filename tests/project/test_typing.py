@@ -13,8 +13,8 @@ import mcp_magic
 from mcp_magic.notebook import host as notebook_host
 from mcp_magic.server.stubs import stubs
 from tests.environments import ROOT, cache
-from tests.session.test_serving_pages import SERVERS, SHADOWS
 from tests.support.bundled import load
+from tests.support.shadows import SERVERS, SHADOWS
 
 if TYPE_CHECKING:
     from pathlib import Path

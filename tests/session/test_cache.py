@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp import MCPError
+from mcp_types import PaginatedRequestParams
 
 from mcp_magic import errors
 from mcp_magic.config.targets import resolve_target
@@ -15,6 +17,7 @@ from mcp_magic.session import cache
 from tests.support import SUPPORT
 from tests.support.asgi import serving
 from tests.support.changing_server import URI, Changing
+from tests.support.odd_server import MODERN
 from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 from tests.support.waiting import until
@@ -51,45 +54,34 @@ async def connected(host: Host, target: Any, clock: Clock, **options: Any) -> As
 
 
 @asynccontextmanager
-async def over_http(host: Host, changing: Changing, clock: Clock, **options: Any) -> AsyncIterator[Connection]:
-    async with (
-        serving(changing.server.streamable_http_app()) as url,
-        connected(host, f"{url}/mcp", clock, **options) as connection,
-    ):
+async def over_http(host: Host, changing: Changing, clock: Clock) -> AsyncIterator[Connection]:
+    app = changing.server.streamable_http_app()
+    async with serving(app) as url, connected(host, f"{url}/mcp", clock) as connection:
         yield connection
 
 
-def sent(connection: Connection, method: str) -> int:
-    """Return how many requests of a method went out."""
-    return sum(entry.kind == "request" and entry.method == method for entry in connection.trace.entries)
-
-
-async def test_expired_listing_is_fetched_again_on_use(host: Host) -> None:
+async def test_a_listing_is_fetched_again_after_its_time(host: Host) -> None:
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection:
         await connection.listing("tools")
-        clock.now += 59.9
+        await connection.read(URI)
+        clock.now += 15
+        assert connection.info().kept == {"tools": 45}
+        assert "  kept       tools for 45 s, 1 read resource\n" in connection._repr_mimebundle_()["text/plain"]
+        assert connection.info().row()["kept"] == "tools for 45 s, 1 read resource"
+        clock.now += 44.9
         await connection.listing("tools")
         await connection.call("work")
         assert changing.lists == 1
         changing.description = "Works better."
         clock.now += 0.2
+        assert connection.info().row()["kept"] is None
         assert changing.lists == 1, "nothing is fetched before it is used"
         assert [tool.description for tool in await connection.listing("tools")][-1] == "Works better."
         assert changing.lists == 2
         clock.now += 60.0
         await connection.call("work")
         assert changing.lists == 3, "a call uses the definition of its tool"
-
-
-async def test_a_listing_without_a_time_is_kept_until_a_notice(host: Host) -> None:
-    changing, clock = Changing(), Clock()
-    async with over_http(host, changing, clock) as connection:
-        await connection.listing("tools")
-        clock.now += 1e9
-        await connection.listing("tools")
-        assert changing.lists == 1
-        assert connection.info().kept == {}
 
 
 async def test_a_notice_ends_the_time_of_a_listing(host: Host) -> None:
@@ -102,10 +94,7 @@ async def test_a_notice_ends_the_time_of_a_listing(host: Host) -> None:
         assert connection.info().kept == {"tools": 60}
 
 
-async def test_failed_refetch_of_listing_is_an_error_and_calls_go_on(host: Host) -> None:
-    from mcp import MCPError
-    from mcp_types import PaginatedRequestParams
-
+async def test_a_failed_fetch_is_an_error_and_calls_go_on(host: Host) -> None:
     async def ill(context: Any, params: Any) -> Any:
         raise MCPError(-32603, "I am ill")
 
@@ -120,45 +109,44 @@ async def test_failed_refetch_of_listing_is_an_error_and_calls_go_on(host: Host)
 
 
 async def test_a_read_is_kept_for_its_time_and_costs_no_request(host: Host) -> None:
-    command, clock = [sys.executable, str(SUPPORT / "changing_server.py"), "--ttl", str(MINUTE)], Clock()
-    async with connected(host, command, clock) as connection:
+    changing, clock = Changing(ttl=MINUTE), Clock()
+    async with connected(host, changing.server, clock) as connection, connected(host, changing.server, clock) as other:
         first = await connection.read(URI)
         assert (first.text, first.age) == ("one", None)
-        await connection.call("set_text", text="two", uri="test://other")
+        assert (await other.read(URI)).age is None, "nothing is shared between two sessions"
+        changing.text = "two"
         clock.now += 12
         calls, seen = connection.calls, connection.last_seen
         again = await connection.read(URI)
         assert (again.text, again.age) == ("one", 12)
         assert again == first
         assert again.contents[0] is not first.contents[0], "what is done to one result does not change the next"
-        assert sent(connection, "resources/read") == 1
-        assert (connection.calls, connection.last_seen) == (calls, seen)
-        assert str(again).splitlines()[0] == (
-            "kept for 12 s; `%mcp read test://note --server changing --refresh` asks the server"
-        )
+        assert (changing.reads, connection.calls, connection.last_seen) == (2, calls, seen)
+        said = "kept for 12 s; `%mcp read test://note --server changing --refresh` asks the server"
+        assert str(again).splitlines()[0] == said
         entry = connection.trace.entries[-1]
         assert (entry.direction, entry.kind, entry.method) == ("kept", "kept", "resources/read")
         assert entry.message == {"method": "resources/read", "params": {"uri": URI}, "age": 12}
         fresh = await connection.read(URI, refresh=True)
         assert (fresh.text, fresh.age) == ("two", None)
-        assert (await connection.read(URI)).text == "two", "what was read anew is kept in place of it"
+        assert (await connection.read(URI)).text == "two", "it is kept in place of the old one"
         clock.now += 60
         assert (await connection.read(URI)).age is None
 
 
 @pytest.mark.parametrize("ttl", [0, MINUTE])
-async def test_cache_keeps_no_reads_of_older_versions_or_without_ttl(host: Host, ttl: int) -> None:
-    clock = Clock()
-    changing = Changing(ttl=ttl, handshake=ttl > 0)
-    options = {"protocol": "handshake"} if ttl else {}
-    async with connected(host, changing.server, clock, **options) as connection:
+async def test_older_versions_and_no_time_keep_no_reads(host: Host, ttl: int) -> None:
+    changing, clock = Changing(ttl=ttl, handshake=ttl > 0), Clock()
+    async with connected(host, changing.server, clock, **({"protocol": "handshake"} if ttl else {})) as connection:
         await connection.listing("tools")
+        clock.now += 1e9
+        await connection.listing("tools")
+        assert changing.lists == 1, "a listing without a time is kept until a notice"
         assert [(await connection.read(URI)).age for _ in range(2)] == [None, None]
-        assert changing.reads == 2
-        assert connection.info().kept == {}
+        assert (changing.reads, connection.info().kept) == (2, {})
 
 
-async def test_change_or_interrupted_subscription_expires_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_or_a_gap_of_a_subscription_ends_a_read(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_magic.session.subscriptions.FIRST_PAUSE_SECONDS", 0.01)
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with over_http(host, changing, clock) as connection, await connection.subscribe(URI) as updates:
@@ -186,15 +174,7 @@ async def test_reconnecting_keeps_nothing(host: Host) -> None:
             await connection.read(URI)
 
 
-async def test_nothing_is_shared_between_two_sessions(host: Host) -> None:
-    changing, clock = Changing(ttl=MINUTE), Clock()
-    async with connected(host, changing.server, clock) as one, connected(host, changing.server, clock) as other:
-        await one.read(URI)
-        assert (await other.read(URI)).age is None
-        assert changing.reads == 2
-
-
-async def test_another_log_in_ends_the_time_of_all_that_is_kept(host: Host) -> None:
+async def test_another_log_in_ends_all_times(host: Host) -> None:
     logging_in(host)
     async with protected_server() as protected:
         connection = await host.connect(protected.url, name="notes")
@@ -207,68 +187,39 @@ async def test_another_log_in_ends_the_time_of_all_that_is_kept(host: Host) -> N
         await host.close()
 
 
-async def test_what_is_kept_and_for_how_long_is_shown(host: Host) -> None:
-    changing, clock = Changing(ttl=MINUTE), Clock()
-    async with over_http(host, changing, clock) as connection:
-        await connection.listing("tools")
-        await connection.read(URI)
-        clock.now += 15
-        assert connection.info().kept == {"tools": 45}
-        assert "  kept       tools for 45 s, 1 read resource\n" in connection._repr_mimebundle_()["text/plain"]
-        assert connection.info().row()["kept"] == "tools for 45 s, 1 read resource"
-        clock.now += 45
-        assert connection.info().row()["kept"] is None
-
-
-DISCOVERED = {
-    "supportedVersions": ["2026-07-28"],
-    "capabilities": {"tools": {}, "resources": {}},
-    "serverInfo": {"name": "sick", "version": "1"},
-    "resultType": "complete",
-    "ttlMs": 0,
-    "cacheScope": "private",
-}
-
-
 def answering(ttl: Any, *pages: dict[str, Any]) -> list[str]:
     """Return the command of a server that says any time for its listing and its resource."""
-    read = {"contents": [{"uri": "x://a", "text": "a"}]}
     common = {"resultType": "complete", "ttlMs": ttl, "cacheScope": "public"}
+    discovered = {**MODERN["server/discover"], "capabilities": {"tools": {}, "resources": {}}}
     answers = {
-        "server/discover": DISCOVERED,
+        "server/discover": discovered,
         "tools/list": [{"tools": [], **common, **page} for page in pages or [{}]],
-        "resources/read": {**read, **common},
+        "resources/read": {"contents": [{"uri": "x://a", "text": "a"}], **common},
     }
     return [sys.executable, str(SUPPORT / "sick_server.py"), json.dumps(answers)]
 
 
-@pytest.mark.parametrize(("ttl", "seconds"), [(10**30, 86_400), (1, cache.SHORTEST_SECONDS)])
-async def test_a_time_is_bounded_above_and_below(host: Host, ttl: int, seconds: float) -> None:
+@pytest.mark.parametrize(("ttl", "seconds"), [(10**30, 86_400), (1, cache.SHORTEST_SECONDS), (-5, None)])
+async def test_a_time_is_bounded_above_and_below(host: Host, ttl: int, seconds: float | None) -> None:
     clock = Clock()
     async with connected(host, answering(ttl), clock) as connection:
-        await connection.listing("tools")
-        assert connection.info().kept == {"tools": seconds}
+        assert await connection.listing("tools") == ()
+        assert connection.info().kept == ({} if seconds is None else {"tools": seconds})
         await connection.read("x://a")
+        assert ((await connection.read("x://a")).age is None) is (seconds is None)
         clock.now += 86_401
         assert (await connection.read("x://a")).age is None
         assert connection.info().kept == {}
 
 
-async def test_a_negative_time_is_none(host: Host) -> None:
-    async with connected(host, answering(-5), Clock()) as connection:
-        assert await connection.listing("tools") == ()
-        assert connection.info().kept == {}
-        assert [(await connection.read("x://a")).age for _ in range(2)] == [None, None]
-
-
-async def test_the_shortest_time_of_its_pages_is_that_of_a_listing(host: Host) -> None:
+async def test_a_listing_is_kept_for_the_shortest_time_of_its_pages(host: Host) -> None:
     pages = ({"nextCursor": "1", "ttlMs": 90_000}, {"nextCursor": "2", "ttlMs": 30_000}, {"ttlMs": 60_000})
     async with connected(host, answering(0, *pages), Clock()) as connection:
         await connection.listing("tools")
         assert connection.info().kept == {"tools": 30}
 
 
-async def test_reads_that_are_kept_are_bounded_in_number_and_size(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_reads_are_bounded_in_number_and_size(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     changing, clock = Changing(ttl=MINUTE), Clock()
     async with connected(host, changing.server, clock) as connection:
         monkeypatch.setattr(cache, "MAX_READS", 3)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp.server.mcpserver import MCPServer
 
 from mcp_magic import errors
 from mcp_magic.config.servers import load_config
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.doctor import examine
 from tests.environments import sdk_command, sqlite_command
-from tests.sdks.test_matrix import listening
 from tests.support import SUPPORT
-from tests.support.processes import free_port, start_http
+from tests.support.odd_http import outcome
+from tests.support.odd_server import VERSION, remarks
+from tests.support.processes import free_port, listening, start_http
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,22 +32,23 @@ OPENED = ["started", "initialize", "tools/list"]
 class Old:
     """An old server, and its diary."""
 
-    def __init__(self, folder: Path, way: str) -> None:
+    def __init__(self, folder: Path, way: str, refused: Any = None) -> None:
         self.diary = folder / "diary"
-        self.command = [sys.executable, "-S", str(SERVER), str(self.diary), way]
+        refusal = [] if refused is None else [json.dumps(refused)]
+        self.command = [sys.executable, "-S", str(SERVER), str(self.diary), way, *refusal]
 
     def read(self) -> list[str]:
-        """What was noted since it was read last."""
+        """Return what was noted since it was read last."""
         lines = self.diary.read_text().splitlines()
         self.diary.write_text("")
         return lines
 
 
 @pytest.mark.parametrize("way", ["dies", "closes", "hangs", "refuses"])
-async def test_server_that_dies_of_probe_is_restarted_once(host: Host, tmp_path: Path, way: str) -> None:
+async def test_a_server_that_dies_of_the_probe_is_restarted(host: Host, tmp_path: Path, way: str) -> None:
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old")
-    assert connection.protocol_version == "2025-06-18"
+    assert connection.protocol_version == VERSION
     assert (await connection.call("hello")).text == "Hello"
     noted = old.read()
     assert [line for line in noted if line != "initialize"][:3] == [*PROBED, "started"]
@@ -54,14 +58,14 @@ async def test_server_that_dies_of_probe_is_restarted_once(host: Host, tmp_path:
     assert any("server/discover" in str(entry.text) for entry in connection.trace.entries if entry.kind == "line")
 
 
-async def test_server_that_rejects_probe_gets_handshake_without_stderr(host: Host, tmp_path: Path) -> None:
+async def test_a_server_that_refuses_the_probe_goes_on(host: Host, tmp_path: Path) -> None:
     old = Old(tmp_path, "answers")
     connection = await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED[1:]]
     assert connection.stderr() == "ready to serve\n"
 
 
-async def test_negotiation_is_remembered_by_spec(host: Host, tmp_path: Path) -> None:
+async def test_the_way_is_remembered_by_spec(host: Host, tmp_path: Path) -> None:
     old = Old(tmp_path, "dies")
     await host.connect(old.command, name="old")
     assert old.read() == [*PROBED, *OPENED]
@@ -74,45 +78,37 @@ async def test_negotiation_is_remembered_by_spec(host: Host, tmp_path: Path) -> 
     assert old.read() == [*PROBED, *OPENED]
 
 
-async def test_server_is_probed_again_if_remembered_way_fails(host: Host, tmp_path: Path) -> None:
+async def test_a_server_is_probed_again_if_the_way_fails(host: Host, tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     run = f"import runpy, sys; sys.argv[2] = '{{way}}'; runpy.run_path({str(SERVER)!r}, run_name='__main__')"
     program.write_text(run.format(way="dies"))
-    diary = tmp_path / "diary"
-    connection = await host.connect([sys.executable, "-S", str(program), str(diary), "-"], name="old")
-    assert connection.protocol_version == "2025-06-18"
+    old = Old(tmp_path, "-")
+    old.command[2] = str(program)
+    connection = await host.connect(old.command, name="old")
+    assert connection.protocol_version == VERSION
     program.write_text(run.format(way="modern"))
-    diary.write_text("")
+    old.read()
     await host.reconnect("old")
     assert connection.protocol_version == "2026-07-28"
-    assert diary.read_text().split()[:4] == ["started", "initialize", "started", "server/discover"]
-    diary.write_text("")
+    assert old.read()[:4] == ["started", "initialize", "started", "server/discover"]
     await host.reconnect("old")
-    assert diary.read_text().split()[:2] == ["started", "server/discover"]
+    assert old.read()[:2] == ["started", "server/discover"]
 
 
-SLOW = f"import runpy, sys, time; time.sleep(1); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
-
-
-async def test_named_version_is_tried_again_on_slow_server(
+async def test_a_named_version_is_tried_until_the_time_out(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
-    command = [sys.executable, "-S", "-c", SLOW, str(tmp_path / "diary"), "modern"]
+    slow = f"import runpy, sys, time; time.sleep(0.7); runpy.run_path({str(SERVER)!r}, run_name='__main__')"
+    command = [sys.executable, "-S", "-c", slow, str(tmp_path / "diary"), "modern"]
     connection = await host.connect(command, name="slow", protocol="2026-07-28")
     assert connection.protocol_version == "2026-07-28"
-
-
-async def test_named_version_times_out_on_silent_server(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcp.client.session.DISCOVER_TIMEOUT_SECONDS", 0.3)
     command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
     with pytest.raises(errors.ConnectError, match=r"1 s"):
         await host.connect(command, name="silent", protocol="2026-07-28", timeout=1)
 
 
-async def test_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_path: Path) -> None:
+async def test_a_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     code = f"import sys; open({str(diary)!r}, 'a').write('x'); sys.exit('TOKEN is required')"
     with pytest.raises(errors.ServerExitedError) as caught:
@@ -122,10 +118,13 @@ async def test_dying_server_is_started_twice_and_quoted_once(host: Host, tmp_pat
     assert diary.read_text() == "xx"
 
 
+# The way that is chosen by hand
+
+
 @pytest.mark.parametrize(
     ("protocol", "way", "noted", "version"),
     [
-        ("handshake", "dies", OPENED, "2025-06-18"),
+        ("handshake", "dies", OPENED, VERSION),
         ("2026-07-28", "modern", [*PROBED, "tools/list"], "2026-07-28"),
         ("auto", "modern", [*PROBED, "tools/list"], "2026-07-28"),
     ],
@@ -136,6 +135,8 @@ async def test_the_way_can_be_chosen_by_hand(
     old = Old(tmp_path, way)
     connection = await host.connect(old.command, name="old", protocol=protocol)
     assert (connection.protocol_version, old.read()) == (version, noted)
+    here = await host.connect(MCPServer("here"), name="here", protocol=protocol)
+    assert here.protocol_version == ("2025-11-25" if protocol == "handshake" else "2026-07-28")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ async def test_the_way_can_be_chosen_by_hand(
         ("handshake", "modern", OPENED[:2], "--protocol handshake asks for initialize only"),
     ],
 )
-async def test_chosen_protocol_is_the_only_one_and_error_says_so(
+async def test_a_chosen_way_is_the_only_one_and_the_error_says_so(
     host: Host, tmp_path: Path, protocol: str, way: str, noted: list[str], words: str
 ) -> None:
     old = Old(tmp_path, way)
@@ -156,42 +157,33 @@ async def test_chosen_protocol_is_the_only_one_and_error_says_so(
     assert old.read() == noted
 
 
-async def test_the_way_can_be_chosen_for_a_server_in_this_kernel(host: Host) -> None:
-    from mcp.server.mcpserver import MCPServer
-
-    for protocol, version in [("handshake", "2025-11-25"), ("2026-07-28", "2026-07-28")]:
-        connection = await host.connect(MCPServer("here"), name="here", protocol=protocol)
-        assert connection.protocol_version == version
-
-
-@pytest.mark.parametrize("table", [{"protocol": "handshake"}, {"protocol": "2026-07-28"}])
-def test_the_way_is_a_key_of_tables(table: dict[str, Any]) -> None:
-    spec, _ = resolve_target({"command": "x", **table})
-    assert spec.protocol == table["protocol"]
+def test_the_way_is_a_key_of_tables_and_files(tmp_path: Path) -> None:
+    for protocol in ("handshake", "2026-07-28"):
+        spec, _ = resolve_target({"command": "x", "protocol": protocol})
+        assert spec.protocol == protocol
     with pytest.raises(errors.TargetError, match="protocol: expected auto, handshake or 2026-07-28, got 'handshak'"):
         resolve_target({"command": "x", "protocol": "handshak"})
-
-
-def test_config_ignores_foreign_meaning_of_protocol_key(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
-    path.write_text(
-        '{"mcpServers": {"a": {"command": "x", "protocol": "stdio"}, "b": {"command": "x", "protocol": "handshake"}}}'
-    )
-    assert [entry.spec.protocol for entry in load_config(path) if entry.spec] == ["auto", "handshake"]
+    servers = {name: {"command": "x", "protocol": way} for name, way in (("a", "stdio"), ("b", "handshake"))}
+    path.write_text(json.dumps({"mcpServers": servers}))
+    ways = [entry.spec.protocol for entry in load_config(path) if entry.spec]
+    assert ways == ["auto", "handshake"], "other clients mean something else by the key"
+
+
+# What the doctor and a session show of it
 
 
 async def test_the_doctor_shows_both_tries(host: Host, tmp_path: Path) -> None:
     report = await examine(host, Old(tmp_path, "dies").command)
-    text = str(report)
-    assert report.ok, text
-    words = " ".join(text.split())
+    assert report.ok, str(report)
+    words = " ".join(str(report).split())
     assert "it ended (exit code 3) at server/discover; process" in words
     assert "server/discover: its output ended: an older server, which begins with initialize" in words
-    assert "with protocol 2025-06-18" in words
+    assert f"with protocol {VERSION}" in words
     assert "Failed to validate" not in words
 
 
-async def test_requests_of_host_are_traced_but_not_counted(host: Host, tmp_path: Path) -> None:
+async def test_requests_of_the_host_are_traced_but_not_counted(host: Host, tmp_path: Path) -> None:
     """The server has resources and no templates, and says so by an error."""
     connection = await host.connect(sqlite_command(tmp_path / "data.db"), name="sqlite")
     assert (connection.calls, connection.failures) == (0, 0)
@@ -203,9 +195,45 @@ async def test_requests_of_host_are_traced_but_not_counted(host: Host, tmp_path:
     assert connection.calls == 1
 
 
-async def test_url_of_old_sse_server_opens_with_handshake(host: Host) -> None:
+async def test_an_old_sse_server_is_opened_with_the_handshake(host: Host) -> None:
     port = free_port()
     with start_http(sdk_command("mcp 1.6.0", "sse", port), ready=rf"(?P<port>{port})", path="/sse") as server:
         await listening(port)
         report = await examine(host, server.url)
         assert "server/discover: not supported: an older server, which begins with initialize" in str(report)
+
+
+# Versions that a refused handshake names
+
+NAMED: dict[str, tuple[Any, str]] = {
+    "data": ({"code": -32602, "message": "no", "data": {"supported": ["2024-11-05", "2025-03-26"]}}, "2025-03-26"),
+    "words": (
+        {"code": -32600, "message": "Unsupported protocol version 2025-11-25 (2024-11-05 and 2024-10-07 are)"},
+        "2024-11-05",
+    ),
+    "code": ({"code": -32022, "message": "no", "data": {"supported": ["2025-06-18"], "requested": "x"}}, "2025-06-18"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["auto", "handshake"])
+@pytest.mark.parametrize(("refused", "version"), NAMED.values(), ids=NAMED)
+async def test_a_version_that_a_refusal_names_is_tried(
+    host: Host, tmp_path: Path, refused: Any, version: str, protocol: str
+) -> None:
+    old = Old(tmp_path, f"only {version}", refused)
+    connection = await host.connect(old.command, name="old", protocol=protocol)
+    assert (connection.protocol_version, await outcome(connection, "hello")) == (version, "Hello")
+    assert f"{version} was asked for" in remarks(connection)
+    if protocol == "auto":
+        report = await examine(host, old.command, call="hello")
+        assert report.ok
+        assert f"it names {version}, which a session then asks for" in "\n".join(report.problems)
+
+
+@pytest.mark.parametrize("version", ["2099-01-01", "2024-11-05"], ids=["unknown", "refused_again"])
+async def test_a_refused_handshake_names_the_versions_of_both(host: Host, tmp_path: Path, version: str) -> None:
+    refused = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": [version]}}
+    with pytest.raises(errors.NotAnMCPServerError) as caught:
+        await host.connect(Old(tmp_path, "only none", refused).command, name="old")
+    both = f"it takes {version}; mcp_magic speaks 2026-07-28, 2025-11-25, {VERSION}, 2025-03-26, 2024-11-05"
+    assert str(caught.value).splitlines()[1] == f"  {both}"

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mcp import MCPError
+from mcp.server.mcpserver import MCPServer
+from mcp_types import SubscriptionsListenRequestParams
 
 from mcp_magic import errors
 from tests.environments import everything_command, needs_node
-from tests.support import SUPPORT
 from tests.support.asgi import Forgetful, serving
 from tests.support.bundled import load
-from tests.support.changing_server import URI, Changing
+from tests.support.changing_server import ERAS, URI, Changing, connect
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
-    from mcp_magic.session.connection import Connection
     from mcp_magic.session.subscriptions import Subscription, Update
 
-ERAS = ("2026-07-28", "handshake")
-
-
-async def connect(host: Host, era: str, *, process: bool = False) -> Connection:
-    """Connect the changing server as one of an era."""
-    handshake = era == "handshake"
-    if process:
-        script = str(SUPPORT / "changing_server.py")
-        target: Any = [sys.executable, script, *(["--handshake"] if handshake else [])]
-    else:
-        target = Changing(handshake=handshake).server
-    connection = await host.connect(target, name="changing", protocol="handshake" if handshake else None)
-    assert (connection.protocol_version == "2026-07-28") == (era == "2026-07-28")
-    return connection
+IN_ERAS = pytest.mark.parametrize("era", ERAS)
 
 
 async def update_of(subscription: Subscription) -> Update:
@@ -42,30 +29,24 @@ async def update_of(subscription: Subscription) -> Update:
         return await anext(subscription)
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_change_of_a_watched_resource_is_told(host: Host, era: str) -> None:
-    connection = await connect(host, era, process=True)
+@pytest.mark.parametrize(("era", "process"), [(ERAS[0], False), (ERAS[1], True)])
+async def test_changes_of_a_watched_resource_are_told(host: Host, era: str, process: bool) -> None:
+    connection = await connect(host, era, process=process)
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="two")
         update = await update_of(subscription)
-    assert (update.changes, update.missed) == (1, False)
-    assert connection.notices.subscriptions.uris == ()
-
-
-@pytest.mark.parametrize("era", ERAS)
-async def test_what_comes_while_nobody_looks_is_one_update(host: Host, era: str) -> None:
-    connection = await connect(host, era)
-    async with await connection.subscribe(URI) as subscription:
+        assert (update.changes, update.missed) == (1, False)
         await connection.call("set_text", text="two", times=5)
         seen = 0
         while seen < 5 and era == "handshake":
             seen += (await update_of(subscription)).changes
         if era != "handshake":  # equal events that wait are one already in the SDK
             assert (await update_of(subscription)).changes >= 1
+    assert connection.notices.subscriptions.uris == ()
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_subscription_survives_reconnect_and_reports_a_gap(host: Host, era: str) -> None:
+@IN_ERAS
+async def test_a_subscription_survives_a_reconnect_and_tells_a_gap(host: Host, era: str) -> None:
     connection = await connect(host, era)
     async with await connection.subscribe(URI) as subscription:
         again = await host.reconnect("changing")
@@ -73,9 +54,15 @@ async def test_subscription_survives_reconnect_and_reports_a_gap(host: Host, era
         assert (await update_of(subscription)).missed
         await again.call("set_text", text="two")
         assert (await update_of(subscription)).changes == 1
+    subscription = await connection.subscribe(URI)
+    waiting = asyncio.ensure_future(anext(subscription, None))
+    await host.disconnect("changing")
+    async with asyncio.timeout(60):
+        assert await waiting is None, "disconnecting ends whoever waits"
+    subscription.close()
 
 
-@pytest.mark.parametrize("era", ERAS)
+@IN_ERAS
 async def test_a_resource_is_watched_over_http(host: Host, era: str) -> None:
     app = load("showcase_server").server.streamable_http_app()
     async with serving(Forgetful(app) if era == "handshake" else app) as url:
@@ -93,7 +80,7 @@ async def test_a_resource_is_watched_over_http(host: Host, era: str) -> None:
 @needs_node
 async def test_server_everything_announces_changes(host: Host) -> None:
     connection = await host.connect([*everything_command(), "stdio"], name="everything")
-    [uri] = [str(r.uri) for r in await connection.listing("resources")][:1]
+    uri = str((await connection.listing("resources"))[0].uri)
     async with await connection.subscribe(uri) as subscription:
         await connection.call("toggle-subscriber-updates")
         assert (await update_of(subscription)).changes >= 1
@@ -115,7 +102,7 @@ async def test_watchers_of_one_resource_share_one_subscription(host: Host) -> No
     assert connection.calls > asked
 
 
-async def test_subscription_reports_change_below_watched_resource(host: Host) -> None:
+async def test_changes_below_a_watched_resource_are_told(host: Host) -> None:
     connection = await connect(host, "handshake")
     async with await connection.subscribe(URI) as subscription:
         await connection.call("set_text", text="x", uri="test://notebook")
@@ -123,21 +110,10 @@ async def test_subscription_reports_change_below_watched_resource(host: Host) ->
         assert (await update_of(subscription)).changes == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_disconnecting_ends_whoever_waits(host: Host, era: str) -> None:
-    connection = await connect(host, era)
+async def test_another_server_of_the_name_has_no_part_in_it(host: Host) -> None:
+    connection = await connect(host, ERAS[0])
     subscription = await connection.subscribe(URI)
-    waiting = asyncio.ensure_future(anext(subscription, None))
-    await host.disconnect("changing")
-    async with asyncio.timeout(60):
-        assert await waiting is None
-    subscription.close()
-
-
-async def test_another_server_of_the_same_name_has_nothing_of_it(host: Host) -> None:
-    connection = await host.connect(Changing().server, name="changing")
-    subscription = await connection.subscribe(URI)
-    other = await host.connect(Changing().server, name="changing")
+    other = await connect(host, ERAS[0])
     assert subscription.ended
     assert other.notices.subscriptions.uris == ()
 
@@ -155,9 +131,7 @@ async def test_a_stream_that_the_server_ends_is_opened_again(host: Host, monkeyp
     assert said == f"the subscription to {URI} was interrupted (the server has ended it); it is tried again"
 
 
-async def test_subscription_without_announcements_says_alternative(host: Host) -> None:
-    from mcp.server.mcpserver import MCPServer
-
+async def test_a_server_that_announces_nothing_is_told_with_advice(host: Host) -> None:
     silent = MCPServer("silent", subscriptions=False)
     silent.resource("silent://x", name="x")(lambda: "x")
     connection = await host.connect(silent, name="silent")
@@ -170,12 +144,8 @@ async def test_subscription_without_announcements_says_alternative(host: Host) -
     assert connection.failures == 0
 
 
-async def test_a_server_that_refuses_is_an_error_and_leaves_nothing(host: Host) -> None:
-    from mcp_types import SubscriptionsListenRequestParams
-
+async def test_a_refused_subscription_leaves_nothing(host: Host) -> None:
     async def refuse(context: Any, params: Any) -> Any:
-        from mcp import MCPError
-
         raise MCPError(-32002, "no such resource")
 
     changing = Changing()
@@ -184,42 +154,3 @@ async def test_a_server_that_refuses_is_an_error_and_leaves_nothing(host: Host) 
     with pytest.raises(errors.SessionError, match="no such resource"):
         await connection.subscribe(URI)
     assert connection.notices.subscriptions.uris == ()
-
-
-async def test_listing_that_changes_during_fetch_is_fetched_again(host: Host) -> None:
-    changing = Changing()
-    connection = await host.connect(changing.server, name="changing")
-    fetched, first = changing.lists, asyncio.Event()
-    listing = changing._tools
-
-    async def slow(context: Any, params: Any) -> Any:
-        found = await listing(context, params)
-        if not first.is_set():
-            first.set()
-            changing.description = "Changed meanwhile."
-            await changing.announce_tools()
-            connection.catalog.changed("tools")
-        return found
-
-    from mcp_types import PaginatedRequestParams
-
-    changing.server.add_request_handler("tools/list", PaginatedRequestParams, slow)
-    connection.catalog.changed("tools")  # nobody waits for it
-    await until(lambda: connection.tools["work"].definition.description == "Changed meanwhile.")
-    assert changing.lists >= fetched + 2
-
-
-async def test_change_announced_at_all_listings_keeps_nobody_waiting(host: Host) -> None:
-    changing = Changing()
-    connection = await host.connect(changing.server, name="changing")
-    listing = changing._tools
-
-    async def restless(context: Any, params: Any) -> Any:
-        connection.catalog.changed("tools")
-        return await listing(context, params)
-
-    from mcp_types import PaginatedRequestParams
-
-    changing.server.add_request_handler("tools/list", PaginatedRequestParams, restless)
-    async with asyncio.timeout(60):
-        assert len(await connection.listing("tools", refresh=True)) == 3

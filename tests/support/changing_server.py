@@ -1,31 +1,26 @@
 """A server whose resource and tool change when a tool is called, of either protocol era.
 
-Run `python changing_server.py` for 2026-07-28 over stdio, `--handshake` for the eras before, `--ttl MS` for answers
-that may be kept.
+Run `python changing_server.py` for 2026-07-28 over stdio, `--handshake` for the eras before.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
-from mcp_types import (
-    CallToolResult,
-    EmptyResult,
-    ListResourcesResult,
-    ListToolsResult,
-    ReadResourceResult,
-    Resource,
-    TextContent,
-    TextResourceContents,
-    Tool,
-)
+
+if TYPE_CHECKING:
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
 
 URI = "test://note"
+ERAS = ("2026-07-28", "handshake")
 ANYTHING: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
@@ -37,11 +32,7 @@ class Announcing(Server[Any]):
 
 
 class Changing:
-    """The server, and what a test may look at.
-
-    Args:
-        handshake: Whether it is one of the eras before 2026-07-28.
-        ttl: For how many milliseconds its listings and its resource may be kept.
+    """The server, whose listings and resource may be kept for `ttl` milliseconds.
 
     Attributes:
         server: It.
@@ -84,15 +75,15 @@ class Changing:
         """Say that the tools have changed."""
         await self.bus.publish(ToolsListChanged())
 
-    async def _tools(self, context: Any, params: Any) -> ListToolsResult:
+    async def _tools(self, context: Any, params: Any) -> types.ListToolsResult:
         self.lists += 1
         names = ("set_text", "set_tool")
-        tools = [Tool(name=name, description=name, input_schema=ANYTHING) for name in names]
-        return ListToolsResult(
-            tools=[*tools, Tool(name="work", description=self.description, input_schema=self.schema)]
+        tools = [types.Tool(name=name, description=name, input_schema=ANYTHING) for name in names]
+        return types.ListToolsResult(
+            tools=[*tools, types.Tool(name="work", description=self.description, input_schema=self.schema)]
         )
 
-    async def _call(self, context: Any, params: Any) -> CallToolResult:
+    async def _call(self, context: Any, params: Any) -> types.CallToolResult:
         given = params.arguments or {}
         if params.name == "set_text":
             self.text = given["text"]
@@ -102,7 +93,7 @@ class Changing:
             self.description = given.get("description", self.description)
             self.schema = given.get("schema", self.schema)
             await self._say(context, "send_tool_list_changed", ToolsListChanged())
-        return CallToolResult(content=[TextContent(type="text", text=f"worked with {given}")])
+        return types.CallToolResult(content=[types.TextContent(type="text", text=f"worked with {given}")])
 
     async def _say(self, context: Any, method: str, event: Any) -> None:
         if self.handshake:
@@ -110,29 +101,38 @@ class Changing:
         else:
             await self.bus.publish(event)
 
-    async def _resources(self, context: Any, params: Any) -> ListResourcesResult:
-        return ListResourcesResult(resources=[Resource(name="note", uri=URI, mime_type="text/plain")])
+    async def _resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[types.Resource(name="note", uri=URI, mime_type="text/plain")])
 
-    async def _read(self, context: Any, params: Any) -> ReadResourceResult:
+    async def _read(self, context: Any, params: Any) -> types.ReadResourceResult:
         self.reads += 1
-        text = TextResourceContents(uri=str(params.uri), text=self.text, mime_type="text/plain")
-        return ReadResourceResult(contents=[text])
+        text = types.TextResourceContents(uri=str(params.uri), text=self.text, mime_type="text/plain")
+        return types.ReadResourceResult(contents=[text])
 
-    async def _subscribe(self, context: Any, params: Any) -> EmptyResult:
+    async def _subscribe(self, context: Any, params: Any) -> types.EmptyResult:
         self.subscribed.append(str(params.uri))
-        return EmptyResult()
+        return types.EmptyResult()
 
-    async def _unsubscribe(self, context: Any, params: Any) -> EmptyResult:
+    async def _unsubscribe(self, context: Any, params: Any) -> types.EmptyResult:
         self.subscribed.append(f"-{params.uri}")
-        return EmptyResult()
+        return types.EmptyResult()
+
+
+async def connect(host: Host, era: str, *, process: bool = False) -> Connection:
+    """Connect the server as one of an era."""
+    handshake = era == "handshake"
+    command = [sys.executable, str(Path(__file__)), *(["--handshake"] if handshake else [])]
+    target: Any = command if process else Changing(handshake=handshake).server
+    connection = await host.connect(target, name="changing", protocol="handshake" if handshake else None)
+    assert (connection.protocol_version == "2026-07-28") == (not handshake)
+    return connection
 
 
 async def main() -> None:
     from mcp.server.runner import serve_loop
     from mcp.server.stdio import stdio_server
 
-    ttl = int(sys.argv[sys.argv.index("--ttl") + 1]) if "--ttl" in sys.argv else 0
-    changing = Changing(handshake="--handshake" in sys.argv, ttl=ttl)
+    changing = Changing(handshake="--handshake" in sys.argv)
     options = changing.server.create_initialization_options()
     async with stdio_server() as (read, write):
         if changing.handshake:

@@ -117,16 +117,11 @@ async def bystander(host: Host) -> AsyncIterator[Callable[[], Any]]:
 
     @server.tool()
     async def wait() -> str:
-        """Wait."""
         started.set()
         await release.wait()
         return "unharmed"
 
-    @server.tool()
-    def now() -> str:
-        """Answer at once."""
-        return "unharmed"
-
+    server.add_tool(lambda: "unharmed", name="now")
     near = await host.connect(server, name="near")
     call = asyncio.create_task(near.call("wait"))
     await started.wait()

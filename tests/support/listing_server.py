@@ -8,26 +8,21 @@ from typing import Any
 
 from tests.support.speaking import LEGACY, answer_to
 
-LONG = 12_000_000
-"""Characters of the description on each page of tools."""
-
-MANY = 20_000
-"""Resources on each page."""
+LONG, MANY = 12_000_000, 20_000
+"""Characters of the description on each page of tools, and resources on each page."""
 
 
 def page(method: str, number: int) -> dict[str, Any]:
     """Return a page of a listing."""
     if method == "tools/list":
-        items: Any = {
-            "tools": [{"name": f"tool_{number}", "description": "x" * LONG, "inputSchema": {"type": "object"}}]
-        }
+        tool = {"name": f"tool_{number}", "description": "x" * LONG, "inputSchema": {"type": "object"}}
+        items: Any = {"tools": [tool]}
     else:
         items = {"resources": [{"name": "x", "uri": f"x://{number}/{at}"} for at in range(MANY)]}
     return {**items, "nextCursor": str(number + 1)}
 
 
-def main() -> None:
-    """Answer each line of the input."""
+if __name__ == "__main__":
     for line in sys.stdin:
         message = json.loads(line)
         method, number = message.get("method", ""), message.get("id")
@@ -40,7 +35,3 @@ def main() -> None:
                 answer["result"]["capabilities"] = {"tools": {}, "resources": {}}
         if answer is not None:
             print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()

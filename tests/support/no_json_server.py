@@ -32,18 +32,13 @@ def broken(message: dict[str, Any], how: str = "bare_word") -> str:
 
 
 class Server:
-    """What the server answers.
-
-    Args:
-        break_method: A method whose answers are no JSON.
-    """
+    """What the server answers; `break_method` is a method whose answers are no JSON."""
 
     def __init__(self, break_method: str = "") -> None:
         self._broken = break_method
         self._waiting: Any = None
 
     def answers(self, message: dict[str, Any]) -> Iterator[str]:
-        """Yield what is written when a message comes."""
         number = message.get("id")
         if number == "ask" and "error" in message:  # the client refuses the request of a tool
             yield json.dumps(called(self._waiting, LEGACY, json.dumps(message["error"])))
@@ -94,13 +89,8 @@ async def serve_no_json(break_method: str = "") -> AsyncIterator[str]:
         yield f"ws://127.0.0.1:{next(iter(listener.sockets)).getsockname()[1]}/"
 
 
-def main() -> None:
-    """Serve over stdio until the end of the input."""
-    server = Server(*sys.argv[1:])
-    for line in sys.stdin:
-        for text in server.answers(json.loads(line)):
-            print(text, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serving = Server(*sys.argv[1:])
+    for line in sys.stdin:
+        for text in serving.answers(json.loads(line)):
+            print(text, flush=True)

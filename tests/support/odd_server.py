@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,16 +15,20 @@ if TYPE_CHECKING:
 
 TRANSPORTS = ("stdio", "http", "stream", "sse", "ws")
 """`http` answers with JSON, `stream` with an event stream."""
-
 VERSION = "2025-06-18"
-
 TOOL = {"name": "good", "inputSchema": {"type": "object"}}
-
+ABOUT = {"capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+MODERN: dict[str, Any] = {
+    "server/discover": {"supportedVersions": ["2026-07-28"], **COMPLETE, **ABOUT},
+    "tools/list": {"tools": [TOOL], **COMPLETE},
+}
+"""What replaces the usual answers in a server of 2026-07-28."""
 USUAL: dict[str, Any] = {
     "initialize": {
+        **ABOUT,
         "protocolVersion": VERSION,
         "capabilities": {"tools": {}, "resources": {}, "prompts": {}, "logging": {}},
-        "serverInfo": {"name": "odd", "version": "1"},
     },
     "ping": {},
     "tools/list": {"tools": [TOOL]},
@@ -61,8 +63,7 @@ def texts(answers: dict[str, Any], message: dict[str, Any]) -> list[str]:
         rest = '"error": {"code": -32601, "message": "Method not found"}'
     else:
         rest = result if isinstance(result, str) else f'"result": {json.dumps(result)}'
-    whole = rest.replace("ID", number) if "ID" in rest else f'{{"jsonrpc": "2.0", "id": {number}, {rest}}}'
-    sent = [*sent, whole]
+    sent.append(rest.replace("ID", number) if "ID" in rest else f'{{"jsonrpc": "2.0", "id": {number}, {rest}}}')
     if answers.get("form") == "batch":
         sent = [f"[{', '.join(sent)}]"]
     return [json.dumps(json.loads(text), indent=2) for text in sent] if answers.get("form") == "pretty" else sent
@@ -95,41 +96,6 @@ def http_app(answers: dict[str, Any], *, streams: bool) -> Any:
     return app
 
 
-def sse_app(answers: dict[str, Any]) -> Any:
-    """Return an HTTP+SSE server for one session."""
-    from tests.support.asgi import answer
-
-    queue: asyncio.Queue[str] = asyncio.Queue()
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        if scope["method"] == "GET":
-            headers = [(b"content-type", b"text/event-stream")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            text = "event: endpoint\ndata: /messages\n\n"
-            gone = asyncio.ensure_future(_gone(receive))
-            while True:
-                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-                waiting = asyncio.ensure_future(queue.get())
-                await asyncio.wait({gone, waiting}, return_when=asyncio.FIRST_COMPLETED)
-                if gone.done():
-                    waiting.cancel()
-                    return
-                text = f"event: message\ndata: {waiting.result()}\n\n"
-        event = await receive()
-        await answer(send, 202, b"")
-        for text in texts(answers, json.loads(event["body"])):
-            queue.put_nowait(text)
-
-    return app
-
-
-async def _gone(receive: Any) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 @asynccontextmanager
 async def _websocket(answers: dict[str, Any]) -> AsyncIterator[str]:
     from websockets.asyncio.server import ServerConnection, serve
@@ -150,30 +116,31 @@ async def connected(
     """Connect to a server with these answers."""
     options = {"protocol": "handshake", **options}
     if transport == "stdio":
+        from tests.environments import ROOT
+
         command = [sys.executable, "-m", "tests.support.odd_server", json.dumps(answers)]
-        yield await host.connect(command, name=name, cwd=str(Path(__file__).parents[2]), **options)
+        yield await host.connect(command, name=name, cwd=str(ROOT), **options)
     elif transport == "ws":
         async with _websocket(answers) as url:
             yield await host.connect(url, name=name, **options)
             await host.close()
     else:
         from tests.support.asgi import serving  # a process over stdio need not import it
+        from tests.support.odd_http import Streamed
 
-        app = sse_app(answers) if transport == "sse" else http_app(answers, streams=transport == "stream")
+        app = Streamed(answers) if transport == "sse" else http_app(answers, streams=transport == "stream")
         async with serving(app, lifespan="off") as url:
-            path = "/sse" if transport == "sse" else "/mcp"
-            kind = {"transport": "sse"} if transport == "sse" else {}
-            yield await host.connect(f"{url}{path}", name=name, **kind, **options)
+            options |= {"transport": "sse"} if transport == "sse" else {}
+            yield await host.connect(f"{url}/{'sse' if transport == 'sse' else 'mcp'}", name=name, **options)
             await host.close()
 
 
-def main() -> None:
-    """Serve over stdio until the input ends."""
-    answers = json.loads(sys.argv[1])
-    for line in sys.stdin:
-        for text in texts(answers, json.loads(line)):
-            print(text, flush=True)
+def remarks(connection: Connection) -> str:
+    """Return what was remarked about a server."""
+    return "\n".join(connection.info().remarks)
 
 
 if __name__ == "__main__":
-    main()
+    for line in sys.stdin:
+        for text in texts(json.loads(sys.argv[1]), json.loads(line)):
+            print(text, flush=True)

@@ -11,28 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["Proxy", "proxied"]
-
 
 class Proxy:
-    """Hands on what comes to its own port.
-
-    Attributes:
-        port: Its own port.
-        target: The port of 127.0.0.1 that it hands on to.
-        accepted: Connections that were made to it.
-    """
+    """Hands on what comes to its own `port` to the one of 127.0.0.1 that is its `target`, and counts connections."""
 
     def __init__(self, target: int) -> None:
-        self.target = target
-        self.port = 0
-        self.accepted = 0
+        self.target, self.port, self.accepted = target, 0, 0
         self._server: asyncio.Server | None = None
         self._sockets: dict[asyncio.StreamWriter, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def url(self, path: str = "/mcp", scheme: str = "http") -> str:
-        """Where it listens."""
         return f"{scheme}://127.0.0.1:{self.port}{path}"
 
     async def listen(self) -> None:
@@ -50,9 +39,8 @@ class Proxy:
         """Reset all connections."""
         for writer, flowing in list(self._sockets.items()):
             flowing.set()
-            found: socket.socket = writer.get_extra_info("socket")
             with suppress(OSError):
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
     def stall(self) -> None:
@@ -61,7 +49,6 @@ class Proxy:
             flowing.clear()
 
     async def close(self) -> None:
-        """End everything."""
         self.refuse()
         self.cut()
         await asyncio.gather(*self._tasks, return_exceptions=True)

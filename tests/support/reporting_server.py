@@ -12,72 +12,44 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 from mcp import MCPDeprecationWarning, MCPError
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
-from mcp_types import (
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    CallToolResult,
-    EmptyResult,
-    GetPromptResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListToolsResult,
-    Prompt,
-    PromptMessage,
-    ReadResourceResult,
-    Resource,
-    TextContent,
-    TextResourceContents,
-    Tool,
-)
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 class Reporting:
-    """The handlers.
-
-    Attributes:
-        level: What the handshake era has set; None: nothing yet.
-        refusing: Whether it refuses each level.
-    """
+    """The handlers; `level` is what the handshake era has set, and one that is refusing refuses each."""
 
     def __init__(self, *, refusing: bool = False) -> None:
         self.level: str | None = None
         self.refusing = refusing
 
-    async def tools(self, context: Any, params: Any) -> ListToolsResult:
+    async def tools(self, context: Any, params: Any) -> types.ListToolsResult:
         names = ("work", "hold", "burst", "log", "level", "fail", "stderr")
-        return ListToolsResult(tools=[Tool(name=name, input_schema={"type": "object"}) for name in names])
+        return types.ListToolsResult(tools=[types.Tool(name=name, input_schema={"type": "object"}) for name in names])
 
-    async def call(self, context: Any, params: Any) -> CallToolResult:
+    async def call(self, context: Any, params: Any) -> types.CallToolResult:
         text = await getattr(self, f"tool_{params.name}")(context, **(params.arguments or {}))
-        return CallToolResult(content=[TextContent(type="text", text=text)], is_error=params.name == "fail")
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=params.name == "fail")
 
     async def tool_work(
-        self,
-        context: Any,
-        values: list[float],
-        total: float | None = None,
-        message: str | None = None,
-        every: float = 0,
+        self, context: Any, values: list[float], total: Any = None, message: str | None = None, every: float = 0
     ) -> str:
-        """Report these values, one after the other."""
         for value in values:
             await context.session.report_progress(value, total, message)
             await asyncio.sleep(every)
         return f"{len(values)} reports"
 
     async def tool_burst(self, context: Any, count: int) -> str:
-        """Report as fast as it goes."""
         for step in range(1, count + 1):
             await context.session.report_progress(step, count, f"step {step}")
         return f"{count} reports"
 
     async def tool_hold(
-        self, context: Any, folder: str, done: float | None = None, total: float | None = None, text: str | None = None
+        self, context: Any, folder: str, done: Any = None, total: Any = None, text: str | None = None
     ) -> str:
         """Report (and log) once, make the file `started`, wait for the file `go`; make `cancelled` if nobody waits."""
         if done is not None:
@@ -94,22 +66,18 @@ class Reporting:
         return "gone on"
 
     async def tool_log(self, context: Any, level: str, data: Any, count: int = 1) -> str:
-        """Log something, once or more often."""
         for _ in range(count):
             await self._log(context, level, data)
         return "logged"
 
     async def tool_level(self, context: Any) -> str:
-        """Tell which level was set."""
         return str(self.level)
 
     async def tool_stderr(self, context: Any, text: str) -> str:
-        """Write to standard error."""
         print(text, file=sys.stderr, flush=True)
         return "written"
 
     async def tool_fail(self, context: Any) -> str:
-        """Report half, and fail."""
         await context.session.report_progress(1, 2)
         return "it broke"
 
@@ -122,25 +90,27 @@ class Reporting:
                 )
             await sending
 
-    async def resources(self, context: Any, params: Any) -> ListResourcesResult:
-        return ListResourcesResult(resources=[Resource(uri="reports://long", name="long")])
+    async def resources(self, context: Any, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[types.Resource(uri="reports://long", name="long")])
 
-    async def read(self, context: Any, params: Any) -> ReadResourceResult:
+    async def read(self, context: Any, params: Any) -> types.ReadResourceResult:
         await context.session.report_progress(4, 8, "reading")
-        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text="long")])
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text="long")])
 
-    async def prompts(self, context: Any, params: Any) -> ListPromptsResult:
-        return ListPromptsResult(prompts=[Prompt(name="slow")])
+    async def prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[types.Prompt(name="slow")])
 
-    async def prompt(self, context: Any, params: Any) -> GetPromptResult:
+    async def prompt(self, context: Any, params: Any) -> types.GetPromptResult:
         await context.session.report_progress(1, 2, "thinking")
-        return GetPromptResult(messages=[PromptMessage(role="user", content=TextContent(type="text", text="hi"))])
+        return types.GetPromptResult(
+            messages=[types.PromptMessage(role="user", content=types.TextContent(type="text", text="hi"))]
+        )
 
-    async def set_level(self, context: Any, params: Any) -> EmptyResult:
+    async def set_level(self, context: Any, params: Any) -> types.EmptyResult:
         if self.refusing:
-            raise MCPError(INVALID_PARAMS, "no levels here")
+            raise MCPError(types.INVALID_PARAMS, "no levels here")
         self.level = params.level
-        return EmptyResult()
+        return types.EmptyResult()
 
 
 class HandshakeServer(Server[Any]):
@@ -155,12 +125,11 @@ class HandshakeServer(Server[Any]):
 
 async def _refuse_discovery(context: Any, call_next: Any) -> Any:
     if context.method == "server/discover":
-        raise MCPError(METHOD_NOT_FOUND, "Method not found")
+        raise MCPError(types.METHOD_NOT_FOUND, "Method not found")
     return await call_next(context)
 
 
 def reporting_server(*, handshake: bool = False, refusing: bool = False) -> Server[Any]:
-    """Return the server."""
     handlers = Reporting(refusing=refusing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-__all__ = ["FAULTS", "LONG", "MEGABYTE", "RogueHTTP", "rogue_http"]
-
 MEGABYTE = 2**20
 LONG = 30
 """Megabytes of a long answer."""
@@ -24,35 +22,26 @@ REASONS = {200: "OK", 202: "Accepted", 307: "Temporary Redirect", 404: "Not Foun
 
 
 class Reply:
-    """What a tool writes with.
-
-    Attributes:
-        number: The call's JSON-RPC id.
-        server: The server.
-    """
+    """What a tool writes with, which answers the request with this id."""
 
     def __init__(self, server: RogueHTTP, writer: asyncio.StreamWriter, number: Any) -> None:
-        self.server = server
-        self.number = number
-        self._writer = writer
+        self.server, self.number, self.writer = server, number, writer
 
     async def raw(self, data: bytes) -> None:
-        self._writer.write(data)
-        await self._writer.drain()
+        self.writer.write(data)
+        await self.writer.drain()
 
     async def head(self, status: int, length: int | None, *headers: str, kind: str = "application/json") -> None:
         lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Whatever')}", f"Content-Type: {kind}", *headers]
         lines.append(f"Content-Length: {length}" if length is not None else "Transfer-Encoding: chunked")
-        await self.raw("\r\n".join([*lines, "", ""]).encode())
+        await self.raw("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def status(self, status: int, *headers: str, body: bytes = b"no", kind: str = "text/plain") -> None:
         await self.head(status, len(body), *headers, kind=kind)
         await self.raw(body)
 
-    async def json(self, message: Any) -> None:
-        body = line(message)
-        await self.head(200, len(body))
-        await self.raw(body)
+    async def json(self, message: Any, *headers: str) -> None:
+        await self.status(200, *headers, body=line(message), kind="application/json")
 
     async def chunk(self, data: bytes) -> None:
         await self.raw(f"{len(data):x}\r\n".encode() + data + b"\r\n")
@@ -69,7 +58,7 @@ class Reply:
 
     def cut(self) -> None:
         """End the TCP connection at once, by a reset."""
-        self._writer.transport.abort()
+        self.writer.transport.abort()
 
 
 def packed(r: Reply) -> bytes:
@@ -88,38 +77,32 @@ def note(text: str) -> bytes:
     return event({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
 
 
-async def truncated(r: Reply) -> None:
-    await r.head(200, 1000)
-    await r.raw(line(r.right())[:20])
-    r.cut()
-
-
-async def cut_stream(r: Reply) -> None:
-    await r.sse(note("working"), end=False)
-    r.cut()
+async def cut_after(r: Reply, kind: str = "", *, at_once: bool = True) -> None:
+    """Write a part of the answer, in a body of this type or in a stream, and end the connection."""
+    if kind:
+        await r.head(200, 1000, kind=kind)
+        await r.raw(line(r.right())[:-9])
+    else:
+        await r.sse(note("working"), end=False)
+    if at_once:
+        r.cut()
+    else:
+        r.writer.close()
 
 
 async def reset(r: Reply) -> None:
     r.cut()
 
 
-async def hang(r: Reply) -> None:
-    await r.server.gone.wait()
-
-
-async def hang_in_stream(r: Reply) -> None:
-    await r.sse(note("working"), end=False)
+async def hang(r: Reply, *, begun: bool = False) -> None:
+    if begun:
+        await r.sse(note("working"), end=False)
     await r.server.gone.wait()
 
 
 async def long_event(r: Reply) -> None:
     head, tail = event(r.right("@")).split(b"@")
-    await r.head(200, None, kind="text/event-stream")
-    await r.chunk(head)
-    for _ in range(LONG):
-        await r.chunk(b"x" * MEGABYTE)
-    await r.chunk(tail)
-    await r.raw(b"0\r\n\r\n")
+    await r.sse(head, *(b"x" * MEGABYTE for _ in range(LONG)), tail)
 
 
 async def long_json(r: Reply) -> None:
@@ -130,11 +113,7 @@ async def long_json(r: Reply) -> None:
 
 
 async def flood(r: Reply) -> None:
-    await r.head(200, None, kind="text/event-stream")
-    for _ in range(20):
-        await r.chunk(note("x") * 100)
-    await r.chunk(event(r.right()))
-    await r.raw(b"0\r\n\r\n")
+    await r.sse(*[note("x") * 100] * 20, event(r.right()))
 
 
 FAULTS: dict[str, Callable[[Reply], Awaitable[None]]] = {
@@ -150,20 +129,15 @@ FAULTS: dict[str, Callable[[Reply], Awaitable[None]]] = {
     "http_500": lambda r: r.status(500, body=b"<html><script>alert(1)</script></html>", kind="text/html"),
     "http_502": lambda r: r.status(502),
     "http_503": lambda r: r.status(503, "Retry-After: 3600"),
-    "http_204": lambda r: r.head(204, 0),
-    "http_202": lambda r: r.status(202, body=b""),
     "redirect_home": lambda r: r.status(307, f"Location: {r.server.url}?again=1", body=b""),
     "redirect_away": lambda r: r.status(307, f"Location: {r.server.elsewhere}", body=b""),
     "redirect_get": lambda r: r.status(302, f"Location: {r.server.url}?again=1", body=b""),
     "redirect_loop": lambda r: r.status(307, f"Location: {r.server.url}?loop=1", body=b""),
     # bodies
-    "html": lambda r: r.status(200, body=b"<html>hello</html>", kind="text/html"),
     "no_type": lambda r: r.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
     "bad_json": lambda r: r.status(200, body=b'{"jsonrpc": "2.0", ', kind="application/json"),
-    "empty": lambda r: r.status(200, body=b"", kind="application/json"),
     "bad_utf8": lambda r: r.status(200, body=b"\xff\xfe\xfd", kind="application/json"),
     "number": lambda r: r.status(200, body=b"5", kind="application/json"),
-    "wrong_shape": lambda r: r.json({"jsonrpc": "2.0", "id": r.number, "result": {"nonsense": 1}}),
     "wrong_id": lambda r: r.json(called(987654, r.server.version)),
     "no_http": lambda r: r.raw(b"SSH-2.0-OpenSSH_9.0\r\n\r\n"),
     "bad_chunk": lambda r: r.raw(
@@ -171,12 +145,14 @@ FAULTS: dict[str, Callable[[Reply], Awaitable[None]]] = {
     ),
     "bad_gzip": lambda r: r.status(200, "Content-Encoding: gzip", body=b"no gzip", kind="application/json"),
     "packed": lambda r: r.status(200, "Content-Encoding: gzip", body=packed(r), kind="application/json"),
-    "truncated": truncated,
+    "truncated": lambda r: cut_after(r, "application/json"),
+    "ended_json": lambda r: cut_after(r, "application/json", at_once=False),
+    "ended_event": lambda r: cut_after(r, "text/event-stream", at_once=False),
+    "ended_text": lambda r: cut_after(r, "text/plain", at_once=False),
     "long_json": long_json,
     # streams
-    "cut_stream": cut_stream,
+    "cut_stream": cut_after,
     "ended_stream": lambda r: r.sse(note("working")),
-    "sse_garbage": lambda r: r.sse(b"event: message\ndata: {no json\n\n", event(r.right())),
     "sse_bad_utf8": lambda r: r.sse(b"data: \xff\xfe\n\n", event(r.right())),
     "sse_other_event": lambda r: r.sse(b"event: weather\ndata: fine\n\n: a comment\n\n", event(r.right())),
     "sse_twice": lambda r: r.sse(event(r.right()), event(r.right("second"))),
@@ -186,7 +162,7 @@ FAULTS: dict[str, Callable[[Reply], Awaitable[None]]] = {
     # the connection
     "reset": reset,
     "hang": hang,
-    "hang_in_stream": hang_in_stream,
+    "hang_in_stream": lambda r: hang(r, begun=True),
 }
 
 
@@ -197,15 +173,15 @@ class RogueHTTP:
         version: The protocol version it speaks.
         url: Its endpoint.
         elsewhere: Where `redirect_away` leads.
-        calls: How often each tool was called.
+        session: The id that it gives a session, if any.
+        calls: How often each tool was called, and each other method.
         requests: Paths and headers of what came.
         gone: Set when it ends.
     """
 
-    def __init__(self, version: str, elsewhere: str = "") -> None:
-        self.version = version
+    def __init__(self, version: str, elsewhere: str = "", session: bytes = b"") -> None:
+        self.version, self.elsewhere, self.session = version, elsewhere, session.decode("latin-1")
         self.url = ""
-        self.elsewhere = elsewhere
         self.calls: Counter[str] = Counter()
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.gone = asyncio.Event()
@@ -230,13 +206,15 @@ class RogueHTTP:
         reply = Reply(self, writer, message.get("id"))
         if message.get("method") == "tools/call":
             return await self._call(reply, message["params"]["name"], path, writer)
+        self.calls[str(message.get("method"))] += 1
         answer = answer_to(message, self.version, list(FAULTS))
         if answer is None:
             await reply.status(202, body=b"")
         elif message.get("method") == "server/discover" and "error" in answer:
-            await reply.status(404, body=line(answer), kind="application/json")
+            await reply.status(404, body=b"" if self.session else line(answer), kind="application/json")
         else:
-            await reply.json(answer)
+            is_new = self.session and message.get("method") == "initialize"
+            await reply.json(answer, *([f"Mcp-Session-Id: {self.session}"] if is_new else []))
         return True
 
     async def _call(self, reply: Reply, name: str, path: str, writer: asyncio.StreamWriter) -> bool:
@@ -251,10 +229,10 @@ class RogueHTTP:
 
 @asynccontextmanager
 async def rogue_http(
-    version: str = LEGACY, *, elsewhere: str = "", tls: ssl.SSLContext | None = None
+    version: str = LEGACY, *, elsewhere: str = "", session: bytes = b"", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[RogueHTTP]:
     """Serve on a free port of 127.0.0.1."""
-    rogue = RogueHTTP(version, elsewhere)
+    rogue = RogueHTTP(version, elsewhere, session)
     server = await asyncio.start_server(rogue.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     rogue.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}/mcp"

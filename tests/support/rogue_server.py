@@ -19,138 +19,88 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 VERSION, LOG = (sys.argv[1], Path(sys.argv[2])) if __name__ == "__main__" else ("", Path())
-MEGABYTE = 2**20
 FLOOD = 2_000
+LONG = 20 * 2**20
+"""Bytes of a long line."""
+
+
+def command(version: str, log: Path) -> list[str]:
+    """Return how the server is started."""
+    return [sys.executable, __file__, version, str(log)]
 
 
 def write(data: bytes) -> None:
-    """Write to stdout."""
     while data:
         data = data[os.write(1, data) :]
 
 
+def say(number: Any, **members: Any) -> None:
+    write(line({"jsonrpc": "2.0", "id": number, **members}))
+
+
 def right(number: Any, text: str = "right") -> None:
-    """Answer as one should."""
     write(line(called(number, VERSION, text)))
 
 
-def result(number: Any, value: Any) -> None:
-    """Answer with any result."""
-    write(line({"jsonrpc": "2.0", "id": number, "result": value}))
-
-
 def notify(method: str, params: Any) -> bytes:
-    """Return a notification."""
     return line({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def hang() -> None:
-    """Do nothing until a signal comes."""
-    signal.pause()
-
-
 def many(data: bytes, number: Any) -> None:
-    """Write something many times, then answer."""
     for _ in range(FLOOD // 100):
         write(data * 100)
     right(number)
 
 
-def long_text(number: Any) -> None:
-    """Answer with 100 MB in one line."""
-    head, tail = line(called(number, VERSION, "@")).split(b"@")
-    write(head)
-    for _ in range(100):
-        write(b"x" * MEGABYTE)
-    write(tail)
-
-
-def long_garbage(number: Any) -> None:
-    """Write 100 MB that are no message, in one line, then answer."""
-    for _ in range(100):
-        write(b"x" * MEGABYTE)
-    write(b"\n")
-    right(number)
-
-
-def end_after(number: Any) -> None:
-    """Answer, and be gone."""
-    right(number)
+def die() -> None:
     os._exit(3)
 
 
-def half_then(end: Callable[[], Any]) -> Callable[[Any], None]:
-    """Return what writes half of an answer and then does something else."""
-
-    def half(number: Any) -> None:
-        whole = line(called(number, VERSION))
-        write(whole[: len(whole) // 2])
-        end()
-
-    return half
+def half(number: Any) -> None:
+    whole = line(called(number, VERSION))
+    write(whole[: len(whole) // 2])
 
 
-def stderr_then_die(number: Any) -> None:
-    """Say a lot of last words."""
+def last_words() -> None:
     sys.stderr.write("".join(f"Traceback line {n}\n" for n in range(5000)))
     sys.stderr.flush()
-    os._exit(3)
-
-
-def close_stdout(number: Any) -> None:
-    """Close the way back and stay alive."""
-    os.close(1)
-    hang()
 
 
 TOOLS: dict[str, Callable[[Any], Any]] = {
     "right": right,
     # it ends
-    "die": lambda n: os._exit(3),
-    "die_talking": stderr_then_die,
-    "die_after": end_after,
-    "half_and_die": half_then(lambda: os._exit(3)),
-    "half_and_hang": half_then(hang),
-    "close_stdout": close_stdout,
-    "hang": lambda n: hang(),
+    "die": lambda n: die(),
+    "die_talking": lambda n: (last_words(), die()),
+    "die_after": lambda n: (right(n), die()),
+    "half_and_die": lambda n: (half(n), die()),
+    "half_and_hang": lambda n: (half(n), signal.pause()),
+    "close_stdout": lambda n: (os.close(1), signal.pause()),
+    "hang": lambda n: signal.pause(),
     "silent": lambda n: None,
     # it writes what is no message, and then the answer
     "garbage": lambda n: (write(b"Loading model...\n{\n\x00\x01\x02\n[[[\n}\n\n\n"), right(n)),
     "bad_utf8_line": lambda n: (write(b"\xff\xfe\xc3(\n"), right(n)),
     "bad_utf8": lambda n: write(line(called(n, VERSION, "@")).replace(b"@", b"caf\xe9 \xff")),
-    "array": lambda n: (write(line([called(n, VERSION, "batch")])), right(n)),
     "scalars": lambda n: (write(b'null\n5\n"x"\ntrue\n'), right(n)),
     "nested": lambda n: (write(b"[" * 100_000 + b"]" * 100_000 + b"\n"), right(n)),
     "wrong_version": lambda n: (write(line({**called(n, VERSION, "old"), "jsonrpc": "1.0"})), right(n)),
-    "long_garbage": long_garbage,
-    "long": long_text,
+    "long_garbage": lambda n: (write(b"x" * LONG + b"\n"), right(n)),
+    "long": lambda n: right(n, "x" * LONG),
     # ids
     "wrong_id_first": lambda n: (right(987654), right("nobody"), right(None), right(n)),
     "wrong_id": lambda n: right(987654),
     "text_id": lambda n: right(str(n)),
     "twice": lambda n: (right(n), right(n, "second")),
-    "float_id": lambda n: right(float(n)),
     "marked_id": lambda n: right(f"#{n}"),
     "listed_id": lambda n: right([n]),
     "no_id": lambda n: write(line({**called(None, VERSION), "id": None})),
-    "error_without_id": lambda n: write(
-        line({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}})
-    ),
+    "error_without_id": lambda n: say(None, error={"code": -32700, "message": "what?"}),
     "id_before": lambda n: right(n - 1),
     "old_id": lambda n: (right(n), right(1, "stolen"), right(2, "stolen")),
     # answers of the wrong shape
-    "no_content": lambda n: result(n, {"nonsense": True}),
-    "content_is_text": lambda n: result(n, {"content": "text"}),
-    "unknown_block": lambda n: result(n, {"content": [{"type": "hologram", "data": 1}]}),
-    "block_without_text": lambda n: result(n, {"content": [{"type": "text"}]}),
-    "result_is_a_number": lambda n: result(n, 5),
-    "result_is_null": lambda n: result(n, None),
-    "neither": lambda n: write(line({"jsonrpc": "2.0", "id": n})),
-    "error_is_text": lambda n: write(line({"jsonrpc": "2.0", "id": n, "error": "bad"})),
-    "error_without_code": lambda n: write(line({"jsonrpc": "2.0", "id": n, "error": {"message": "bad"}})),
-    "error_long": lambda n: write(
-        line({"jsonrpc": "2.0", "id": n, "error": {"code": -32000, "message": "bad\n" * 10_000}})
-    ),
+    "unknown_block": lambda n: say(n, result={"content": [{"type": "hologram", "data": 1}]}),
+    "neither": say,
+    "error_long": lambda n: say(n, error={"code": -32000, "message": "bad\n" * 10_000}),
     # floods
     "log_flood": lambda n: many(notify("notifications/message", {"level": "info", "data": "x" * 50}), n),
     "unknown_flood": lambda n: many(notify("notifications/whatever", {"a": 1}), n),

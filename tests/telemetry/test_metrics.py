@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcp_magic import errors
 from mcp_magic.telemetry.metrics import BUCKETS, LIMIT, OTHER, Metrics
 from tests.support.bundled import load
-from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
@@ -23,12 +22,12 @@ RECORD_SECONDS = 20e-6
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
     """Read Prometheus text: (name, label=value, ...) -> value."""
-    found: dict[tuple[str, ...], float] = {}
+    values: dict[tuple[str, ...], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = (f"{name}={value}" for name, value in sample.labels.items())
-            found[sample.name, *labels] = sample.value
-    return found
+            values[sample.name, *labels] = sample.value
+    return values
 
 
 async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -> None:
@@ -53,12 +52,6 @@ async def test_metrics_count_calls_and_failures_by_server_and_tool(host: Host) -
     assert (metrics.calls, sum(metrics.errors.values())) == (6, 3)
 
 
-def test_the_quantiles_of_a_single_call_are_its_own_time() -> None:
-    metrics = Metrics()
-    metrics.record("math", "add", 0.0361)
-    assert [metrics["math", "add"].quantile(share) for share in (0.01, 0.5, 0.95, 1.0)] == [0.0361] * 4
-
-
 async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
     connection = await host.connect(load("showcase_server").server, name="show")
     started = asyncio.Event()
@@ -73,43 +66,33 @@ async def test_a_cancelled_call_is_counted_as_one(host: Host) -> None:
     assert host.metrics["show", "slow"].errors == {"cancelled": 1}
 
 
-async def test_counters_go_on_when_a_session_is_opened_again(host: Host) -> None:
-    await host.connect(PLAIN, name="math")
+async def test_prometheus_reads_the_text_of_all_sessions(host: Host) -> None:
+    await host.connect(load("math_server").server, name="math")
     await host.call("math:add", a=1, b=1)
     await host.reconnect("math")
     await host.call("math:add", a=1, b=1)
-    assert host.metrics["math", "add"].calls == 2
-
-
-async def test_prometheus_reads_the_text(host: Host) -> None:
-    await host.connect(load("math_server").server, name="math")
-    await host.call("math:add", a=1, b=1)
     host.metrics.record("math", "add", 0.3, "ToolError")
-    found = samples(host.metrics.text())
+    values = samples(host.metrics.text())
     of = ("server=math", "tool=add")
-    assert found["mcp_magic_calls_total", *of] == 2
-    assert found["mcp_magic_errors_total", *of, "error=ToolError"] == 1
-    assert found["mcp_magic_call_seconds_count", *of] == 2
-    assert found["mcp_magic_call_seconds_bucket", *of, "le=0.2"] == 1
-    assert found["mcp_magic_call_seconds_bucket", *of, "le=0.5"] == 2
-    assert found["mcp_magic_call_seconds_bucket", *of, "le=+Inf"] == 2
-    assert found["mcp_magic_call_seconds_sum", *of] == pytest.approx(host.metrics["math", "add"].seconds)
+    assert values["mcp_magic_calls_total", *of] == host.metrics["math", "add"].calls == 3
+    assert values["mcp_magic_errors_total", *of, "error=ToolError"] == 1
+    assert values["mcp_magic_call_seconds_count", *of] == 3
+    for bound, count in (("0.2", 2), ("0.5", 3), ("+Inf", 3)):
+        assert values["mcp_magic_call_seconds_bucket", *of, f"le={bound}"] == count
+    assert values["mcp_magic_call_seconds_sum", *of] == pytest.approx(host.metrics["math", "add"].seconds)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "Ünïcode 工具", "a{b}", "\ud800", "a" * 10_000, ""])
 def test_any_name_of_a_tool_makes_valid_text(name: str) -> None:
     metrics = Metrics()
+    assert samples(metrics.text()) == {}
     metrics.record("s", name, 0.1, "ToolError")
     tools = {key[2] for key in samples(metrics.text()) if key[0] == "mcp_magic_calls_total"}
     assert tools == {f"tool={name[:200]}".replace("\ud800", "?")}
     metrics.text().encode("utf-8")
 
 
-def test_nothing_called_yet_is_valid_text() -> None:
-    assert samples(Metrics().text()) == {}
-
-
-def test_names_that_a_model_makes_up_do_not_fill_the_memory() -> None:
+def test_made_up_names_do_not_fill_the_memory() -> None:
     metrics = Metrics()
     for n in range(LIMIT + 500):
         metrics.record("s", f"tool{n}", 0.01)
@@ -128,6 +111,8 @@ def test_quantiles_are_right_to_a_bucket() -> None:
         high = min(bound for bound in BUCKETS if bound >= share)
         assert low <= series.quantile(share) <= high
     assert series.quantile(1.0) == pytest.approx(1.0)
+    metrics.record("math", "add", 0.0361)
+    assert [metrics["math", "add"].quantile(share) for share in (0.01, 0.5, 0.95, 1.0)] == [0.0361] * 4
 
 
 def test_a_record_costs_microseconds() -> None:

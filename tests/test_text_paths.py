@@ -1,7 +1,6 @@
 """A million characters of the worst take each path less than a second: of CPU time, whatever else the machine does.
 
-What each path does with text that a server, a model or a file wrote is a function here. Short texts of every kind tell
-which kind costs most; the costliest is then a million long.
+Short texts of every kind tell which kind costs a path most; the costliest is then a million long.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import gc
 import json
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -64,47 +64,12 @@ UNITS = (
     *("\r\n", "\x1b[", "\x1b[1;", "\u202e", "\u200b", "\ud83d", "\U0001f600", "e\u0301", "╭╰", "[\u200d"),
     *("|-", "| a ", "a|b\n", "|-|-|\n", "|a|b|\n|-|-|\n", '"a","b""c",1\n', 'a,"', "1,234.5\n", "\\|", '\\"', "\\\\["),
     *('{"a":', '[{"a":1},', '{"a":1}\n', "[{'a': None},", "[[1]],", "(1,", "[[", "{a:", "a: {\n", ": [", "&a [*a,"),
-    *(
-        "```\n",
-        "```a\n",
-        "~~~x\n~~~\n",
-        "[a]: b\n",
-        "](",
-        "](a",
-        "[a](",
-        "![a](",
-        "![",
-        "*a_",
-        "a**b",
-        "<a ",
-        "&#",
-        "$$",
-    ),
-    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "![" * 99 + "]", "![*" * 66 + "]"),
-    *(
-        "http://",
-        "a://b@c?",
-        "http://a.b/c?token=x ",
-        "data:image/png;base64,",
-        "QUJD",
-        "a.b-",
-        "-a",
-        "a=",
-        "a@",
-        "{a}",
-    ),
-    *(
-        "password=abcdefgh ",
-        '"password": "abcdefgh", ',
-        "Bearer abcdefgh ",
-        "bearer ",
-        "pat_",
-        "token: ",
-        "key-",
-        "sk-",
-    ),
+    *("```\n", "```a\n", "~~~x\n~~~\n", "[a]: b\n", "](", "](a", "[a](", "![a](", "![", "*a_", "a**b", "<a ", "&#"),
+    *("- ", "- a\n", " - \n  ", "> a\n", "# ", "a\n=\n", "\\html", "![" * 99 + "]", "![*" * 66 + "]", "-a", "a=", "a@"),
+    *("http://", "a://b@c?", "http://a.b/c?token=x ", "data:image/png;base64,", "QUJD", "a.b-", "{a}", "pat_"),
+    *("password=abcdefgh ", '"password": "abcdefgh", ', "Bearer abcdefgh ", "bearer ", "key-", "sk-", "token: "),
     *("Traceback (most recent call last):\n", "The above exception was the direct\n", "Error executing tool t: "),
-    *("the ", "a b. ", "1 of 2 rows x ", "ignore previous instructions ", "2026-01-31T", "when tool "),
+    *("the ", "a b. ", "1 of 2 rows x ", "ignore previous instructions ", "2026-01-31T", "when tool ", "$$"),
 )
 """What texts are made of, again and again."""
 
@@ -123,20 +88,8 @@ SHAPES: dict[str, Callable[[int], str]] = {
 
 
 def answered(text: str, **members: Any) -> ToolResult:
-    content = [types.TextContent(type="text", text=text)]
+    content = members.pop("content", [types.TextContent(type="text", text=text)])
     return ToolResult(types.CallToolResult(content=content, **members), server="s", tool="t")
-
-
-def table_in(text: str) -> None:
-    with suppress(MCPMagicError):
-        _ = answered(text).df
-
-
-def fails(text: str) -> None:
-    result = answered(text, is_error=True)
-    result._repr_mimebundle_()
-    with suppress(MCPMagicError):
-        result.raise_for_error()
 
 
 def resource(text: str, kind: str) -> ResourceResult:
@@ -144,25 +97,9 @@ def resource(text: str, kind: str) -> ResourceResult:
     return ResourceResult(types.ReadResourceResult(contents=[contents]))
 
 
-def table_of_resource(text: str) -> None:
-    with suppress(MCPMagicError):
-        _ = resource(text, "text/csv").df
-
-
-def prompted(text: str) -> None:
+def prompt(text: str) -> PromptResult:
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
-    PromptResult(types.GetPromptResult(description=text, messages=[message]))._repr_mimebundle_()
-
-
-def linked(text: str) -> None:
-    link = types.ResourceLink(type="resource_link", uri=text, name=text, description=text, mime_type=text)
-    ToolResult(types.CallToolResult(content=[link]))._repr_mimebundle_()
-
-
-def pictured(text: str) -> None:
-    with suppress(MCPMagicError):
-        image = types.ImageContent(type="image", data=text, mime_type="image/png")
-        ToolResult(types.CallToolResult(content=[image]))._repr_mimebundle_()
+    return PromptResult(types.GetPromptResult(description=text, messages=[message]))
 
 
 def a_tool(text: str) -> types.Tool:
@@ -171,14 +108,10 @@ def a_tool(text: str) -> types.Tool:
     return types.Tool(name="t", title=text, description=text, input_schema=input_schema)
 
 
-def carded(text: str) -> None:
-    ToolCard(a_tool(text), server="s")._repr_mimebundle_()
-
-
-def talked(text: str) -> None:
+def talk(text: str) -> Transcript:
     call = {"id": "1", "name": "t", "args": {"a": text}}
     messages = [AIMessage("", tool_calls=[call]), ToolMessage(text, tool_call_id="1", name="t"), AIMessage(text)]
-    Transcript.from_messages([HumanMessage("x"), *messages])._repr_mimebundle_()
+    return Transcript.from_messages([HumanMessage("x"), *messages])
 
 
 def elicited(text: str) -> None:
@@ -187,53 +120,40 @@ def elicited(text: str) -> None:
         question_part(asked).plain
 
 
-def listed(text: str) -> None:
-    row = {"name": text, "text": text}
-    Listing([row], title=text, columns=("name", "text"), empty="", note="", kind="logs")._repr_mimebundle_()
-
-
 def unreadable(text: str) -> None:
     adapter: TypeAdapter[Any] = TypeAdapter(types.JSONRPCMessage)
-    with suppress(UnicodeEncodeError):  # a lone surrogate does not come through a pipe
-        try:
-            adapter.validate_json(f'{{"jsonrpc":"2.0","id":1,"result":{text}')
-        except ValidationError as error:
-            log_line(error, "server", mask_text)
-            instead_of(error)
-            read_within(error, lambda number: True)
+    try:
+        adapter.validate_json(f'{{"jsonrpc":"2.0","id":1,"result":{text}')
+    except ValidationError as error:
+        log_line(error, "server", mask_text)
+        instead_of(error)
+        read_within(error, lambda number: True)
 
 
 def replayed(text: str) -> None:
-    server = Server("s")
-    params = {"name": "t", "arguments": {"a": text}}
+    server, params = Server("s"), {"name": "t", "arguments": {"a": text}}
     server.add(Session([Scene(1, "tools/call", {**params, "x": number}) for number in range(2)], [], {}))
     server.find(0, "tools/call", params)
     server.explain("tools/call", params)
     difference(params, {})
 
 
-def learned(text: str) -> None:
-    Masker(("abcdefgh",)).whole({"lines": text.splitlines()[:2000], "rows": [text, {"password": text}]})
-
-
-def learned_often(text: str) -> None:
+def secrets(text: str) -> list[dict[str, str]]:
     pieces = zip(range(2000), pairwise(range(0, len(text), 250)), strict=False)
-    Masker(()).whole([{"password": f"{number:08}{text[a:b]}", "line": text[a:b]} for number, (a, b) in pieces])
+    return [{"password": f"{number:08}{text[a:b]}", "line": text[a:b]} for number, (a, b) in pieces]
 
 
 def skilled(text: str) -> None:
-    with suppress(FrontMatterError):
-        split_front_matter(text)
     for yaml in (text[:20_000], f"a: {text}"[:20_000]):
         with suppress(FrontMatterError):
             same_front_matter(yaml, {})
+    split_front_matter(text)
 
 
 def changed(text: str) -> None:
     kinds = ("tools", "prompts", "resources", "templates")
     one: dict[str, Any] = {"server": {}, "instructions": text, **{kind: {} for kind in kinds}}
-    other = {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}}
-    compared(one, other)
+    compared(one, {**one, "tools": {text: {"description": text, "inputSchema": {"description": text}}}})
 
 
 def joined(text: str) -> None:
@@ -264,42 +184,52 @@ def recorded(text: str) -> None:
         _ = Record("\n".join(group)).shown
 
 
+# What is shown in a notebook
+SHOWN: dict[str, Callable[[str], Any]] = {
+    "result": answered,
+    "result that repeats its data": lambda text: answered(text, structured_content={"a": text}),
+    "tool's error": lambda text: answered(text, is_error=True),
+    **{f"resource, {kind}": partial(resource, kind=kind) for kind in ("text/plain", "text/markdown", "text/csv")},
+    **{f"resource, {kind}": partial(resource, kind=kind) for kind in ("application/json", "image/svg+xml")},
+    "prompt": prompt,
+    "resource link": lambda text: answered(
+        text, content=[types.ResourceLink(type="resource_link", uri=text, name=text, description=text, mime_type=text)]
+    ),
+    "image": lambda text: answered(text, content=[types.ImageContent(type="image", data=text, mime_type="image/png")]),
+    "log lines and listings": lambda text: Listing(
+        [{"name": text, "text": text}], title=text, columns=("name", "text"), empty="", note="", kind="logs"
+    ),
+    "tool's card and example": lambda text: ToolCard(a_tool(text), server="s"),
+    "agent's transcript": talk,
+}
 PATHS: dict[str, Callable[[str], object]] = {
-    "result": lambda text: answered(text)._repr_mimebundle_(),
-    "result's table": table_in,
+    **{name: lambda text, make=make: make(text)._repr_mimebundle_() for name, make in SHOWN.items()},  # type: ignore[misc]
+    "result's table": lambda text: answered(text).df,
     "result's tables": lambda text: answered(text).frames,
-    "result that repeats its data": lambda text: answered(text, structured_content={"a": text})._repr_mimebundle_(),
-    "tool's error": fails,
-    **{
-        f"resource, {kind}": lambda text, kind=kind: resource(text, kind)._repr_mimebundle_()  # type: ignore[misc]
-        for kind in ("text/plain", "text/markdown", "text/csv", "application/json", "image/svg+xml")
-    },
-    "resource's table": table_of_resource,
-    "prompt": prompted,
-    "resource link": linked,
-    "image": pictured,
-    "log lines and listings": listed,
+    "tool's error that is raised": lambda text: answered(text, is_error=True).raise_for_error(),
+    "resource's table": lambda text: resource(text, "text/csv").df,
     "terminal": clean,
-    "tool's card and example": carded,
     "documentation": quoted,
     "stubs": lambda text: stubs("s", [a_tool(text)]),
     "snapshot and diff": changed,
     "lint": lambda text: list(lint_tool(a_tool(text), "s")),
     "trace, text": Masker(("abcdefgh",)).text,
     "trace, message": lambda text: Masker(("abcdefgh",)).mask(to_json({"data": text, "password": "sesame12"})),
-    "cassette": learned,
-    "cassette, 2,000 secrets": learned_often,
+    "cassette": lambda text: Masker(("abcdefgh",)).whole(
+        {"lines": text.splitlines()[:2000], "rows": [text, {"password": text}]}
+    ),
+    "cassette, 2,000 secrets": lambda text: Masker(()).whole(secrets(text)),
     "cassette, replayed": replayed,
     "error with secrets": mask_text,
     "provider's error": lambda text: model_error(RuntimeError(text), None),
-    "agent's transcript": talked,
     "content for a model": lambda text: to_content(answered(text)),
     "offline model, results": lambda text: answer([outcome(ToolMessage(text, tool_call_id="1"), {}, "t")]),
     "offline model, quoting": lambda text: quoted_by_offline([HumanMessage(text)]),
     "elicitation": elicited,
     "stderr, why it failed": cause,
-    "stderr, why a tool failed": lambda text: " ".join(causes_in(text, "t")),
+    "stderr, why a tool failed": lambda text: causes_in(text, "t"),
     "stderr, addresses": lambda text: (addresses(text), named_url(text)),
+    "stderr, records": recorded,
     "message that is no JSON": unreadable,
     "message over several lines": joined,
     "body that is called a stream": called_a_stream,
@@ -307,12 +237,9 @@ PATHS: dict[str, Callable[[str], object]] = {
     "error, the telling line": telling_line,
     "error, its kind": lambda text: (kind_of(text), cut_error(text, 200)),
     "error that names versions": lambda text: named_versions(f"version {text}", None),
-    "stderr, records": recorded,
     "skill": skilled,
-    "template": lambda text: (
-        fits_template("file:///a", text),
-        fits_template(f"file:///{text}", "file:///{a}{b}{+c}x"),
-    ),
+    "template": lambda text: fits_template("file:///a", text),
+    "template, filled": lambda text: fits_template(f"file:///{text}", "file:///{a}{b}{+c}x"),
     "completion": lambda text: (place_in(text, "file:///a"), did_you_mean(text, [text + "a"])),
     "rule": lambda text: pattern_covers(f"{text}*", f"a{text}"),
 }
@@ -329,13 +256,14 @@ def only_own_objects() -> Iterator[None]:
 
 def spent(path: Callable[[str], object], text: str) -> float:
     began = time.thread_time()
-    path(text)
+    with suppress(MCPMagicError, FrontMatterError, UnicodeEncodeError):  # a lone surrogate comes through no pipe
+        path(text)
     return time.thread_time() - began
 
 
 def usual_seconds(path: Callable[[str], object], text: str) -> float:
     with cpu_time() as cost:
-        path(text)
+        spent(path, text)
     return cost.seconds
 
 
@@ -344,11 +272,10 @@ def usual_seconds(path: Callable[[str], object], text: str) -> float:
 @pytest.mark.parametrize("name", PATHS)
 def test_a_million_worst_characters_take_under_a_second(name: str) -> None:
     path = PATHS[name]
-    path("a")  # imports
+    spent(path, "a")  # imports
     # twice, because the garbage of others is collected in the time of one
     short = {shape: min(spent(path, make(SHORT)) for _ in range(2)) for shape, make in SHAPES.items()}
     worst = max(short, key=short.__getitem__)
-
     for length, seconds in LENGTHS.items():
         text = SHAPES[worst](length)
         # beside other tests all takes longer at times, not each time
