@@ -55,7 +55,6 @@ async def test_a_run_of_an_agent_is_played_without_asking_the_model(host: Host, 
         seen = await run(host, model)
     assert seen[-1][1] == "They cost **3.50** together."
     assert len(model.seen) == 2
-
     nobody = ScriptedModel([])
     with deck.holding(tape, "replay"):
         assert await run(host, nobody) == seen
@@ -70,7 +69,6 @@ async def turn_of(model: Any, text: str) -> AIMessage:
 async def test_cassette_keeps_messages_and_tools_once_and_all_chunks(host: Host, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([PRICES, "It is done."]))
-
     first, second = (line for line in lines(tape) if "digest" in line)
     assert [message["role"] for message in first["messages"]] == ["system", "human"]
     assert {tool["name"] for tool in first["tools"]} == {"shop__price", "shop__buy", "shop__wait", "shop__fail"}
@@ -111,7 +109,6 @@ async def test_agent_fails_when_cassette_lacks_the_call(host: Host, shop: Shop, 
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
     head = [line for line in lines(tape) if "session" not in line or "server" in line]
     tape.write_text("\n".join(json.dumps(line) for line in head) + "\n", "utf-8")  # the server's answers are gone
-
     with deck.holding(tape, "record"):
         await host.reconnect("shop")
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
@@ -160,7 +157,6 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
     with deck.holding(tape, "record"):
         model = ScriptedModel([calls])
         assert secret in (await turn_of(model, f"say {secret}")).text
-
     assert "4711" not in tape.read_text("utf-8")
     with deck.holding(tape, "replay"):
         model = ScriptedModel([])
@@ -191,7 +187,6 @@ async def test_provider_is_recorded_and_not_reached_on_replay(host: Host, tape: 
         seen = await openai(fake, host, tape, "record")
     assert len(fake.requests) == 2
     assert KEY not in tape.read_text("utf-8")
-
     assert await openai(fake, host, tape, "replay", url="http://127.0.0.1:9/v1") == seen
     assert len(fake.requests) == 2
 
@@ -202,7 +197,6 @@ async def test_a_provider_without_key_is_replayed_by_its_name(
     fake = FakeOpenAI(Turn(calls=[("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
     async with fake.running():
         seen = await openai(fake, host, tape, "record")
-
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with deck.holding(tape, "replay"):
         assert await run(host, "openai:gpt-5") == seen

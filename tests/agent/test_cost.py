@@ -40,7 +40,6 @@ def test_the_price_of_a_turn_counts_what_was_read_from_the_cache() -> None:
     cached = turn(1_000_000, 0)
     assert cached.usage_metadata is not None
     cached.usage_metadata["input_token_details"] = {"cache_read": 1_000_000}
-
     assert plain is not None
     assert plain > 0
     assert 0 < (price_of(cached) or 0) < plain / 2
@@ -64,9 +63,7 @@ def test_what_costs_nothing_and_what_is_not_known() -> None:
 async def test_the_usage_of_a_run_has_its_cost(host: Host) -> None:
     model = ScriptedModel([turn(1000, 100), turn(2000, 10, calls=False)])
     graph = build_graph(model, host, checkpointer=memory_threads())
-
     run = await run_agent(graph, host, "go", thread="money")
-
     assert run.usage["total_tokens"] == 3110
     assert run.usage["cost"] == pytest.approx(price_of(turn(3000, 110)))
     assert "cost" not in (await run_agent(graph_of("hello", host), host, "go", thread="none")).usage
@@ -82,9 +79,7 @@ def graph_of(text: str, host: Host) -> Any:
 async def test_token_limit_ends_the_run_and_keeps_the_thread(host: Host, shop: Shop) -> None:
     model = looping(100, 200, 300, 400)
     graph = build_graph(model, host, max_tokens=850, checkpointer=memory_threads())
-
     run = await run_agent(graph, host, "buy", thread="bound")
-
     assert run.stopped == "max_tokens"
     assert run.usage["total_tokens"] == 600  # a further turn takes 300 at least
     assert len(shop.called) == 2
@@ -96,9 +91,7 @@ async def test_token_limit_ends_the_run_and_keeps_the_thread(host: Host, shop: S
 
 async def test_the_last_turn_that_fits_is_told_to_answer(host: Host) -> None:
     model = ScriptedModel([turn(100, 0), turn(150, 0, number=2), turn(200, 0, calls=False)])
-
     state = await build_graph(model, host, max_tokens=500).ainvoke({"messages": [HumanMessage("go")]})
-
     told = [LAST_TURN in seen.messages[0].text for seen in model.seen]
     assert told == [False, False, True]
     assert state["messages"][-1].tool_calls == []
@@ -109,9 +102,7 @@ async def test_a_run_ends_before_the_turn_that_would_exceed_its_cost(host: Host,
     assert price is not None
     model = looping(*[10_000] * 5)
     graph = build_graph(model, host, max_cost=3.5 * price, checkpointer=memory_threads())
-
     run = await run_agent(graph, host, "buy", thread="dollars")
-
     assert run.stopped == "max_cost"
     assert run.usage["cost"] == pytest.approx(3 * price)
     assert run.answer.startswith("Stopped after $0.0375 of $0.04375, before the work was done.")
@@ -123,17 +114,13 @@ async def test_a_run_ends_before_the_turn_that_would_exceed_its_cost(host: Host,
 async def test_tokens_that_a_model_does_not_report_are_estimated(host: Host) -> None:
     call: Any = {"name": "shop__buy", "args": {"item": "apple"}, "id": "c1"}
     model = ScriptedModel([AIMessage("x" * 400, tool_calls=[call])])
-
     state = await build_graph(model, host, max_tokens=150).ainvoke({"messages": [HumanMessage("go")]})
-
     assert state["messages"][-1].text.startswith("Stopped after 100 of 150 tokens")
 
 
 async def test_an_answer_above_the_bound_is_an_answer(host: Host) -> None:
     model = ScriptedModel([turn(9000, 0, calls=False).model_copy(update={"content": "It is 3."})])
-
     state = await build_graph(model, host, max_tokens=100).ainvoke({"messages": [HumanMessage("go")]})
-
     assert state["messages"][-1].text == "It is 3."
 
 
@@ -159,9 +146,7 @@ async def test_servers_and_tools_are_ranked_by_token_cost(host: Host) -> None:
         return ""
 
     await host.connect(other, name="wordy")
-
     listing = await tool_costs(host)
-
     rows = list(listing.rows)
     assert [(row["name"], row["what"]) for row in rows[:3]] == [
         ("wordy", "1 tool"),

@@ -78,13 +78,10 @@ async def servers(host: Host, tmp_path: Path) -> Host:
 
 @environments.needs_node
 @pytest.mark.timeout(2 * environments.BUILD_TIMEOUT)
-async def test_both_providers_accept_every_tool_with_its_schema(
-    servers: Host,
-) -> None:
+async def test_both_providers_accept_every_tool_with_its_schema(servers: Host) -> None:
     offers = (await Registry(servers).refresh()).values()
     functions = [offer.bound for offer in offers]
     groups = [functions[start : start + 100] for start in range(0, len(functions), 100)]  # OpenAI takes 128 at once
-
     assert len({offer.connection.name for offer in offers}) == 8  # with the fixture's own
     assert len(functions) > 100
     assert [refusals(group) for group in groups] == [[] for _ in groups]
@@ -122,7 +119,6 @@ def test_a_title_stays_only_where_it_says_what_nothing_else_does() -> None:
             "title": {"type": "string", "title": "Title"},
         },
     }
-
     assert parameters_of(schema)["properties"] == {
         "max_days": {"type": "integer"},
         "city": {"type": "string", "description": "Where"},
@@ -136,7 +132,6 @@ def test_a_title_stays_only_where_it_says_what_nothing_else_does() -> None:
 @given(called())
 def test_any_schema_of_a_tool_is_taken_by_both_providers(tool: tuple[Schema, Schema]) -> None:
     schema, _ = tool
-
     assert refusals([function_of("a__b", Tool(name="b", input_schema=schema)).bound]) == []
 
 
@@ -153,7 +148,6 @@ def test_arguments_that_fit_a_tool_fit_what_the_model_is_given(tool: tuple[Schem
     function = function_of("a__b", Tool(name="b", input_schema=schema))
     given_names = {own: name for name, own in function.renamed.items()}
     as_given = {given_names.get(name, name): value for name, value in arguments.items()}
-
     Draft202012Validator(function.bound["function"]["parameters"]).validate(as_given)
     assert own_arguments(as_given, function.renamed) == arguments
 
@@ -200,10 +194,7 @@ ODD: dict[str, tuple[Schema, Schema]] = {
         {"allOf": [{"properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"b": TEXT}}]},
         {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["a"]},
     ),
-    "a reference at the root": (
-        {"$ref": "#/$defs/c", "$defs": {"c": CIRCLE}},
-        {**CIRCLE, "$defs": {"c": CIRCLE}},
-    ),
+    "a reference at the root": ({"$ref": "#/$defs/c", "$defs": {"c": CIRCLE}}, {**CIRCLE, "$defs": {"c": CIRCLE}}),
     "not at the root": ({**ONE_OR_OTHER, "not": {"required": ["id", "name"]}}, ONE_OR_OTHER),
     "an enum at the root": ({"type": "object", "enum": [{"a": 1}]}, {"type": "object", "properties": {}}),
     "an array without items": (
@@ -243,7 +234,6 @@ ODD: dict[str, tuple[Schema, Schema]] = {
 @pytest.mark.parametrize("name", ODD)
 def test_of_an_odd_schema_all_is_kept_that_providers_take(name: str) -> None:
     schema, expected = ODD[name]
-
     assert parameters_of(schema) == expected
     assert refusals([function_of("a__b", Tool(name="b", input_schema=schema)).bound]) == []
 
@@ -256,7 +246,6 @@ def test_openai_would_refuse_what_is_changed(name: str) -> None:
 def test_what_had_to_leave_the_schema_is_told_in_the_description() -> None:
     either = {**ONE_OR_OTHER, "anyOf": [{"required": ["id"]}, {"required": ["name"]}]}
     function = function_of("a__b", Tool(name="b", description="Finds.", input_schema=either)).bound["function"]
-
     assert function["description"] == (
         'Finds.\n\nThe arguments must fit at least one of: {"required": ["id"]}; {"required": ["name"]}'
     )
@@ -267,7 +256,6 @@ def test_argument_names_anthropic_refuses_are_mapped_both_ways() -> None:
     schema = {"type": "object", "properties": properties, "required": ["filter[id]", "filter_id"]}
     function = function_of("a__b", Tool(name="b", input_schema=schema))
     given_parameters = function.bound["function"]["parameters"]
-
     assert refusals([function.bound]) == []
     assert list(given_parameters["properties"]) == ["filter_id_2", "filter_id", "gr_e", "argument", "x" * 64]
     assert given_parameters["properties"]["filter_id_2"] == {"description": "`filter[id]`: The id"}
@@ -281,7 +269,6 @@ def test_argument_names_anthropic_refuses_are_mapped_both_ways() -> None:
 @given(st.dictionaries(st.text(max_size=80), st.just(TEXT), max_size=6))
 def test_any_names_of_arguments_are_made_names_that_differ(properties: Schema) -> None:
     function = function_of("a__b", Tool(name="b", input_schema={"type": "object", "properties": properties}))
-
     assert refusals([function.bound]) == []
     assert len(function.bound["function"]["parameters"]["properties"]) == len(properties)
 
@@ -290,5 +277,4 @@ def test_a_very_deep_schema_ends() -> None:
     schema: Schema = {"type": "string"}
     for _ in range(300):
         schema = {"type": "array", "items": schema}
-
     assert refusals([function_of("a__b", Tool(name="b", input_schema={"properties": {"a": schema}})).bound]) == []

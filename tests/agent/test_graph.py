@@ -36,9 +36,7 @@ def tools_said(state: dict[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.lowest
 async def test_a_model_calls_a_tool_and_answers_from_the_result(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:price", {"item": "apple"})], "It costs 1.5."])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     assert [m.type for m in state["messages"]] == ["human", "ai", "tool", "ai"]
     assert tools_said(state) == [("success", "1.5")]
     assert state["messages"][-1].text == "It costs 1.5."
@@ -47,7 +45,6 @@ async def test_a_model_calls_a_tool_and_answers_from_the_result(host: Host, shop
 
 async def test_a_model_without_tools_answers(host: Host) -> None:
     state = await build_graph(ScriptedModel(["Hello."]), host).ainvoke(asked())
-
     assert state["messages"][-1].text == "Hello."
 
 
@@ -60,7 +57,6 @@ async def test_calls_of_a_turn_run_together_and_answer_in_order(host: Host, shop
             await asyncio.sleep(0)
     shop.go_on.set()
     state = await running
-
     assert tools_said(state) == [("success", f"{n} waited") for n in ("a", "b", "c")]
 
 
@@ -78,15 +74,12 @@ async def test_steps_carry_on_over_several_servers(host: Host, shop: Shop) -> No
 
     model = ScriptedModel([[("shop:price", {"item": "pear"})], second, "Paid."])
     state = await build_graph(model, host).ainvoke(asked())
-
     assert tools_said(state) == [("success", "2.0"), ("success", "paid 2.0")]
 
 
 async def test_tool_error_becomes_an_error_message(host: Host) -> None:
     model = ScriptedModel([[("shop:fail", {"reason": "no stock"})], "It failed."])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     [(status, text)] = tools_said(state)
     assert status == "error"
     assert "no stock" in text
@@ -95,9 +88,7 @@ async def test_tool_error_becomes_an_error_message(host: Host) -> None:
 
 async def test_unknown_tool_error_suggests_the_nearest_name(host: Host) -> None:
     model = ScriptedModel([[("shop__prise", {"item": "apple"})], "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     [(status, text)] = tools_said(state)
     assert status == "error"
     assert "there is no tool 'shop__prise'. Did you mean 'shop__price'?" in text
@@ -109,9 +100,7 @@ async def test_unknown_tool_error_suggests_the_nearest_name(host: Host) -> None:
 async def test_misfit_arguments_go_to_the_model_without_a_question(host: Host, shop: Shop) -> None:
     host.consent.policy = "ask"
     model = ScriptedModel([[("shop:price", {"thing": 1})], "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     [(status, text)] = tools_said(state)
     assert status == "error"
     assert "item" in text
@@ -122,9 +111,7 @@ async def test_misfit_arguments_go_to_the_model_without_a_question(host: Host, s
 async def test_arguments_that_are_no_json_are_told_to_the_model(host: Host) -> None:
     broken = {"name": "shop__price", "args": '{"item": ', "id": "x1", "error": None, "type": "invalid_tool_call"}
     model = ScriptedModel([AIMessage("", invalid_tool_calls=[broken]), "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert message.tool_call_id == "x1"
     assert "the arguments are not a JSON object" in message.text
@@ -139,9 +126,7 @@ async def test_defaults_are_filled_in_before_approval(host: Host) -> None:
     await host.connect(serving_tools(Tool(name="shot", input_schema=scaled)), name="pw")
     host.consent.rules.append(Rule("deny", "pw:shot", {"scale": "css"}, "too small"))
     model = ScriptedModel([[("pw:shot", {})], [("pw:shot", {"scale": "px"})], "ok"])
-
     state = await build_graph(model, host, approve="auto").ainvoke(asked())
-
     [(status, text), (_, sent)] = tools_said(state)
     assert (status, "too small" in text) == ("error", True)
     assert sent == "[('scale', 'px')]"
@@ -152,9 +137,7 @@ async def test_defaults_are_filled_in_before_approval(host: Host) -> None:
 
 async def test_a_lone_surrogate_of_a_model_is_told_to_it(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:buy", {"item": "pe\ud83dar"})], "ok"])
-
     state = await build_graph(model, host, approve="auto").ainvoke(asked())
-
     [(status, text)] = tools_said(state)
     assert status == "error"
     assert text.startswith("item: character 3 is '\\ud83d'")
@@ -167,9 +150,7 @@ async def test_denied_call_returns_the_reason_and_is_not_sent(host: Host, shop: 
 
     host.consent.policy, host.consent.approver = "ask", approver
     model = ScriptedModel([[("shop:buy", {"item": "pear"})], "Then not."])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     [message] = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert message.text == "shop:buy was not called; denied by the user: too dear. Do not try the same again."
     assert message.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
@@ -182,9 +163,7 @@ async def test_edited_arguments_are_sent_and_reported_to_the_model(host: Host, s
 
     host.consent.policy, host.consent.approver = "ask", approver
     model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     assert shop.called == [("buy", {"item": "apple", "count": 2})]
     [(status, text)] = tools_said(state)
     assert status == "success"
@@ -200,9 +179,7 @@ async def test_each_call_is_asked_about_once_and_on_record_once(host: Host) -> N
 
     host.consent.policy, host.consent.approver = "ask", approver
     model = ScriptedModel([[("shop:buy", {"item": "pear"}), ("shop:price", {"item": "pear"})], "ok"])
-
     await build_graph(model, host).ainvoke(asked())
-
     assert [(r.name, r.asker) for r in requests] == [("shop:buy", "agent"), ("shop:price", "agent")]
     assert [r.decision for r in host.consent.audit.records] == ["approve", "approve"]
 
@@ -220,9 +197,7 @@ async def test_all_calls_of_a_turn_wait_at_the_same_time(host: Host) -> None:
 
     host.consent.policy, host.consent.approver = "ask", approver
     model = ScriptedModel([[("shop:buy", {"item": "pear"}), ("shop:price", {"item": "pear"})], "ok"])
-
     await asyncio.wait_for(build_graph(model, host).ainvoke(asked()), 60)
-
     assert sorted(waiting) == ["buy", "price"]
 
 
@@ -230,18 +205,14 @@ async def test_all_calls_of_a_turn_wait_at_the_same_time(host: Host) -> None:
 async def test_a_policy_of_the_graph_wins_over_the_hosts(host: Host, shop: Shop, policy: str, goes_out: bool) -> None:
     host.consent.policy = "deny" if policy == "auto" else "auto"
     model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
-
     await build_graph(model, host, approve=policy).ainvoke(asked())
-
     assert bool(shop.called) is goes_out
 
 
 async def test_a_rule_wins_over_the_policy_of_the_graph(host: Host, shop: Shop) -> None:
     host.consent.add(Rule("deny", "shop:buy", reason="closed"))
     model = ScriptedModel([[("shop:buy", {"item": "pear"})], "ok"])
-
     state = await build_graph(model, host, approve="auto").ainvoke(asked())
-
     assert "denied by rule `deny shop:buy`: closed" in tools_said(state)[0][1]
     assert shop.called == []
 
@@ -254,7 +225,6 @@ async def test_whoever_resumes_the_graph_decides(host: Host, shop: Shop) -> None
     calls = [("shop:buy", {"item": "pear"}), ("shop:buy", {"item": "apple"}), ("shop:price", {"item": "pear"})]
     graph = build_graph(ScriptedModel([calls, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
-
     state = await graph.ainvoke(asked(), config)
     [pause] = state["__interrupt__"]
     waiting = pause.value["calls"]
@@ -263,14 +233,12 @@ async def test_whoever_resumes_the_graph_decides(host: Host, shop: Shop) -> None
     ]
     assert waiting[2]["annotations"] == {"readOnlyHint": True}
     assert shop.called == []
-
     answers = {
         waiting[0]["id"]: {"decision": "edit", "arguments": {"item": "pear", "count": 3}},
         waiting[1]["id"]: {"decision": "deny", "reason": "enough"},
         waiting[2]["id"]: "approve",
     }
     state = await graph.ainvoke(Command(resume=answers), config)
-
     assert [status for status, _ in tools_said(state)] == ["success", "error", "success"]
     assert sorted(shop.called, key=str) == [("buy", {"item": "pear", "count": 3}), ("price", {"item": "pear"})]
     assert [r.decision for r in host.consent.audit.records] == ["edit", "deny", "approve"]
@@ -282,11 +250,9 @@ async def test_one_decision_answers_all_and_nonsense_is_a_denial(host: Host, sho
     model = ScriptedModel([calls, "ok", calls[:1], "ok"])
     graph = build_graph(model, host, ask="interrupt", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
-
     await graph.ainvoke(asked(), config)
     state = await graph.ainvoke(Command(resume=True), config)
     assert [status for status, _ in tools_said(state)] == ["success", "success"]
-
     await graph.ainvoke(asked("again"), config)
     state = await graph.ainvoke(Command(resume={"decision": "perhaps"}), config)
     assert tools_said(state)[-1][0] == "error"
@@ -298,9 +264,7 @@ async def test_what_a_rule_decides_does_not_interrupt(host: Host, shop: Shop) ->
     host.consent.add(Rule("allow", "shop:price"))
     model = ScriptedModel([[("shop:price", {"item": "pear"})], "ok"])
     graph = build_graph(model, host, ask="interrupt", checkpointer=InMemorySaver())
-
     state = await graph.ainvoke(asked(), {"configurable": {"thread_id": "t"}})
-
     assert "__interrupt__" not in state
     assert shop.called == [("price", {"item": "pear"})]
 
@@ -317,9 +281,7 @@ async def test_decision_does_not_cover_another_call_with_the_same_id(host: Host,
     await host.connect(twin.server, name="live")
     host.consent.rules = [Rule("deny", "live:*"), Rule("allow", "shop:*")]
     turn = same_ids(("live__buy", {"item": "pear"}), ("shop__buy", {"item": "pear"}))
-
     state = await build_graph(ScriptedModel([turn, "done"]), host).ainvoke(asked())
-
     assert (twin.called, shop.called) == ([], [("buy", {"item": "pear", "count": 1})])
     said = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     calls = next(m for m in state["messages"] if isinstance(m, AIMessage)).tool_calls
@@ -333,9 +295,7 @@ async def test_a_person_denies_one_of_two_calls_of_the_same_id(host: Host, shop:
 
     host.consent.policy, host.consent.approver = "ask", approver
     turn = same_ids(("shop__buy", {"item": "pear"}), ("shop__buy", {"item": "apple"}))
-
     state = await build_graph(ScriptedModel([turn, "done"]), host).ainvoke(asked())
-
     assert shop.called == [("buy", {"item": "apple", "count": 1})]
     assert [status for status, _ in tools_said(state)] == ["error", "success"]
 
@@ -343,7 +303,6 @@ async def test_a_person_denies_one_of_two_calls_of_the_same_id(host: Host, shop:
 async def test_an_id_that_comes_again_in_a_later_turn_becomes_another(host: Host) -> None:
     turn = same_ids(("shop__price", {"item": "pear"}))
     state = await build_graph(ScriptedModel([turn, turn, "done"]), host).ainvoke(asked())
-
     ids = [m.tool_call_id for m in state["messages"] if isinstance(m, ToolMessage)]
     assert ids == ["call_1", "call_1_2"]
 
@@ -351,9 +310,7 @@ async def test_an_id_that_comes_again_in_a_later_turn_becomes_another(host: Host
 async def test_blocks_of_content_get_the_ids_of_their_calls() -> None:
     turn = same_ids(("a", {}), ("b", {}))
     turn.content = [{"type": "tool_use", "id": "call_1", "name": name, "input": {}} for name in ("a", "b")]
-
     named = with_own_ids(turn)
-
     assert [block["id"] for block in named.content if isinstance(block, dict)] == ["call_1", "call_1_2"]
     assert turn.tool_calls[1]["id"] == "call_1"  # a model may hold on to what it gave
 
@@ -363,9 +320,7 @@ async def test_duplicate_ids_in_a_written_state_are_not_called(host: Host, shop:
     config: Any = {"configurable": {"thread_id": "t"}}
     turn = same_ids(("shop__buy", {"item": "pear"}), ("shop__buy", {"item": "apple"}))
     await graph.aupdate_state(config, {"messages": [HumanMessage("go"), turn]}, as_node="think")
-
     state = await graph.ainvoke(None, config)
-
     assert shop.called == []
     assert all("another call of this turn has the same id" in text for _, text in tools_said(state))
 
@@ -379,9 +334,7 @@ async def test_call_changed_after_approval_is_not_sent(host: Host, shop: Shop) -
     [turn] = [m for m in (await graph.aget_state(config)).values["messages"] if isinstance(m, AIMessage)]
     changed = turn.model_copy(update={"tool_calls": [{**turn.tool_calls[0], "args": {"item": "apple"}}]})
     await graph.aupdate_state(config, {"messages": [changed]}, as_node="approve")
-
     state = await graph.ainvoke(None, config)
-
     assert shop.called == []
     assert "the decision was about another tool or other arguments" in tools_said(state)[0][1]
 
@@ -393,9 +346,7 @@ async def test_decision_of_an_unfinished_turn_does_not_last(host: Host, shop: Sh
     left = {"decision": "approve", "arguments": {"item": "pear"}, "by": "person", "reason": ""}
     of = {"turn": "earlier", "tool": "shop:buy", "arguments": {"item": "pear"}}
     await graph.aupdate_state(config, {"approvals": {"call_1": {**left, "of": of}}}, as_node="act")
-
     await graph.ainvoke(asked(), config)
-
     assert shop.called == []
 
 
@@ -404,10 +355,8 @@ async def test_an_id_that_reads_like_a_decision_is_none(host: Host, shop: Shop) 
     turn = AIMessage("", tool_calls=[{"name": "shop__buy", "args": {"item": i}, "id": i} for i in ("decision", "pear")])
     graph = build_graph(ScriptedModel([turn, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
-
     await graph.ainvoke(asked(), config)
     await graph.ainvoke(Command(resume={"decision": "approve", "pear": "deny"}), config)
-
     assert shop.called == [("buy", {"item": "decision", "count": 1})]
 
 
@@ -417,11 +366,9 @@ async def test_tool_changed_before_the_resume_is_not_called(host: Host, shop: Sh
     graph = build_graph(ScriptedModel([calls, "ok"]), host, ask="interrupt", checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "t"}}
     await graph.ainvoke(asked(), config)
-
     changed = (await host["shop"].find_tool("buy")).model_copy(update={"description": "Sells the house."})
     host.consent.definitions.saw("shop", [changed])
     state = await graph.ainvoke(Command(resume="approve"), config)
-
     assert shop.called == []
     assert "the tool has changed since you were asked about it" in tools_said(state)[0][1]
 
@@ -443,7 +390,6 @@ async def test_the_list_of_tools_is_read_at_each_turn(host: Host, shop: Shop) ->
         if "act" in event:
             host["shop"].catalog.changed("tools")
             state = event["act"]
-
     assert state["messages"][-1].text == "sold pear"
     assert "shop__sell" not in [t["function"]["name"] for t in model.seen[0].tools]
     assert "shop__sell" in [t["function"]["name"] for t in model.seen[1].tools]
@@ -483,9 +429,7 @@ async def test_names_of_twenty_servers_with_the_same_tool_stay_apart(host: Host)
     for index in range(20):
         await host.connect(server(f"s{index}"), name=f"s{index}")
     model = ScriptedModel([[(f"s{index}:who", {}) for index in range(20)], "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     assert [text for _, text in tools_said(state)] == [f"s{index}" for index in range(20)]
     assert len({t["function"]["name"] for t in model.seen[0].tools}) == 24
 
@@ -495,9 +439,7 @@ async def test_names_of_twenty_servers_with_the_same_tool_stay_apart(host: Host)
 
 async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None:
     model = ScriptedModel([[("shop:price", {"item": "pear"})], [("shop:price", {"item": "apple"})], "never"])
-
     state = await build_graph(model, host, max_turns=2).ainvoke(asked())
-
     last = state["messages"][-1]
     assert last.text.startswith("Stopped after 2 turns, before the work was done. Known so far:")
     assert "- shop:price: 2.0" in last.text
@@ -508,26 +450,20 @@ async def test_a_run_ends_after_its_steps_with_what_is_known(host: Host) -> None
 
 async def test_a_model_that_answers_in_its_last_turn_is_not_stopped(host: Host) -> None:
     model = ScriptedModel([[("shop:price", {"item": "pear"})], "2.0"])
-
     state = await build_graph(model, host, max_turns=2).ainvoke(asked())
-
     assert state["messages"][-1].text == "2.0"
 
 
 async def test_many_steps_need_no_other_setting(host: Host) -> None:
     model = ScriptedModel([*([[("shop:price", {"item": "pear"})]] * 60), "ok"])
-
     state = await build_graph(model, host, max_turns=100).ainvoke(asked())
-
     assert state["messages"][-1].text == "ok"
     assert len(tools_said(state)) == 60
 
 
 async def test_the_system_prompt_is_given_and_not_kept(host: Host) -> None:
     model = ScriptedModel(["ok"])
-
     state = await build_graph(model, host, system="Speak Latin.").ainvoke(asked())
-
     assert model.seen[0].messages[0].type == "system"
     assert model.seen[0].messages[0].text.startswith("Speak Latin.")
     assert [m.type for m in state["messages"]] == ["human", "ai"]
@@ -535,9 +471,7 @@ async def test_the_system_prompt_is_given_and_not_kept(host: Host) -> None:
 
 async def test_the_graph_streams_events_as_any_langgraph_does(host: Host) -> None:
     model = ScriptedModel([[("shop:price", {"item": "pear"})], "It costs two."])
-
     kinds = [event["event"] async for event in build_graph(model, host).astream_events(asked(), version="v2")]
-
     assert "on_chat_model_stream" in kinds
     assert kinds[-1] == "on_chain_end"
 
@@ -558,7 +492,6 @@ async def test_lost_server_is_reported_to_the_model(host: Host) -> None:
         elif "act" in event:
             [message] = event["act"]["messages"]
             assert message.status == "error"
-
     assert last["think"]["messages"][0].text == "It is gone."
 
 
@@ -584,7 +517,6 @@ async def test_thirty_digit_integer_reaches_tool_and_thread(host: Host) -> None:
         graph = build_graph(ScriptedModel([[("bank:pay", arguments)], "ok"]), host, checkpointer=InMemorySaver())
         state = await graph.ainvoke(asked(), {"configurable": {"thread_id": policy}})
         assert tools_said(state) == [("success", "paid")]
-
     assert got == [(big, str(big))] * 2
 
 
@@ -597,18 +529,14 @@ async def test_several_texts_of_a_result_reach_the_model_as_blocks(host: Host) -
 
     await host.connect(many, name="many")
     model = ScriptedModel([[("many:two", {})], "ok"])
-
     state = await build_graph(model, host).ainvoke(asked())
-
     assert model.seen[1].messages[-1].content == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
     assert state["messages"][2].content == ["one", "two"]
 
 
 async def test_timeout_is_reported_to_the_model_and_the_server_lives(host: Host, shop: Shop) -> None:
     model = ScriptedModel([[("shop:wait", {"name": "a"}), ("shop:price", {"item": "pear"})], "ok"])
-
     state = await build_graph(model, host, timeout=2.0).ainvoke(asked())
-
     (slow, why), price = tools_said(state)
     assert slow == "error"
     assert "2 s" in why

@@ -83,7 +83,6 @@ async def test_a_fork_has_the_steps_up_to_one_and_goes_on_alone(
     assert turns == (turn or 5)
     assert [m.text for m in copy] == (texts or [text for _, text in whole])
     assert unanswered(copy) == []
-
     await run(host, trip, ["elsewhere"], "go on", thread="copy")
     assert (await kept(trip, "copy"))[-2:] == [("human", "go on"), ("ai", "elsewhere")]
     assert await kept(trip, "trip") == whole

@@ -110,9 +110,7 @@ async def test_program_reaches_no_file_process_network_or_kernel(
     canary = tmp_path / "canary"
     canary.write_text("the canary sings")
     monkeypatch.setenv("MCP_MAGIC_CANARY", "the canary sings")
-
     made = await run(host, *(attack.format(path=str(canary)) for attack in ESCAPES))
-
     assert [program.code for program in made.programs if not program.problem] == []
     assert len(made.programs) == len(ESCAPES)
     assert "the canary sings" not in said(made)
@@ -167,7 +165,6 @@ async def test_program_over_its_limits_ends_and_the_kernel_goes_on(
     ticking = asyncio.ensure_future(tick())
     made = await run(host, "kept = 1", *EXHAUSTION, "kept + 1")
     ticking.cancel()
-
     told = {program.code: program.problem for program in made.programs}
     assert {code: told[code] for code, limit in EXHAUSTION.items() if limit not in told[code]} == {}
     assert made.value == 2  # the thread's variables are as they were
@@ -199,9 +196,7 @@ EXPANSIONS = (
 
 async def test_values_that_share_their_parts_do_not_fill_the_kernel(host: Host, notes: list[str]) -> None:
     started = time.perf_counter()
-
     made = await run(host, *("from typing import Any\n" + code for code in EXPANSIONS))
-
     assert made.answer == "done"
     assert not notes
     assert all(program.problem for program in made.programs if "v499" not in program.code)
@@ -211,7 +206,6 @@ async def test_values_that_share_their_parts_do_not_fill_the_kernel(host: Host, 
 
 async def test_printed_output_is_cut_for_model_and_page(host: Host, notes: list[str]) -> None:
     made = await run(host, "for n in range(20_000): print('a line of text', n)")
-
     assert "[the first 2,000 of" in said(made)
     assert len(made.programs[0].printed) < 110_000
     assert len(html(made.transcript)) < 50_000
@@ -239,7 +233,6 @@ async def test_the_check_of_a_program_calls_nothing(host: Host, notes: list[str]
 
     host.consent.approver = deny
     made = await run(host, *BREAKOUTS)
-
     assert not notes
     assert not any(program.printed for program in made.programs)
 
@@ -255,7 +248,6 @@ async def test_a_program_can_only_ask_so_often(host: Host, notes: list[str]) -> 
     host.consent.approver = deny
     code = "from notes import keep\nfor n in range(99):\n    try: await keep(str(n))\n    except RuntimeError: pass"
     await run(host, code)
-
     assert len(asked) == 1 + LIMITS.calls
     assert not notes
 
@@ -265,26 +257,13 @@ async def test_a_rule_that_denies_holds_for_the_calls_of_programs(host: Host, no
 
     host.consent.add(Rule("deny", "notes:keep", reason="never"))
     made = await run(host, "from notes import keep\nawait keep('x')")
-
     assert "denied by rule" in said(made)
     assert not notes
 
 
 # Names that look alike, and names that stand for something else in Python.
 
-NAMES = (
-    "time",
-    "json",
-    "print",
-    "list",
-    "tools",
-    "host",
-    "mcp_magic",
-    "class",
-    "my-notes",
-    "my_notes",
-    "_x",
-)
+NAMES = ("time", "json", "print", "list", "tools", "host", "mcp_magic", "class", "my-notes", "my_notes", "_x")
 
 
 async def test_server_name_does_not_shadow_servers_or_python_modules(host: Host) -> None:
@@ -294,9 +273,7 @@ async def test_server_name_does_not_shadow_servers_or_python_modules(host: Host)
         server.add_tool(lambda name=name: got.append(name) or name, "who", description="who", structured_output=False)
         await host.connect(server, name=name)
     tools = [(c, tool) for c in host.find() for tool in c.catalog.cached("tools")]
-
     modules = modules_of(tools)
-
     assert len(modules) == len(NAMES)
     assert {module.server: name for name, module in modules.items()} == {
         "time": "time_server",
@@ -343,7 +320,6 @@ async def test_later_server_does_not_take_over_a_thread_module(host: Host) -> No
     host.consent.policy, host.consent.approver = "ask", connect_the_other
     graph = build_graph(model, host, programs=LIMITS, checkpointer=InMemorySaver())
     await run_agent(graph, host, "go", thread="t")
-
     assert got == ["mine first", "mine first", "mine third"]
 
 
@@ -367,7 +343,6 @@ ODD_TOOLS = {
 
 def test_no_tool_takes_the_name_of_another_or_of_a_builtin() -> None:
     stubs = short_stubs(Tool(name=name, input_schema=SCHEMA) for name in ODD_TOOLS)
-
     assert {stub.tool.name: stub.name for stub in stubs} == ODD_TOOLS
 
 
@@ -383,7 +358,6 @@ async def test_odd_tools_are_callable_and_asked_under_their_own_names(host: Host
     host.consent.approver = approve
     code = f"import odd\nx = [{', '.join(f'await odd.{ODD_TOOLS[name]}()' for name in names)}]\nlen(x), print('fine')"
     made = await run(host, code)
-
     assert asked == ["run_program", *names]
     assert "fine" in said(made)
 
@@ -436,9 +410,7 @@ async def test_the_words_of_a_result_are_data_and_never_markup(host: Host) -> No
     await host.connect(server, name="evil")
     host.consent.policy = "auto"
     code = "from evil import read\n# <script>alert(1)</script> \u202e\ntext = await read()\nprint(text)\ntext"
-
     made = await run(host, code)
-
     page, plain = html(made.transcript), str(made.transcript)
     assert "<img" not in page
     assert "<script" not in page
@@ -485,7 +457,6 @@ ODD_VALUES = (
 
 async def test_odd_values_come_back_as_data(host: Host, notes: list[str]) -> None:
     made = await run(host, *ODD_VALUES)
-
     assert made.answer == "done"
     assert repr(made)
     assert str(made.transcript)
@@ -501,7 +472,6 @@ async def test_odd_arguments_are_refused_in_words(host: Host, notes: list[str]) 
         "for v in x:\n    try: out.append(await keep(v))\n    except RuntimeError as e: out.append(str(e))\nout"
     )
     made = await run(host, code)
-
     assert notes == ["range(0, 1000000000000000000)"]
     assert len(made.value) == 5
     assert "base64" in made.value[1]
@@ -509,7 +479,6 @@ async def test_odd_arguments_are_refused_in_words(host: Host, notes: list[str]) 
 
 async def test_a_program_that_is_nested_deeply_is_refused_or_runs(host: Host, notes: list[str]) -> None:
     codes = [code * count + end for count in (300, 600, 2500) for code, end in (("-", "1"), ("1+", "1"), ("not ", "1"))]
-
     made = await run(host, *codes)
     assert made.answer == "done"
     assert all("SyntaxError" in program.problem for program in made.programs[-3:])

@@ -63,10 +63,8 @@ def answers(messages: list[Any]) -> list[tuple[str, str]]:
 
 async def test_model_reads_head_then_chosen_rows_of_a_large_result(weather: Host) -> None:
     model = ScriptedModel([RAIN, read(rows="10:12", columns=["city", "rain"]), "done"])
-
     graph = build_graph(model, weather, spill=300, checkpointer=memory_threads())
     run = await run_agent(graph, weather, "go", thread="head")
-
     large, rows = answers(run.messages)
     assert large == (
         "success",
@@ -84,9 +82,7 @@ async def test_model_reads_head_then_chosen_rows_of_a_large_result(weather: Host
 
 async def test_read_result_is_bound_only_once_there_is_a_large_result(weather: Host) -> None:
     model = ScriptedModel([[("weather:rain", {"count": 1})], RAIN, "done"])
-
     await build_graph(model, weather, tools=["weather:*"], spill=300).ainvoke({"messages": [HumanMessage("go")]})
-
     bound = [[tool["function"]["name"] for tool in seen.tools] for seen in model.seen]
     assert bound == [["weather__rain"], ["weather__rain"], ["weather__rain", "read_result"]]
     assert not openai_refuses(model.seen[-1].tools)
@@ -95,9 +91,7 @@ async def test_read_result_is_bound_only_once_there_is_a_large_result(weather: H
 
 async def test_handles_are_numbered_per_thread_without_repeats(weather: Host) -> None:
     model = ScriptedModel([[*RAIN, ("shop:price", {"item": "pear"}), *RAIN], RAIN, "done"])
-
     state = await build_graph(model, weather, spill=300).ainvoke({"messages": [HumanMessage("go")]})
-
     handles = [m.artifact.get("handle") for m in state["messages"] if isinstance(m, ToolMessage)]
     assert handles == ["result_1", None, "result_3", "result_4"]
 
@@ -106,7 +100,6 @@ async def test_handle_works_after_restart_and_in_forks_of_its_thread(weather: Ho
     async with open_threads(tmp_path / "threads.sqlite", fall_back=False) as saver:
         graph = build_graph(ScriptedModel([RAIN, "done"]), weather, spill=300, checkpointer=saver)
         await run_agent(graph, weather, "go", thread="first")
-
     script = [read(rows="199"), "done"]
     async with open_threads(tmp_path / "threads.sqlite", fall_back=False) as saver:  # as a new kernel opens it
         await fork_thread(saver, "first", None, "fork")
@@ -114,7 +107,6 @@ async def test_handle_works_after_restart_and_in_forks_of_its_thread(weather: Ho
         for thread in ("first", "fork", "other"):
             graph = build_graph(ScriptedModel(script), weather, spill=300, checkpointer=saver)
             found[thread] = answers((await run_agent(graph, weather, "go on", thread=thread)).messages)[0]
-
     row = ("success", '[rows 199 to 199 of 200]\ncity,rain,tags\nc199,99.5,"[""wet""]"')
     assert found["first"] == found["fork"] == row
     assert found["other"] == ("error", "no large result 'result_1'. There are: none")
@@ -122,9 +114,7 @@ async def test_handle_works_after_restart_and_in_forks_of_its_thread(weather: Ho
 
 async def test_without_the_setting_a_result_is_cut_as_before(weather: Host) -> None:
     model = ScriptedModel([RAIN, "done"])
-
     state = await build_graph(model, weather, spill=None, result_limit=50).ainvoke({"messages": [HumanMessage("go")]})
-
     assert "[cut here: these are the first" in answers(state["messages"])[0][1]
 
 
@@ -134,7 +124,6 @@ async def test_a_call_of_read_result_has_a_card_without_approval(weather: Host) 
     model = ScriptedModel([RAIN, read(rows="0"), "done"])
     graph = build_graph(model, weather, spill=300, checkpointer=memory_threads())
     run = await run_agent(graph, weather, "go", thread="card")
-
     card = run.transcript.calls[1]
     assert (card.name, card.status, card.by) == ("read_result", "ok", "")
     assert "read_result" in str(display_messages(run.messages))
@@ -142,9 +131,7 @@ async def test_a_call_of_read_result_has_a_card_without_approval(weather: Host) 
 
 async def test_arguments_that_do_not_fit_come_back_to_the_model(weather: Host) -> None:
     model = ScriptedModel([RAIN, [("read_result", {"rows": 3})], read(columns=["cty"]), read(rows="a"), "done"])
-
     state = await build_graph(model, weather, spill=300).ainvoke({"messages": [HumanMessage("go")]})
-
     assert answers(state["messages"])[1:] == [
         ("error", "missing: handle (string)\nrows: expected string, got 3"),
         ("error", "no column 'cty'. Did you mean 'city'? There are: city, rain, tags"),
@@ -158,7 +145,6 @@ async def test_arguments_that_do_not_fit_come_back_to_the_model(weather: Host) -
 def test_of_several_tables_each_has_a_handle() -> None:
     rows = [{"id": number, "name": f"n{number}"} for number in range(3)]
     result = holding(structured={"users": rows, "orders": [{"id": 1, "total": 2}, {"id": 2, "total": 3}]})
-
     assert outline(result, "result_1").splitlines()[1:] == [
         "result_1.users: table of 3 rows x 2 columns (id, name)",
         "result_1.orders: table of 2 rows x 2 columns (id, total)",
@@ -170,7 +156,6 @@ def test_of_several_tables_each_has_a_handle() -> None:
 
 def test_a_text_is_read_by_lines_and_searched() -> None:
     result = holding("\n".join(f"line {number}" for number in range(300)))
-
     assert outline(result, "result_1").startswith("[result_1: text of 2,589 characters, 300 lines. About 647 tokens")
     assert read_result(result, rows="-1:", limit=100) == "[lines 299 to 299 of 300]\nline 299"
     assert read_result(result, search="LINE 29", limit=40) == (
@@ -182,9 +167,7 @@ def test_a_text_is_read_by_lines_and_searched() -> None:
 
 def test_a_read_ends_at_its_limit_and_says_how_it_goes_on() -> None:
     result = holding(json.dumps(CITIES))
-
     text = read_result(result, rows="3:", columns=["city"], limit=20)
-
     assert text == '[rows 3 to 9 of 200; rows="10:200" reads on]\ncity\nc3\nc4\nc5\nc6\nc7\nc8\nc9'
 
 
@@ -197,20 +180,15 @@ def test_one_long_line_and_one_long_row_are_cut() -> None:
 
 def test_other_json_is_read_by_lines() -> None:
     result = holding(structured={"name": "x", "deep": {"list": [1, [2, [3]]], "text": "y" * 50}})
-
     assert "an object with name, deep as JSON" in outline(result, "result_1")
     assert '"name": "x"' in read_result(result, limit=1000)
 
 
 def test_model_sees_the_picture_of_a_large_result() -> None:
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    raw = CallToolResult(
-        content=[TextContent(text="a\n" * 500), ImageContent(data=pixel, mime_type="image/png")],
-    )
+    raw = CallToolResult(content=[TextContent(text="a\n" * 500), ImageContent(data=pixel, mime_type="image/png")])
     large = ToolResult(raw, server="s", tool="t")
-
     content, artifact = to_content(large, images=True, spill=Spill.above(100, "result_1"))
-
     assert isinstance(content, list)
     assert [each if isinstance(each, str) else each["type"] for each in content][1:] == ["image"]
     restored = result_of(ToolMessage(content, tool_call_id="1", artifact=artifact))

@@ -47,10 +47,7 @@ def test_an_old_message_that_calls_is_no_answer() -> None:
 
 
 async def test_usage_is_told_in_all_and_by_model() -> None:
-    assert usage_of(await thread()) == {
-        **usage(60, 9),
-        "models": {"m-1": usage(30, 5), "m-2": usage(30, 4)},
-    }
+    assert usage_of(await thread()) == {**usage(60, 9), "models": {"m-1": usage(30, 5), "m-2": usage(30, 4)}}
 
 
 def test_usage_that_nobody_tells_is_zero() -> None:

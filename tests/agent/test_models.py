@@ -52,7 +52,6 @@ def test_a_model_is_made_by_its_name(
 ) -> None:
     monkeypatch.setenv(variable, OPENAI_KEY)
     model = make_model(f" {name} ")
-
     assert (type(model).__module__.partition(".")[0], type(model).__name__) == kind
     assert model_name(model) == name.rpartition(":")[2]
     assert OPENAI_KEY not in repr(model)
@@ -73,7 +72,6 @@ def test_a_key_that_is_missing_is_named(
 ) -> None:
     if value is not None:
         monkeypatch.setenv(variable, value)
-
     assert refusal(name) == (
         f"{name}: {variable} is not set; set it in the environment before the kernel starts, or in os.environ."
     )
@@ -82,7 +80,6 @@ def test_a_key_that_is_missing_is_named(
 def test_missing_package_error_names_its_install_command() -> None:
     with pytest.raises(MissingDependencyError) as raised:
         make_model("mistralai:mistral-large-latest")
-
     assert str(raised.value) == (
         "mistralai:mistral-large-latest: its package is not installed: `pip install langchain-mistralai`"
     )
@@ -110,7 +107,6 @@ def test_missing_langchain_error_names_its_install_command(monkeypatch: pytest.M
 )
 def test_unknown_provider_error_lists_the_valid_ones(name: str, begin: str) -> None:
     said = refusal(name)
-
     assert said.startswith(begin)
     assert "\n" not in said
 
@@ -126,7 +122,6 @@ def test_nothing_configured_is_the_model_without_weights(name: str) -> None:
 
 def test_a_chat_model_is_taken_as_it_is() -> None:
     model = FakeListChatModel(responses=["hello"])
-
     assert make_model(model) is model
 
 
@@ -167,7 +162,6 @@ async def test_anthropic_is_reached_with_each_of_its_own_settings(
         model = make_model("anthropic:claude-test-1")
         said = await model.ainvoke("hi")
         await model._async_client.close()  # type: ignore[attr-defined]
-
     assert said.text == "Hello."
     assert ANTHROPIC_KEY in (seen[0].get("x-api-key"), seen[0].get("authorization", "").removeprefix("Bearer "))
     assert ANTHROPIC_KEY not in repr(model)
@@ -217,7 +211,6 @@ async def error_of(make: Callable[..., Any], status: int, body: bytes, kind: str
 async def test_a_key_that_openai_quotes_is_not_repeated(quoted: str) -> None:
     error = {"message": f"Incorrect API key provided: {quoted}", "type": "invalid_request_error", "code": None}
     said = await error_of(openai_model, 401, json.dumps({"error": error}).encode())
-
     hidden = quoted.replace(quoted.removeprefix("Bearer "), "***")
     assert said == f"gpt-5: the key is not accepted (HTTP 401): Incorrect API key provided: {hidden}"
 
@@ -226,7 +219,6 @@ async def test_errors_of_anthropic_are_one_line_without_the_key() -> None:
     error = {"type": "authentication_error", "message": f"invalid x-api-key\n{ANTHROPIC_KEY}"}
     said = await error_of(anthropic_model, 401, json.dumps({"type": "error", "error": error}).encode())
     assert said == "claude-test-1: the key is not accepted (HTTP 401): invalid x-api-key ***"
-
     error = {"type": "overloaded_error", "message": "Overloaded"}
     said = await error_of(anthropic_model, 529, json.dumps({"type": "error", "error": error}).encode())
     assert said == "claude-test-1: the provider failed; try again (HTTP 529): Overloaded"
@@ -234,7 +226,6 @@ async def test_errors_of_anthropic_are_one_line_without_the_key() -> None:
 
 async def test_the_page_of_a_proxy_is_not_shown() -> None:
     said = await error_of(openai_model, 502, b"<html><body><h1>Bad gateway</h1></body></html>", "text/html")
-
     assert said == "gpt-5: the provider failed; try again (HTTP 502)"
 
 
@@ -245,7 +236,6 @@ async def test_a_key_with_a_line_end_is_named_as_the_mistake(
     monkeypatch.setitem(globals(), "OPENAI_KEY", f"{OPENAI_KEY}\n")
     monkeypatch.setitem(globals(), "ANTHROPIC_KEY", f"{ANTHROPIC_KEY}\n")
     said = await error_of(make, 200, b"")
-
     assert "the key is empty or has a line end or another character that no key has" in said
     assert "0123456789" not in said
 
@@ -253,20 +243,17 @@ async def test_a_key_with_a_line_end_is_named_as_the_mistake(
 def test_anthropic_without_any_key_says_which_variable() -> None:
     model = claude()
     error = TypeError("no API key or credentials were provided. Set the ANTHROPIC_API_KEY environment variable")
-
     assert "ANTHROPIC_API_KEY" in str(model_error(error, model))
     assert isinstance(model_error(error, model), ModelError)
 
 
 def test_an_error_of_programming_in_a_model_keeps_its_traceback() -> None:
     error = TypeError("unsupported operand")
-
     assert model_error(error, FakeListChatModel(responses=[])) is error
 
 
 def test_an_error_of_ours_comes_back_as_it_is() -> None:
     error = MCPMagicError("known")
-
     assert model_error(error, "m") is error
 
 
@@ -275,7 +262,6 @@ def test_secrets_in_environment_headers_and_urls_are_hidden(monkeypatch: pytest.
     headers = {"Authorization": "Basic dXNlcjpwYXNz", "X-Team": "blue team"}
     model = init_chat_model("openai:gpt-5", api_key="plain-and-odd", default_headers=headers)
     text = "correct horse battery; dXNlcjpwYXNz; plain-and-odd; blue team; https://me:pw@example.com/v1?key=abc"
-
     found = model_error(ValueError(text), model)
     assert str(found) == "gpt-5: ***; ***; ***; blue team; https://***@example.com/v1?key=***"
 

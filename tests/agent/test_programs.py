@@ -78,9 +78,7 @@ sum(prices)
 
 async def test_a_program_calls_tools_and_its_value_stays_here(host: Host, shop: Shop) -> None:
     coder = Coder(host, SUM)
-
     run = await coder.run()
-
     assert [call for call, _ in shop.called] == ["price", "price"]
     assert (run.value, run.variables, run.code) == (3.5, {"prices": [1.5, 2.0]}, SUM)
     assert answers(run) == ["two prices\nvalue: 3.5\nvariables: prices (list of 2)"]
@@ -89,9 +87,7 @@ async def test_a_program_calls_tools_and_its_value_stays_here(host: Host, shop: 
 
 async def test_model_gets_one_tool_and_the_server_functions(host: Host) -> None:
     coder = Coder(host)
-
     await coder.run()
-
     [seen] = coder.model.seen
     assert [tool["function"]["name"] for tool in seen.tools] == ["run_program"]
     assert "async def buy(item: str, *, count: int = 1) -> str: 'Buys items.'" in seen.messages[0].text
@@ -117,14 +113,12 @@ async def test_program_calls_keep_their_order() -> None:
         host.consent.policy = "auto"
         await host.connect(server, name="pair")
         run = await Coder(host, code).run()
-
     for transcript in (run.transcript, Transcript.from_messages(run.messages)):
         assert [result and result.data for result in transcript.results][1:] == ["late", "early"]
 
 
 async def test_program_cards_contain_their_calls_after_a_restart(host: Host) -> None:
     run = await Coder(host, SUM).run()
-
     for transcript in (run.transcript, Transcript.from_messages(run.messages)):
         assert [(call.name, bool(call.parent)) for call in transcript.calls] == [
             ("run_program", False),
@@ -138,9 +132,7 @@ async def test_program_cards_contain_their_calls_after_a_restart(host: Host) -> 
 
 async def test_program_variables_and_imports_last_in_the_thread(host: Host) -> None:
     coder = Coder(host, SUM, "prices = [await price('pear'), *prices]", "f'{len(prices)} prices'")
-
     run = await coder.run()
-
     assert run.value == "3 prices"
     assert run.variables == {"prices": [2.0, 1.5, 2.0]}
     again = await Coder(host, "len(prices)").run(thread="other")
@@ -150,9 +142,7 @@ async def test_program_variables_and_imports_last_in_the_thread(host: Host) -> N
 async def test_program_with_a_type_error_is_not_asked_about_or_run(host: Host, shop: Shop) -> None:
     host.consent.policy, log = "ask", []
     host.consent.approver = approve(log)
-
     run = await Coder(host, "from shop import price, buy\nawait buy('x')\nx = 1\nawait price(place='Oslo')").run()
-
     assert not shop.called
     assert not log
     assert answers(run)[0].splitlines() == [
@@ -195,9 +185,7 @@ def bump():
 bump()
 count, found
 """
-
     run = await Coder(host, code, "count = 'many'", "bump()\ncount").run()
-
     assert [bool(program.problem) for program in run.programs] == [False, False, True]
     assert "TypeError" in answers(run)[2]  # which Python raises, and not the check
     assert run.programs[0].value == (1, {"n": 1, "name": "one"})
@@ -206,9 +194,7 @@ count, found
 async def test_exception_returns_its_line_and_the_printed_output(host: Host) -> None:
     code = "from shop import fail\nprint('so far')\nx = 7\nasync def go():\n    await fail('no more')\nawait go()"
     coder = Coder(host, code, "x")
-
     run = await coder.run()
-
     assert answers(run)[0] == (
         "line 6, line 5 in go: await fail('no more')\n"
         "RuntimeError: Error executing tool fail: no more\nIt printed:\nso far"
@@ -222,9 +208,7 @@ async def test_a_program_and_its_calls_are_each_decided(host: Host, shop: Shop) 
     code = (
         "from shop import price, buy\nawait price('apple')\ntry: await buy('apple')\nexcept RuntimeError as e: print(e)"
     )
-
     run = await Coder(host, code).run()
-
     assert [(each.name, each.program, each.asker) for each in log] == [
         (":run_program", "sandbox", "agent"),
         ("shop:price", "", "agent"),
@@ -248,9 +232,7 @@ async def test_an_edited_program_is_checked_again_and_runs(host: Host, shop: Sho
 async def test_a_denied_program_does_not_run(host: Host, shop: Shop) -> None:
     host.consent.policy = "ask"
     host.consent.approver = approve([], but="run_program")
-
     run = await Coder(host, SUM).run()
-
     assert "the program was not run; denied by the user: too dear" in answers(run)[0]
     assert not shop.called
 
@@ -261,9 +243,7 @@ async def test_a_denied_program_does_not_run(host: Host, shop: Shop) -> None:
 async def test_sandbox_counts_as_read_only(host: Host, policy: str, asked: list[str]) -> None:
     host.consent.policy, log = policy, []
     host.consent.approver = approve(log)
-
     await Coder(host, "from shop import price\nawait price('apple')").run()
-
     assert [request.tool for request in log] == asked
 
 
@@ -300,7 +280,6 @@ later = await buy("apple")
 """
     coder = Coder(host, code, approve="plan")
     run = await coder.run()
-
     assert planner.plans == [["apple", "pear", "plum"]], (
         "the program itself reaches nothing else, and is not asked about"
     )
@@ -331,7 +310,6 @@ async def test_stop_ends_a_program_whose_calls_wait_for_a_plan(host: Host, shop:
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
-
     assert ended.is_set()
     assert shop.called == []
 
@@ -342,11 +320,9 @@ async def test_interrupt_asks_about_the_program_not_its_calls(host: Host, shop: 
     code = "from shop import price, buy\nprint(await price('apple'))\nawait buy('apple')"
     coder = Coder(host, code, ask="interrupt")
     config: Any = {"configurable": {"thread_id": "t"}}
-
     state = await coder.graph.ainvoke({"messages": [("human", "go")]}, config)
     [waiting] = state["__interrupt__"][0].value["calls"]
     state = await coder.graph.ainvoke(Command(resume={waiting["id"]: {"decision": "approve"}}), config)
-
     assert (waiting["program"], waiting["arguments"]) == ("sandbox", {"code": code})
     assert "an interrupt cannot ask about the calls of a program" in state["messages"][2].text
     assert [name for name, _ in shop.called] == ["price"]
@@ -356,9 +332,7 @@ async def test_a_rule_lets_the_programs_of_the_sandbox_run(host: Host) -> None:
     host.consent.policy, log = "ask", []
     host.consent.approver = approve(log)
     host.consent.add(Rule("allow", ":run_program"))
-
     await Coder(host, "from shop import price\nawait price('apple')").run()
-
     assert [request.name for request in log] == ["shop:price"]
 
 
@@ -377,23 +351,19 @@ async def test_program_calls_are_traced_and_replayed_from_a_cassette(shop: Shop,
     shop.called.clear()
     with deck.holding(tmp_path / "tape.jsonl", "replay", in_process="replay"):
         played = await ran(ScriptedModel([]))
-
     assert (played.value, answers(played), played.answer) == (recorded.value, answers(recorded), "done")
     assert not shop.called
 
 
 def test_every_provider_takes_the_tool() -> None:
     tool = Programs().function
-
     assert not openai_refuses([tool])
     assert not anthropic_refuses(to_anthropic([tool]))
 
 
 async def test_tables_become_dataframes_and_the_model_reads_the_head(host: Host) -> None:
     code = "rows = [{'city': f'c{n}', 'rain': n} for n in range(200)]\nrows"
-
     run = await Coder(host, code, programs=Programs(characters=300)).run()
-
     assert isinstance(run.value, pd.DataFrame)
     assert isinstance(run.variables["rows"], pd.DataFrame)
     assert run.value.shape == (200, 2)
@@ -406,9 +376,7 @@ async def test_tables_become_dataframes_and_the_model_reads_the_head(host: Host)
 async def test_stop_ends_a_program_and_its_call(host: Host, shop: Shop) -> None:
     running = asyncio.ensure_future(Coder(host, "from shop import wait\nawait wait('a')").run())
     await shop.started.wait()
-
     running.cancel()
-
     with pytest.raises(asyncio.CancelledError):
         await running
     await asyncio.wait_for(shop.cancelled.wait(), 10)
@@ -439,25 +407,20 @@ async def test_model_learns_that_the_variables_of_a_thread_are_lost(host: Host, 
     other = Coder(host, "2")
     config: Any = {"configurable": {"thread_id": "copy"}}  # as after a restart: the messages, and no variables
     await other.graph.aupdate_state(config, {"messages": before.messages})
-
     run = await other.run(thread="copy")
-
     assert answers(run)[0].startswith("[the variables of earlier programs are gone")
 
 
 async def test_only_so_many_bytes_of_variables_are_kept(host: Host) -> None:
     for name in ("old", "new"):
         state_of(host, name).heap = b"x" * (MAX_HEAPS // 2 + 1)
-
     assert state_of(host, "new").heap is not None
     assert state_of(host, "old").heap is None
 
 
 async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host, shop: Shop) -> None:
     run = await Coder(host, SUM).run()
-
     code = cell_of(run.messages)
-
     assert code.startswith(
         "# A model wrote this program. Here it runs in your kernel, without the sandbox: read it first.\n"
     )
@@ -474,7 +437,6 @@ async def test_a_program_becomes_a_cell_that_runs_against_the_session(host: Host
 
 def test_server_imports_become_assignments() -> None:
     code = "import json, shop as s; from shop import (\n    price as p,\n    buy,\n)\nx = 'import shop'\nawait p('a')"
-
     assert as_cell([code], {"shop": "my-shop", "other": "other"}).splitlines()[1:] == [
         "from mcp_magic import host",
         "from mcp_magic.agent.modules import server_module",
@@ -492,7 +454,6 @@ def test_server_imports_become_assignments() -> None:
 
 async def test_a_module_of_a_server_returns_data(host: Host) -> None:
     shop = server_module(host, "shop")
-
     assert await shop.price("apple") == 1.5
     assert await shop.buy(item="pear", count=2) == "bought 2 pear"
 
@@ -504,9 +465,7 @@ async def test_model_reads_relevant_tools_and_searches_for_the_rest(host: Host) 
     server.add_tool(lambda order: order, "refund", description="Refunds an order to the customer")
     await host.connect(server, name="many")
     tools = [(host["many"], tool) for tool in host["many"].catalog.cached("tools")]
-
     text = interface(modules_of(tools), "give the customer of order 7 the money back")
-
     assert "async def refund(" in text
     assert "# also: tool_" in text
     assert len(text) < 10_000
@@ -522,9 +481,7 @@ async def test_program_in_the_kernel_uses_its_variables_and_tools(host: Host, sh
     host.consent.approver = approve([])
     namespace: dict[str, Any] = {"items": ["apple", "pear"]}
     code = "from shop import price\nprint('hello')\nprices = {i: await price(i) for i in items}\nsum(prices.values())"
-
     run = await Coder(host, code, programs=Programs(namespace=namespace)).run()
-
     assert run.value == 3.5
     assert namespace["prices"] == {"apple": 1.5, "pear": 2.0}
     assert not any(name.startswith("__mcp") for name in namespace)
@@ -547,9 +504,7 @@ async def test_nothing_but_the_user_approves_a_program_in_the_kernel(host: Host,
 
         host.consent.approver = once
     coder = Coder(host, "ran = 1", "ran_again = 1", programs=Programs(namespace=namespace))
-
     run = await coder.run()
-
     assert "ran_again" not in namespace
     assert ("ran" in namespace) == (how == "run")
     assert len(log) == (0 if how == "nobody" else 2)
@@ -569,9 +524,7 @@ async def test_nothing_but_the_user_approves_a_program_in_the_kernel(host: Host,
 )
 async def test_a_program_in_the_kernel_that_fails_says_where(host: Host, code: str, problem: str) -> None:
     host.consent.approver = approve([])
-
     run = await Coder(host, code, programs=Programs(namespace={})).run()
-
     assert problem in answers(run)[0]
 
 

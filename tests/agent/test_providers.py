@@ -75,7 +75,6 @@ async def test_a_model_calls_tools_of_live_servers_and_answers(
     async with fake.running():
         model = chat(fake, client, disable_streaming=not streams)
         state = await build_graph(model, host).ainvoke(asked("add 3 and 4, then multiply by 5"))
-
     assert fake.refused == []
     assert [bool(request.get("stream")) for request in fake.requests] == [streams] * 3
     assert [text for _, text in answers(state)][:2] == ["7", "35"]
@@ -90,7 +89,6 @@ async def test_offered_tool_names_contain_their_server(servers: Host, client: ht
     fake = FakeOpenAI(Turn("Hello."))
     async with fake.running():
         await build_graph(chat(fake, client), servers, search_above=None).ainvoke(asked())
-
     listed = [(name, tool.name) for name in servers for tool in await servers[name].listing("tools")]
     assert len(listed) > 30
     assert [tool["function"]["name"] for tool in fake.requests[0]["tools"]] == [f"{s}__{tool}" for s, tool in listed]
@@ -107,7 +105,6 @@ async def test_text_streams_in_pieces_and_calls_arrive_whole(servers: Host, clie
                 events.append(event)
             elif event[0].type == "AIMessageChunk" and event[0].text:
                 texts.append(event[0].text)
-
     assert "".join(texts) == "I add them now.The sum is 6912."
     assert len(texts) > 8
     [wanted] = [event for event in events if event["kind"] == "call"]
@@ -130,7 +127,6 @@ async def test_calls_of_a_turn_run_together_and_answer_in_order(
         async for mode, event in graph.astream(asked(), stream_mode=["custom", "values"]):
             state = event if mode == "values" else state
             go_on_when_all_wait()
-
     assert state is not None
     assert answers(state) == [("success", f"{name} waited") for name in names]
     assert fake.refused == []
@@ -141,7 +137,6 @@ async def test_tokens_of_all_turns_are_summed(servers: Host, client: httpx.Async
     async with fake.running():
         graph = build_graph(chat(fake, client), servers, checkpointer=InMemorySaver())
         run = await run_agent(graph, servers, "1 + 2", thread="t", model="openai:gpt-5")
-
     told = {ours: sum(each[theirs] for each in fake.used) for ours, theirs in TOKENS.items()}
     assert told["total_tokens"] > 100
     assert {name: run.usage[name] for name in TOKENS} == told
@@ -186,7 +181,6 @@ async def test_provider_error_is_one_line_and_the_thread_goes_on(
         with pytest.raises(ModelError) as raised:
             await graph.ainvoke(asked(), THREAD)
         state = await graph.ainvoke(asked("go on"), THREAD)
-
     assert str(raised.value) == expected.format(place=fake.url.removesuffix("/v1"))
     assert raised.value.__context__ is None
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "human", "ai"]
@@ -204,7 +198,6 @@ async def test_a_key_that_is_not_accepted_is_not_repeated(
         graph = build_graph(chat(fake, client, api_key=key), host)
         with pytest.raises(ModelError) as raised:
             await graph.ainvoke(asked())
-
     said = str(raised.value)
     assert re.fullmatch(
         r"gpt-5: the key is not accepted \(HTTP 401\): Incorrect API key provided: \*\*\*\.? "
@@ -219,7 +212,6 @@ async def test_nobody_who_listens_is_one_line_with_the_place(host: Host, client:
     fake.url = f"http://127.0.0.1:{free_port()}/v1"
     with pytest.raises(ModelError) as raised:
         await build_graph(chat(fake, client), host).ainvoke(asked())
-
     place = fake.url.removesuffix("/v1")
     assert str(raised.value) == f"gpt-5: the provider cannot be reached at {place}: All connection attempts failed"
 
@@ -239,7 +231,6 @@ async def test_a_call_whose_arguments_are_not_whole_does_not_go_out(
     fake = FakeOpenAI(turn, Turn("I could not."))
     async with fake.running():
         state = await build_graph(chat(fake, client), host).ainvoke(asked())
-
     assert shop.called == []
     [(status, text)] = answers(state)
     assert (status, text.startswith("the arguments are not a JSON object")) == ("error", True)
@@ -251,7 +242,6 @@ async def test_a_call_of_no_arguments_that_ended_early_does_not_go_out(host: Hos
     fake = FakeOpenAI(Turn(calls=[("shop__buy", "")], finish="length"), Turn("I could not."))
     async with fake.running():
         state = await build_graph(chat(fake, client), host).ainvoke(asked())
-
     assert [status for status, _ in answers(state)] == ["error"]
 
 
@@ -265,7 +255,6 @@ async def test_tool_error_and_denial_reach_the_provider_as_answers(
         state = await graph.ainvoke(asked())
         fake.turns = [Turn(calls=[("shop__buy", {"item": "pear"})]), Turn("Denied.")]
         denied = await build_graph(chat(fake, client), host, approve="deny").ainvoke(asked())
-
     assert [status for status, _ in answers(state)] == ["error", "error", "error", "success"]
     assert [message["role"] for message in fake.requests[1]["messages"]][2:] == ["assistant", "tool", "tool", "tool"]
     [(status, text)] = answers(denied)
@@ -279,7 +268,6 @@ async def test_an_odd_tool_does_not_take_the_others_with_it(host: Host, client: 
     fake = FakeOpenAI(Turn(calls=[("odd__find", {"filter_id": "7"})]), Turn("Found."))
     async with fake.running():
         state = await build_graph(chat(fake, client), host).ainvoke(asked())
-
     assert fake.refused == []
     assert answers(state) == [("success", '{"filter[id]": "7"}')]
     assert isinstance(state["messages"][-1], AIMessage)

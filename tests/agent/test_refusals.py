@@ -138,7 +138,6 @@ async def test_an_image_stands_where_the_provider_reads_it(host: Host, client: h
         state = await graph.ainvoke(asked(), THREAD)
         assert images_sent(name, fake.requests[-1]) == SENT[name]
         state = await graph.ainvoke(asked("sure?"), THREAD)
-
     assert fake.refused == []
     assert [message.type for message in state["messages"]] == ["human", "ai", "tool", "ai", "human", "ai"]
     assert state["messages"][2].content[1]["type"] == "image", "the thread keeps it in the answer"
@@ -150,7 +149,6 @@ async def test_images_of_several_calls_follow_all_answers(host: Host, client: ht
     fake = FakeOpenAI(Turn(calls=[("left__look", {}), ("right__look", {})]), Turn("Two."), strict=True)
     async with fake.running():
         await build_graph(local(fake, client), host).ainvoke(asked())
-
     assert fake.refused == []
     sent = fake.requests[-1]["messages"]
     assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
@@ -182,7 +180,6 @@ async def test_what_is_no_image_for_a_provider_is_a_line(host: Host, client: htt
         graph = build_graph(messages(fake, client), host, checkpointer=InMemorySaver())
         await graph.ainvoke(asked(), THREAD)
         await graph.ainvoke(asked("sure?"), THREAD)
-
     assert fake.refused == []
     [answer] = fake.requests[0 + 1]["messages"][-1]["content"]
     assert sent in json.dumps(answer["content"])
@@ -214,7 +211,6 @@ async def test_a_thread_that_is_broken_on_the_disk_goes_on(
         graph = build_graph(model(fake, client), host, checkpointer=InMemorySaver())
         await graph.aupdate_state(THREAD, {"messages": stored("Here:", part)}, as_node="act")
         state = await graph.ainvoke(asked("and now?"), THREAD)
-
     assert fake.refused == []
     assert state["messages"][-1].text == "Now it goes."
 
@@ -226,7 +222,6 @@ async def test_a_model_that_reads_no_images_takes_over_a_thread(host: Host, clie
         picture = {"type": "image", "base64": PNG, "mime_type": "image/png"}
         await graph.aupdate_state(THREAD, {"messages": stored("Here:", picture)}, as_node="act")
         await graph.ainvoke(asked("and now?"), THREAD)
-
     assert fake.refused == []
     line = fake.requests[0]["messages"][3]["content"]
     assert line == "Here:\n[image/png, 68 bytes, not shown: this model reads none]"
@@ -251,7 +246,6 @@ async def assert_call_is_refused(graph: Any, shop: Shop) -> None:
     """Ask twice in a thread whose model calls the tool with arguments that cannot be read."""
     state = await graph.ainvoke(asked(), THREAD)
     await graph.ainvoke(asked("sure?"), THREAD)
-
     assert shop.called == []
     [answer] = [message for message in state["messages"] if message.type == "tool"]
     assert answer.status == "error"
@@ -302,7 +296,6 @@ async def test_arguments_of_a_whole_turn_are_read_alike(host: Host, shop: Shop, 
     fake = FakeOpenAI(Turn(calls=[("shop__buy", BROKEN["cut off"])]), Turn("Sorry."), strict=True)
     async with fake.running():
         await build_graph(chat(fake, client, disable_streaming=True), host).ainvoke(asked())
-
     assert (shop.called, fake.refused) == ([], [])
 
 
@@ -409,7 +402,6 @@ async def test_a_refused_turn_is_taken_back(host: Host, shop: Shop, client: http
         with pytest.raises(ModelError) as raised:
             await graph.ainvoke(asked(), THREAD)
         state = await graph.ainvoke(asked("and now?"), THREAD)
-
     refused = f"gpt-5: the provider refused the request (HTTP 400): {REFUSED}"
     assert str(raised.value) == f"{refused}\n{TAKEN}the last turn, with the answers to shop:buy(item=pear)"
     made = "Made: shop:buy(item=pear). The provider refused the answers, so they are not in this conversation."
@@ -474,7 +466,6 @@ async def test_each_refusal_takes_back_more_until_it_goes_on(host: Host, client:
                 await graph.ainvoke(asked(f"try {number}"), THREAD)
             left.append([message.type for message in (await graph.aget_state(THREAD)).values["messages"]])
         state = await graph.ainvoke(asked("now"), THREAD)
-
     assert left == [["human", "ai", "tool", "ai"], ["human", "ai", "tool"], ["human"]] or left[2] == ["human", "ai"]
     assert state["messages"][-1].text == "Go on."
     assert state["refused"] == ""
@@ -496,7 +487,6 @@ async def test_a_run_says_what_was_taken_back_and_the_thread_goes_on(
             "`--thread t` goes on from there",
         ]
         run = await run_agent(graph, host, "and now?", thread="t")
-
     assert run.answer == "Go on."
     roles = [message["role"] for message in fake.requests[-1]["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
@@ -509,7 +499,6 @@ async def test_a_request_that_is_refused_at_once_is_taken_back(host: Host, clien
         with pytest.raises(ModelError, match="go on without it: your last request"):
             await run_agent(graph, host, "something odd", thread="t")
         run = await run_agent(graph, host, "Hello", thread="t")
-
     assert run.answer == "Hello."
     assert [message["content"] for message in fake.requests[-1]["messages"][1:]] == ["Hello"]
 
@@ -531,7 +520,6 @@ async def test_create_agent_sends_images_where_they_are_read(host: Host, client:
         tools = langchain_tools(camera, images=True)
         agent: Any = create_agent(local(fake, client), tools, middleware=[ConversationMiddleware()])
         state = await agent.ainvoke(asked())
-
     assert fake.refused == []
     assert [message["role"] for message in fake.requests[1]["messages"]] == ["user", "assistant", "tool", "user"]
     assert state["messages"][2].content[0]["type"] == "image"

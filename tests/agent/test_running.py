@@ -89,7 +89,6 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
         finally:
             sys.setprofile(None)
         taken.append(entered)
-
     # 28 more when each node planned the call again; about 30 ask whether this is the session's loop; on a busy machine
     # timers add some
     assert min(taken) < 825
@@ -98,9 +97,7 @@ async def test_the_way_of_one_call_is_short(host: Host) -> None:
 async def test_run_has_answer_messages_calls_and_usage(host: Host) -> None:
     usage: Any = {"input_tokens": 20, "output_tokens": 10, "total_tokens": 30}
     agent = Agent(host, [[("shop:price", {"item": "apple"})], AIMessage("It costs **1.5**.", usage_metadata=usage)])
-
     run = await agent.run("What does an apple cost?")
-
     assert run.answer == "It costs **1.5**."
     assert [m.type for m in run.messages] == ["human", "ai", "tool", "ai"]
     [row] = run.calls.to_dict("records")
@@ -115,9 +112,7 @@ async def test_run_has_answer_messages_calls_and_usage(host: Host) -> None:
 
 async def test_text_is_told_as_it_comes(host: Host) -> None:
     agent = Agent(host, ["one two three four"])
-
     await agent.run("count")
-
     growing = [text for text in agent.screen.shown if "one" in text]
     assert "two" not in growing[0]
     assert "four" in growing[-1]
@@ -126,10 +121,8 @@ async def test_text_is_told_as_it_comes(host: Host) -> None:
 
 async def test_a_thread_goes_on_and_a_run_has_only_its_own_messages(host: Host) -> None:
     agent = Agent(host, ["first", "second"])
-
     await agent.run("one")
     run = await agent.run("two")
-
     assert [m.text for m in run.messages] == ["two", "second"]
     assert [m.text for m in await agent.messages()] == ["one", "first", "two", "second"]
     assert [m.text for m in agent.model.seen[1].messages[1:]] == ["one", "first", "two"]
@@ -137,10 +130,8 @@ async def test_a_thread_goes_on_and_a_run_has_only_its_own_messages(host: Host) 
 
 async def test_threads_know_nothing_of_each_other(host: Host) -> None:
     agent = Agent(host, ["first", "second"])
-
     await agent.run("one", "a")
     await agent.run("two", "b")
-
     assert [m.text for m in agent.model.seen[1].messages[1:]] == ["two"]
 
 
@@ -157,7 +148,6 @@ async def test_interrupt_cancels_the_call_and_keeps_finished_work(host: Host, sh
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
     assert loop.time() - started < 0.5
     await asyncio.wait_for(shop.cancelled.wait(), 60)
     answers = [m for m in await agent.messages() if isinstance(m, ToolMessage)]
@@ -166,7 +156,6 @@ async def test_interrupt_cancels_the_call_and_keeps_finished_work(host: Host, sh
         ("error", "the user interrupted the run before this call had an answer"),
     ]
     assert "interrupted" in agent.screen.flushed[-1]
-
     run = await agent.run("go on")
     assert run.answer == "going on"
     assert unanswered(await agent.messages()) == []
@@ -187,7 +176,6 @@ async def test_interrupt_during_a_question_keeps_the_thread_usable(host: Host) -
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
     assert unanswered(await agent.messages()) == []
     assert (await agent.run("and now?")).answer == "going on"
 
@@ -206,7 +194,6 @@ async def test_an_interrupt_while_the_model_thinks_keeps_the_request(host: Host)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
     assert [m.text for m in await agent.messages()] == ["go"]
     assert (await agent.run("and now?")).answer == "going on"
 
@@ -226,7 +213,6 @@ async def test_stop_ends_the_model_turn_and_the_thread_goes_on(host: Host) -> No
     host.reports.reporter = lambda report: None
     agent = Agent(host, [[("shop:price", {"item": "pear"})], think, "going on"])
     run = await agent.run("go")
-
     assert titles == ["model thinking [Stop]"]
     assert (run.stopped, run.answer, len(run.calls)) == ("stopped", "", 1)
     assert "stopped by you; `--thread t` goes on from there" in str(run.transcript)
@@ -248,9 +234,7 @@ async def test_calls_left_by_a_dead_kernel_are_answered_on_resume(host: Host) ->
     agent = Agent(host, ["ok"])
     left = AIMessage("", tool_calls=[{"name": "shop__price", "args": {"item": "pear"}, "id": "c1"}])
     await agent.graph.aupdate_state({"configurable": {"thread_id": "t"}}, {"messages": ["hi", left]}, as_node="think")
-
     await agent.run("go on")
-
     kinds = [(m.type, m.text) for m in agent.model.seen[0].messages[1:]]
     assert kinds[2] == ("tool", "the user interrupted the run before this call had an answer")
     assert kinds[3] == ("human", "go on")
@@ -261,7 +245,6 @@ async def test_model_failure_is_one_line_and_the_thread_goes_on(host: Host) -> N
         status_code = 429
 
     agent = Agent(host, [RateLimitError("slow down, sk-abcdefghijklmnop"), "ok"])
-
     with pytest.raises(ModelError) as caught:
         await agent.run("go")
     assert str(caught.value) == (
@@ -274,11 +257,9 @@ async def test_failed_run_is_kept_and_says_how_to_go_on(host: Host) -> None:
     agent = Agent(host, ["before", [("shop:buy", {"item": "pear"})], RuntimeError("overloaded"), "going on"])
     await agent.run("hi")
     agent.over.clear()
-
     with pytest.raises(ModelError) as caught:
         await agent.run("buy")
     assert str(caught.value) == "scripted: overloaded\n`--thread t` goes on from there"
-
     [made] = agent.over
     assert (made.stopped, made.answer, made.thread) == ("error", "", "t")
     assert [m.text for m in made.messages] == ["buy", "", "bought 1 pear"]
@@ -292,31 +273,25 @@ async def test_failed_run_is_kept_and_says_how_to_go_on(host: Host) -> None:
 async def test_an_error_that_is_raised_twice_says_once_how_to_go_on(host: Host) -> None:
     error, buy = ModelError("overloaded"), [("shop:buy", {"item": "pear"})]
     agent = Agent(host, [buy, error, buy, error])
-
     for thread in ("one", "my trip"):
         with pytest.raises(ModelError):
             await agent.run("buy", thread)
-
     assert str(error) == "overloaded\n`--thread 'my trip'` goes on from there"
     assert "(error: overloaded)" in str(agent.over[1].transcript)
 
 
 async def test_run_that_fails_at_once_names_no_thread(host: Host) -> None:
     agent = Agent(host, [RuntimeError("overloaded")])
-
     with pytest.raises(ModelError) as caught:
         await agent.run("go")
-
     assert str(caught.value) == "scripted: overloaded"
     assert [m.text for m in agent.over[0].messages] == ["go"]
 
 
 async def test_transcript_names_a_model_bug_without_its_message(host: Host) -> None:
     agent = Agent(host, [[("shop:buy", {"item": "pear"})], TypeError("sk-abcdefghijklmnop")])
-
     with pytest.raises(TypeError) as caught:
         await agent.run("buy")
-
     assert "(error: TypeError)" in str(agent.over[0].transcript)
     assert "sk-" not in str(agent.over[0].transcript)
     assert caught.value.__notes__[-1] == "`--thread t` goes on from there"
@@ -338,7 +313,6 @@ async def test_an_interrupted_run_is_a_run_with_what_was_said_and_done(host: Hos
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
     [made] = agent.over
     assert made.stopped == "interrupted"
     assert repr(made).endswith("s, interrupted>")
@@ -351,18 +325,14 @@ async def test_an_interrupted_run_is_a_run_with_what_was_said_and_done(host: Hos
 
 async def test_a_run_that_comes_to_its_end_is_told_once_as_over(host: Host) -> None:
     agent = Agent(host, ["done"])
-
     made = await agent.run("go")
-
     assert agent.over == [made]
     assert (made.stopped, made.answer) == ("", "done")
 
 
 async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
     agent = Agent(host, [[("shop:price", {"item": "pear"})]], max_turns=1)
-
     run = await agent.run("go")
-
     assert run.stopped == "max_turns"
     assert "max_turns" in repr(run)
     assert str(run.transcript).count("Stopped after 1 turn") == 1
@@ -370,9 +340,7 @@ async def test_a_run_that_is_out_of_steps_says_so(host: Host) -> None:
 
 async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host) -> None:
     agent = Agent(host, [[("shop:price", {"item": "pear"})]] * 3, max_turns=3)
-
     run = await agent.run("go")
-
     assert run.transcript.summary.startswith("3 turns · 2 calls ·")
     assert str(run.transcript).count("Stopped after 3 turns") == 1
     assert turns_taken(run.messages) == 3
@@ -381,7 +349,6 @@ async def test_the_turns_that_are_counted_are_those_that_were_allowed(host: Host
 
 async def test_only_the_transcript_hides_secret_arguments_in_an_answer(host: Host) -> None:
     password = "hunter2 & <co>"  # as HTML and JSON write it, too
-
     bank = MCPServer("bank", log_level="ERROR")
 
     @bank.tool()
@@ -392,7 +359,6 @@ async def test_only_the_transcript_hides_secret_arguments_in_an_answer(host: Hos
     await host.connect(bank, name="bank")
     agent = Agent(host, [[("bank:login", {"user": "Ann", "password": password})], "ok"])
     run = await agent.run("log in")
-
     shown = str(run.transcript) + html(run.transcript)
     assert "hunter2" not in shown
     assert "Ann came in with ***" in shown
@@ -411,7 +377,6 @@ async def test_a_secret_that_is_a_common_word_hides_nothing_else(host: Host) -> 
 
     await host.connect(bank, name="bank")
     run = await Agent(host, [[("bank:login", {"password": "a", "token": "none"})], "ok"]).run("log in")
-
     assert "a a none b" in str(run.transcript)
 
 
@@ -425,7 +390,6 @@ async def test_call_error_hides_secret_arguments(host: Host) -> None:
 
     await host.connect(bank, name="bank")
     run = await Agent(host, [[("bank:login", {"password": "hunter2hunter2"})], "ok"]).run("log in")
-
     assert "wrong password ***" in str(run.transcript)
     assert "hunter2" not in str(run.transcript) + html(run.transcript) + run.calls["error"][0]
 
@@ -434,14 +398,12 @@ async def test_model_without_tool_support_says_so_and_answers(host: Host) -> Non
     agent = Agent(host, [])
     agent.model = FakeListChatModel(responses=["hello"])
     agent.graph = build_graph(agent.model, host, checkpointer=agent.saver)
-
     with pytest.raises(ModelError) as caught:
         await agent.run("hi")
     assert str(caught.value) == (
         "FakeListChatModel cannot be given tools (it has no bind_tools); choose a model that can, "
         "or `%mcp disconnect --all`: without tools it answers"
     )
-
     await host.disconnect("shop")
     assert (await agent.run("hi")).answer == "hello"
 
@@ -456,7 +418,6 @@ async def test_what_was_approved_for_a_run_holds_for_that_run_only(host: Host, s
     host.consent.policy, host.consent.approver = "ask", approver
     buy = [("shop:buy", {"item": "pear"})]
     agent = Agent(host, [buy, buy, "ok", buy, "ok"])
-
     await agent.run("twice")
     assert asked == ["buy"]
     await agent.run("once more")
@@ -480,7 +441,6 @@ async def test_cancelling_one_question_ends_the_others_of_the_run(host: Host) ->
     agent = Agent(host, [[("shop:buy", {"item": item}) for item in ("apple", "pear", "plum")], "ok"])
     with pytest.raises(NodeCancelledError):
         await agent.run("go")
-
     assert ended == ["apple", "plum"]
 
 
@@ -495,7 +455,6 @@ async def test_a_question_is_shown_after_the_call_that_it_is_about(host: Host) -
     agent = Agent(host, ["hello", [("shop:buy", {"item": "pear"})], "ok"])
     await agent.run("hi")
     await agent.run("buy")
-
     assert "shop:buy" in seen[0]
     assert "pear" in seen[0]
 
@@ -507,7 +466,6 @@ async def test_progress_of_a_call_is_told(host: Host, shop: Shop) -> None:
     while not any("half" in text for text in agent.screen.shown):
         await asyncio.sleep(0.01)
     shop.go_on.set()
-
     assert (await running).answer == "ok"
 
 
@@ -540,7 +498,6 @@ async def test_no_clock_of_a_call_runs_while_its_server_asks_you(
     agent = Agent(host, [[("trips:plan", {})], "done"])
     agent.screen = screen = Watching()
     run = await agent.run("plan a trip")
-
     assert clocks == [(True, 0.0)]
     assert [each.text for each in run.results] == ["accept"]
     assert run.calls["seconds"][0] < 30

@@ -65,7 +65,6 @@ async def test_limits_go_to_the_provider_and_its_answer_comes_back(client: httpx
         model = chat(fake, client, model="gpt-4o")
         request = asking(max_tokens=7, temperature=0.2, stop_sequences=("END",), system_prompt="Be brief.")
         reply = await ModelSampler(lambda: model)(request)
-
     [body] = fake.requests
     assert body["max_completion_tokens"] == 7
     assert body["temperature"] == 0.2
@@ -80,7 +79,6 @@ async def test_the_persons_own_limit_stays_one(client: httpx.AsyncClient) -> Non
     fake = FakeOpenAI(Turn("Hi"))
     async with fake.running():
         await ModelSampler(lambda: chat(fake, client, model="gpt-4o", max_tokens=50))(asking(max_tokens=4000))
-
     assert fake.requests[0]["max_completion_tokens"] == 50
 
 
@@ -91,7 +89,6 @@ async def test_a_model_that_reasons_is_spared_what_it_refuses(client: httpx.Asyn
         request = asking(temperature=0.2, stop_sequences=("END",))
         expected = sampler.expected(request)
         reply = await sampler(request)
-
     assert not {"stop", "temperature"} & set(fake.requests[0])
     assert (reply.text, reply.stop_reason) == ("One. ", "stopSequence")
     assert expected.model == "gpt-5"
@@ -115,7 +112,6 @@ async def test_sampling_tool_calls_return_under_the_server_names(client: httpx.A
             SamplingMessage(role="user", content=results),
         )
         last = await sampler(replace(request, messages=(*request.messages, *turns), tool_choice="none"))
-
     assert fake.refused == []
     assert [(b.name, b.input) for b in reply.content] == [("add", {"a": 1, "b": 2}), (odd.name, {"filter[id]": "7"})]  # type: ignore[union-attr]
     assert reply.stop_reason == "toolUse"
@@ -130,7 +126,6 @@ async def test_images_go_to_a_model_that_says_it_takes_them(client: httpx.AsyncC
     fake = FakeOpenAI(Turn("A pixel."))
     async with fake.running():
         await ModelSampler(lambda: chat(fake, client))(asking(messages=(image,)))
-
     [part] = fake.requests[0]["messages"][0]["content"]
     assert part == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     expected = ModelSampler(lambda: "offline").expected(asking(messages=(image,)))
@@ -148,7 +143,6 @@ async def test_images_in_results_of_a_server_follow_its_tools(client: httpx.Asyn
     fake = FakeOpenAI(Turn("A pixel."), strict=True)
     async with fake.running():
         await ModelSampler(lambda: chat(fake, client))(asking(messages=messages, tools=(ADD,)))
-
     assert fake.refused == []
     assert [message["role"] for message in fake.requests[0]["messages"]] == ["user", "assistant", "tool", "user"]
     [_, part] = fake.requests[0]["messages"][3]["content"]
@@ -160,7 +154,6 @@ async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx
     async with fake.running():
         with pytest.raises(ModelError) as raised:
             await ModelSampler(lambda: chat(fake, client))(asking())
-
     assert "the rate limit or the quota is used up" in str(raised.value)
     assert KEY not in str(raised.value)
 
@@ -180,7 +173,6 @@ async def test_a_provider_that_refuses_is_one_line_without_the_key(client: httpx
 def test_hint_for_another_model_adds_a_note(hints: tuple[str, ...], name: str, notes: tuple[str, ...]) -> None:
     model = ScriptedModel(["Hi"])
     expected = ModelSampler(lambda: model).expected(asking(preferences=hinting(*hints)))
-
     assert expected.model == name
     said_about_it = [note for note in expected.notes if "prefers" in note]
     assert len(said_about_it) == len(notes)
@@ -190,7 +182,6 @@ def test_hint_for_another_model_adds_a_note(hints: tuple[str, ...], name: str, n
 def test_what_is_not_done_is_said() -> None:
     model = ScriptedModel(["Hi"])
     request = asking(temperature=1.0, include_context="thisServer", metadata={"user": "me"})
-
     assert ModelSampler(lambda: model).expected(request).notes == (
         "the limit of 100 tokens is not passed on: scripted takes none",
         "the temperature 1 is not passed on: scripted takes none",
@@ -209,10 +200,8 @@ def test_a_model_that_takes_no_tools_is_known(setting: Any, takes: bool) -> None
 
 async def test_sampling_model_without_tool_support_says_so() -> None:
     sampler = ModelSampler(lambda: FakeListChatModel(responses=["x"]))
-
     with pytest.raises(ModelError) as caught:
         await sampler(asking(tools=(ADD,)))
-
     said = "FakeListChatModel cannot be given tools (it has no bind_tools); choose a model that can"
     assert str(caught.value) == said
 
@@ -229,20 +218,17 @@ async def test_a_model_that_cannot_be_made_is_an_error(monkeypatch: pytest.Monke
 async def test_sampling_calls_with_a_duplicate_id_get_their_own() -> None:
     calls = [{"name": "add", "args": {"a": 1, "b": b}, "id": "call_1"} for b in (1, 2)]
     reply = await ModelSampler(lambda: ScriptedModel([AIMessage("", tool_calls=calls)]))(asking(tools=(ADD,)))
-
     assert [block.id for block in reply.content] == ["call_1", "call_1_2"]  # type: ignore[union-attr]
 
 
 async def test_a_tool_that_was_required_and_not_called_is_said() -> None:
     reply = await ModelSampler(lambda: ScriptedModel(["No."]))(asking(tools=(ADD,), tool_choice="required"))
-
     assert "the model called no tool, which the server required" in reply.notes
 
 
 async def test_a_model_without_that_choice_is_told_to_call_no_tool() -> None:
     model = ScriptedModel([[("add", {"a": 1, "b": 1})]])
     reply = await ModelSampler(lambda: model)(asking(messages=used_tool(), tools=(ADD,), tool_choice="none"))
-
     [seen] = model.seen
     assert seen.messages[0].text == "No tool can be called now: answer with what is known."
     assert [tool["function"]["name"] for tool in seen.tools] == ["add"]
@@ -252,11 +238,9 @@ async def test_a_model_without_that_choice_is_told_to_call_no_tool() -> None:
 
 async def test_offline_quotes_where_it_is_given_no_tools() -> None:
     sampler = ModelSampler(lambda: "offline")
-
     reply = await sampler(asking("Summarise this: Cats sleep. They purr. They eat."))
     cut = await sampler(asking("Cats sleep. They purr.", max_tokens=2))
     done = await sampler(asking(messages=used_tool(), tools=(ADD,), tool_choice="none"))
-
     assert reply.text == "Cats sleep. They purr. (offline, a model without weights, which quotes)"
     assert (reply.model, reply.stop_reason) == ("offline", "endTurn")
     assert (cut.text, cut.stop_reason) == ("Cats sle", "maxTokens")
@@ -265,10 +249,8 @@ async def test_offline_quotes_where_it_is_given_no_tools() -> None:
 
 async def test_offline_sampling_calls_tools_and_uses_their_results() -> None:
     sampler = ModelSampler(lambda: "offline")
-
     first = await sampler(asking("What is 3 plus 4?", tools=(ADD,)))
     last = await sampler(asking(messages=used_tool(), tools=(ADD,)))
-
     [use] = first.content
     assert isinstance(use, ToolUseContent)
     assert (use.name, use.input, first.stop_reason) == ("add", {"a": 3, "b": 4}, "toolUse")
@@ -287,10 +269,8 @@ async def test_sampled_text_stays_out_of_the_agent_run(host: Host) -> None:
     await host.connect(sampling_server(), name="writer")
     agent = ScriptedModel([[("writer:summarise", {})], "Done."])
     graph = build_graph(agent, host, approve="auto")
-
     words: list[str] = []
     async for message, _ in graph.astream({"messages": [HumanMessage("summarise")]}, stream_mode="messages"):
         words += [message.text] if message.type == "AIMessageChunk" else []
-
     assert len(sampled.seen) == 1
     assert "".join(words) == "Done."

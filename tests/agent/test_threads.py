@@ -73,7 +73,6 @@ def url(port: int) -> str:
 async def test_thread_in_a_file_resumes_with_its_tool_messages(host: Host, file: Path) -> None:
     await run(host, file, [BUY, "done"])
     second, problem = await run(host, str(file), ["again"], "and?")
-
     assert problem == ""
     assert [m.text for m in second.messages] == ["and?", "again"]
     assert await kept(file) == [*SAID, ("human", "and?"), ("ai", "again")]
@@ -196,9 +195,7 @@ async def test_unusable_file_is_one_line_and_the_run_uses_memory(
 ) -> None:
     file.parent.mkdir()
     expected = spoil(file)
-
     made, problem = await run(host, file, [BUY, "done"])
-
     assert made.answer == "done"
     assert problem.startswith(f"threads cannot be kept in {file}: ")
     assert expected in problem
@@ -218,7 +215,6 @@ async def test_a_file_that_another_process_locks_costs_two_seconds(host: Host, f
         seconds = time.monotonic() - started
         with pytest.raises(ThreadError, match="another process has locked it"):
             await kept(file)
-
     assert made.answer == "alone"
     assert problem == (
         f"threads cannot be kept in {file}: another process has locked it; "
@@ -236,11 +232,9 @@ async def test_file_locked_during_a_run_does_not_stop_it(host: Host, file: Path)
             return "done"
 
         made, problem = await run(host, file, [BUY, lock])
-
     assert made.answer == "done"
     assert [m.text for m in made.messages] == [text for _, text in SAID]
     assert "another process has locked it" in problem
-
     second, problem = await run(host, file, ["again"], "and?")
     assert problem == ""
     assert await kept(file) == [*SAID, ("human", "and?"), ("ai", "again")], "what was in memory has moved into the file"
@@ -272,7 +266,6 @@ async def test_damaged_thread_does_not_affect_others(host: Host, file: Path) -> 
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE checkpoints SET checkpoint = ? WHERE thread_id = 'bad'", (os.urandom(500),))
     connection.close()
-
     with pytest.raises(ThreadError) as caught:
         await kept(file, "bad")
     assert str(caught.value) == ("the thread 'bad' cannot be read: it is damaged; `%mcp agent --delete bad` deletes it")
@@ -296,7 +289,6 @@ async def test_a_file_from_somebody_else_runs_no_code(host: Host, file: Path, tm
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE checkpoints SET type = ?, checkpoint = ?", (type_, blob))
     connection.close()
-
     with pytest.raises(ThreadError, match="it is damaged"):
         await kept(file)
     assert not witness.exists()
@@ -321,7 +313,6 @@ async def test_concurrent_kernel_loses_nothing_of_a_thread(host: Host, file: Pat
         return "mine"
 
     made, problem = await run(host, file, [meanwhile], "from here")
-
     assert made.answer == "mine"
     assert problem == "another kernel has gone on with the thread 't' meanwhile"
     assert ("ai", "theirs") in await kept(file)
@@ -339,9 +330,7 @@ async def test_last_writes_of_a_dead_kernel_stay_in_the_thread(host: Host, file:
         await graph.aupdate_state(place, {"messages": [HumanMessage("go")]}, as_node="__start__")
         state = await graph.aget_state(place)
         await opened.aput_writes(state.config, [("messages", [said])], state.tasks[0].id)  # and no checkpoint
-
     await run(host, file, ["going on"], "and?")
-
     answers = ["tool"] * len(said.tool_calls)
     assert [kind for kind, _ in await kept(file)] == ["human", "ai", *answers, "human", "ai"]
     assert (await kept(file))[1] == ("ai", said.text)
@@ -421,7 +410,6 @@ async def test_a_run_of_many_steps_leaves_little_in_memory(host: Host) -> None:
 @pytest.mark.timed
 async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path) -> None:
     turns = [HumanMessage("question " * 50), AIMessage("answer " * 50)] * 25
-
     async with open_threads(file) as opened:
         graph = build_graph(ScriptedModel([]), host, checkpointer=opened)
         for number in range(200):
@@ -435,7 +423,6 @@ async def test_a_listing_does_not_read_the_conversations(host: Host, file: Path)
         started = time.perf_counter()
         listing = await list_threads(opened)
         seconds = time.perf_counter() - started
-
     assert [summary.thread for summary in listing] == [f"t{number:03}" for number in reversed(range(200))]
     assert (listing[0].requests, listing[0].turns, listing[0].last[:8]) == (25, 25, "question")
     assert read == []
@@ -460,7 +447,6 @@ async def test_names_of_threads_are_known_wherever_they_are(host: Host, file: Pa
 async def test_postgresql_threads_resume_list_prune_and_delete(host: Host, url: str) -> None:
     await run(host, url, [*[BUY] * 20, "done"], max_turns=30)
     made, problem = await run(host, url, ["again"], "and?")
-
     assert (made.answer, problem) == ("again", "")
     messages = await kept(url)
     assert messages[:3] == SAID[:3]

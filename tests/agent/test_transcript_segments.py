@@ -127,7 +127,6 @@ def test_22_finished_calls_fold_above_the_answer() -> None:
     outside = re.sub(r'<div class="mcp-before"[^>]*>.*</details></div>(?=<)', "", shown, flags=re.DOTALL)
     assert (outside.count("<summary><span"), shown.count("<summary><span")) == (3, 22)
     assert " open" not in shown
-
     live = "".join(transcript.render_segment(index)["text/html"] for index in range(transcript.segment_count))
     assert live.count('<div class="mcp-before"') < transcript.segment_count
     assert live.count("number=") >= 22
@@ -145,10 +144,7 @@ def test_a_terminal_gets_each_entry_once_when_it_is_over() -> None:
     transcript.on_event(result("2", texts("8")))
     assert transcript.complete_texts(1) == ["\nI add."]
     transcript.on_event(result("1", texts("7")))
-    assert transcript.complete_texts(2) == [
-        "\n✓ ok showcase:add() → 7 (120 ms)",
-        "✓ ok showcase:add() → 8 (120 ms)",
-    ]
+    assert transcript.complete_texts(2) == ["\n✓ ok showcase:add() → 7 (120 ms)", "✓ ok showcase:add() → 8 (120 ms)"]
     assert transcript.summary == "1 turn · 2 calls · 240 ms in tools"
 
 

@@ -145,10 +145,7 @@ def test_every_state_has_a_sign_and_a_word(events: tuple[dict[str, Any], ...], w
         (decided("1", by="rule `allow a:*`"), "allowed by rule `allow a:*`"),
         (decided("1", arguments={"a": 2}), "edited and approved by you"),
         (decided("1", False, reason="too dear"), "by you: too dear"),
-        (
-            decided("1", False, by="default", reason="you cannot be asked here"),
-            "by default: you cannot be asked",
-        ),
+        (decided("1", False, by="default", reason="you cannot be asked here"), "by default: you cannot be asked"),
     ],
 )
 def test_a_call_says_who_decided(event: dict[str, Any], words: str) -> None:
@@ -160,7 +157,6 @@ def test_a_call_says_who_decided(event: dict[str, Any], words: str) -> None:
 def test_backticks_of_notes_and_rules_are_code() -> None:
     rule = told(call("1"), decided("1", by="rule `allow a:*`"))
     remark = told({"kind": "note", "text": "`%config A.b = 1` chooses <b>"})
-
     assert "allowed by rule <code>allow a:*</code>" in html(rule)
     assert "<code>%config A.b = 1</code> chooses &lt;b&gt;" in html(remark)
 
@@ -321,10 +317,7 @@ BLOCK = (
         ("[a](java&#115;cript:alert(1))", "<p>[a](javascript:alert(1))</p>\n"),
         ("[a](/logout)", "<p>[a](/logout)</p>\n"),
         ("[a](data:text/html,x)", "<p>[a](data:text/html,x)</p>\n"),
-        (
-            "[a](https://x.org)",
-            '<p><a href="https://x.org" target="_blank" rel="noopener noreferrer">a</a></p>\n',
-        ),
+        ("[a](https://x.org)", '<p><a href="https://x.org" target="_blank" rel="noopener noreferrer">a</a></p>\n'),
         (
             "![map](https://x.org/m.png)",
             '<p><a href="https://x.org/m.png" target="_blank" rel="noopener noreferrer">image: map</a></p>\n',

@@ -64,9 +64,7 @@ async def until(true: Callable[[], bool]) -> None:
 # What comes back
 
 
-async def test_call_returns_content_and_artifact_with_the_approval(
-    host: NotebookHost,
-) -> None:
+async def test_call_returns_content_and_artifact_with_the_approval(host: NotebookHost) -> None:
     math = await host.connect(load("math_server").server, name="math")
     content, artifact = await call(math, "add", {"a": 1, "b": 2})
     assert content == "3"
@@ -367,5 +365,4 @@ async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost)
 async def test_errors_survive_pickle(host: NotebookHost) -> None:
     error = await fails(await host.connect(load("math_server").server), "add", {"a": "x", "b": 2})
     twin = pickle.loads(pickle.dumps(error))
-
     assert (str(twin), twin.content, twin.artifact) == (str(error), error.content, error.artifact)

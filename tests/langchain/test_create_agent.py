@@ -56,9 +56,7 @@ async def test_denial_bad_argument_and_tool_error_reach_the_model(
 ) -> None:
     await host.connect(load("math_server").server, name="math")
     host.consent.policy, host.approver = policy, too_dear
-
     failed, added = await run(host, call, ADD)
-
     assert (failed.status, failed.name) == ("error", call[0])
     assert said in failed.text
     assert failed.artifact["tool"] == call[0].removeprefix("math__")

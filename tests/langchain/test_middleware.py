@@ -67,9 +67,7 @@ async def test_large_results_of_any_tool_are_read_in_parts(host: Host) -> None:
     ]
     model = ScriptedModel(script)
     agent = create_agent(model, [*langchain_tools(*host.find()), lines], middleware=[LargeResultsMiddleware()])
-
     state = await agent.ainvoke(asked())
-
     rain, text, row, line, wrong = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert rain.text.startswith("[result_1: table of 2,000 rows x 2 columns (city, rain).")
     assert len(result_of(rain).df) == 2000
@@ -94,9 +92,7 @@ async def test_relevant_tools_are_bound_and_others_are_searchable(host: Host) ->
     model = ScriptedModel(script)
     search = ToolSearchMiddleware(pinned=["office:register_7"])
     agent = create_agent(model, langchain_tools(*host.find()), middleware=[search])
-
     state = await agent.ainvoke(asked("How much does it rain?"))
-
     first = {"search_tools", "weather__rain", "office__register_7"}
     assert bound(model) == [first, first | {"office__convert"}, first | {"office__convert"}]
     assert [m.status for m in state["messages"] if isinstance(m, ToolMessage)] == ["success", "success"]
@@ -104,9 +100,7 @@ async def test_relevant_tools_are_bound_and_others_are_searchable(host: Host) ->
 
 async def test_few_tools_are_all_bound_without_a_search(host: Host) -> None:
     model = ScriptedModel(["done"])
-
     await create_agent(model, langchain_tools(*host.find()), middleware=[ToolSearchMiddleware()]).ainvoke(asked())
-
     assert bound(model) == [{"weather__rain"}]
 
 
@@ -116,9 +110,7 @@ async def test_a_budget_ends_the_run_with_what_is_known(host: Host) -> None:
     model = ScriptedModel([AIMessage("", tool_calls=calls, usage_metadata=usage)], repeat_last=True)
     budget = BudgetMiddleware(max_tokens=40)
     agent = create_agent(model, langchain_tools(*host.find()), middleware=[budget])
-
     state = await agent.ainvoke(asked())
-
     last = state["messages"][-1]
     assert isinstance(last, AIMessage)
     assert last.text.startswith(
@@ -133,9 +125,7 @@ async def test_skills_are_told_and_read(host: Host) -> None:
     await host.connect(SkillServer("refunds").server(), name="acme")
     model = ScriptedModel([[("load_skill", {"skill": "acme:refunds"})], "done"])
     agent = create_agent(model, [], system_prompt="Be brief.", middleware=[SkillsMiddleware(host)])
-
     state = await agent.ainvoke(asked())
-
     system = model.seen[0].messages[0].text
     assert system.startswith("Be brief.\n\nSkills are instructions")
     assert "- acme:refunds: About refunds" in system

@@ -44,9 +44,7 @@ async def test_calls_of_a_turn_are_one_plan_and_decisions_end_with_it(host: Note
     model = ScriptedModel([[*turn, ("math__add", {"a": "one"})], turn[:1], "Done."])
     tools = host.langchain_tools()
     agent = create_agent(model, tools, middleware=[PlanMiddleware(host, tools)])
-
     state = await agent.ainvoke({"messages": [("user", "go")]})
-
     texts = [message.text for message in state["messages"] if isinstance(message, ToolMessage)]
     assert [text.partition("\n")[0].partition(" `from")[0] for text in texts] == [
         "1",

@@ -40,23 +40,19 @@ def test_texts_are_strings_and_the_system_prompt_comes_first() -> None:
     request = asked(
         ("user", [text("Hi")]), ("assistant", [text("Hello")]), ("user", [text("Go on")]), system="Be kind."
     )
-
     told = to_messages(request, Takes(), {})
-
     assert [type(message) for message in told] == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
     assert [message.content for message in told] == ["Be kind.", "Hi", "Hello", "Go on"]
 
 
 def test_several_texts_stay_apart() -> None:
     [message] = to_messages(asked(("user", [text("one"), text("two")])), Takes(), {})
-
     assert message.content == [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
 
 
 def test_images_and_sound_are_blocks_where_the_model_takes_them() -> None:
     request = asked(("user", [text("Look"), IMAGE, SOUND]))
     [message] = to_messages(request, ALL, {})
-
     assert message.content == [
         {"type": "text", "text": "Look"},
         {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
@@ -68,9 +64,7 @@ def test_images_and_sound_are_blocks_where_the_model_takes_them() -> None:
 def test_what_a_model_does_not_take_it_is_told_about() -> None:
     tiff = ImageContent(data=base64.b64encode(b"II*\0" + bytes(40)).decode(), mime_type="image/png")
     request = asked(("user", [text("Look"), IMAGE, tiff, SOUND]), ("assistant", [IMAGE]), ("user", [text("?")]))
-
     told = to_messages(request, Takes(), {})
-
     assert [block["type"] for block in told[0].content] == ["text"] * 4
     assert told[0].content[1]["text"].startswith("[image/png image, ")
     assert unread(request, Takes()) == ["3 images are not shown to the model", "1 sound is not shown to the model"]
@@ -86,7 +80,6 @@ def test_calls_and_their_results_keep_their_ids_and_order() -> None:
     told = to_messages(
         asked(("user", [text("go")]), ("assistant", [text("I add."), *uses]), ("user", results)), ALL, {}
     )
-
     assert [call["id"] for call in told[1].tool_calls] == ["c1", "c2"]  # type: ignore[attr-defined]
     assert told[1].content == "I add."
     answers = [message for message in told if isinstance(message, ToolMessage)]
@@ -102,7 +95,6 @@ def test_results_that_are_no_text_are_read_too() -> None:
     ]
     plain = to_messages(asked(("user", results)), Takes(images=True), {})
     seeing = to_messages(asked(("user", results)), ALL, {})
-
     assert str(plain[0].content).startswith("[image/png image")
     assert seeing[0].content[0]["type"] == "image"  # type: ignore[index]
     assert [message.content for message in plain[1:]] == ["inside", '{"n": 1}']
@@ -112,9 +104,7 @@ def test_names_and_ids_providers_refuse_are_replaced_everywhere() -> None:
     use = ToolUseContent(name="files/read it", id="id with spaces", input={"filter[id]": 1})
     result = ToolResultContent(tool_use_id="id with spaces", content=[text("x")])
     tools = {"files/read it": Renamed(called("files/read it"), {"filter_id": "filter[id]"})}
-
     told = to_messages(asked(("assistant", [use]), ("user", [result])), ALL, tools)
-
     [call] = told[0].tool_calls  # type: ignore[attr-defined]
     assert call["name"].startswith("tool__files_read_it_")
     assert call["args"] == {"filter_id": 1}
@@ -137,28 +127,23 @@ def test_names_and_ids_providers_refuse_are_replaced_everywhere() -> None:
 )
 def test_the_reason_of_the_end_is_the_protocols_word(metadata: dict[str, Any], reason: str) -> None:
     reply = to_sampled(AIMessage("Hi", response_metadata=metadata), model="tiny")
-
     assert (reply.stop_reason, reply.model, reply.text) == (reason, "tiny", "Hi")
 
 
 def test_the_model_is_named_as_the_provider_names_it() -> None:
     message = AIMessage("Hi", response_metadata={"model_name": "gpt-5-2026-01-01"})
-
     assert to_sampled(message, model="openai:gpt-5").model == "gpt-5-2026-01-01"
 
 
 def test_stop_sequence_ends_the_reply_for_every_provider() -> None:
     reply = to_sampled(AIMessage("one, two END three"), model="m", stop_sequences=["###", "END"])
-
     assert (reply.text, reply.stop_reason) == ("one, two ", "stopSequence")
 
 
 def test_parallel_calls_get_the_names_of_the_server() -> None:
     calls = [{"name": "t", "args": {"x": n}, "id": f"c{n}"} for n in (1, 2)]
     message = AIMessage("See.", tool_calls=calls, response_metadata={"finish_reason": "tool_calls"})
-
     reply = to_sampled(message, model="m", own=lambda name, args: (f"own {name}", {"y": args["x"]}))
-
     assert reply.stop_reason == "toolUse"
     assert reply.content == (
         text("See."),
@@ -170,9 +155,7 @@ def test_parallel_calls_get_the_names_of_the_server() -> None:
 def test_calls_that_nobody_may_make_are_left_out_and_said_to_be() -> None:
     broken = {"name": "t", "args": '{"path": "/home/me/pro', "id": "c1", "error": "not whole"}
     message = AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "c2"}], invalid_tool_calls=[broken])
-
     reply = to_sampled(message, model="m")
-
     assert reply.content == (text(""),)
     assert reply.stop_reason == "endTurn"
     assert len(reply.notes) == 2
@@ -180,5 +163,4 @@ def test_calls_that_nobody_may_make_are_left_out_and_said_to_be() -> None:
 
 def test_an_image_that_a_model_has_made_is_sent() -> None:
     content: Any = [{"type": "text", "text": "Here"}, {"type": "image", "base64": PIXEL, "mime_type": "image/png"}]
-
     assert to_sampled(AIMessage(content), model="m").content == (text("Here"), IMAGE)

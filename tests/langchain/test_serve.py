@@ -118,9 +118,7 @@ def raising(error: BaseException, **options: Any) -> StructuredTool:
 # What is listed
 
 
-async def test_served_tool_has_the_name_and_schema_a_model_sees(
-    serve: Callable[..., Any],
-) -> None:
+async def test_served_tool_has_the_name_and_schema_a_model_sees(serve: Callable[..., Any]) -> None:
     structured = StructuredTool.from_function(
         lambda **arguments: "", name="plan", description="Plan.", args_schema=TravelArguments
     )
@@ -336,16 +334,8 @@ async def test_audio_files_and_links_come_as_their_blocks(serve: Callable[..., A
     result = await raw(await serve(returning(given)), "give")
     assert [block.model_dump(exclude_none=True) for block in result.content] == [
         {"type": "audio", "data": PIXEL, "mime_type": "audio/wav"},
-        {
-            "type": "resource",
-            "resource": {"uri": "attachment:2", "mime_type": "application/pdf", "blob": PIXEL},
-        },
-        {
-            "type": "resource_link",
-            "name": "image 3",
-            "uri": "https://example.org/a.png",
-            "mime_type": "image/png",
-        },
+        {"type": "resource", "resource": {"uri": "attachment:2", "mime_type": "application/pdf", "blob": PIXEL}},
+        {"type": "resource_link", "name": "image 3", "uri": "https://example.org/a.png", "mime_type": "image/png"},
     ]
 
 
@@ -619,10 +609,7 @@ def undecorated(a: int) -> int:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            [undecorated],
-            "undecorated is not a LangChain tool; decorate it with langchain_core.tools.tool.",
-        ),
+        ([undecorated], "undecorated is not a LangChain tool; decorate it with langchain_core.tools.tool."),
         ([Travel], "Travel is not a LangChain tool; make an instance of it."),
         ([{"name": "x"}], "an object of type dict is not a LangChain tool."),
         (undecorated, "undecorated is not a LangChain tool; decorate it with langchain_core.tools.tool."),

@@ -105,9 +105,7 @@ async def test_an_old_url_is_asked_over_sse(host: NotebookHost) -> None:
         assert await pick(tools, "one_text").ainvoke({}) == "Hello!"
 
 
-async def test_absent_server_fails_the_listing_and_tells_the_model(
-    host: NotebookHost,
-) -> None:
+async def test_absent_server_fails_the_listing_and_tells_the_model(host: NotebookHost) -> None:
     with pytest.raises(UnreachableError, match="nothing listens"):
         await host.langchain_spec_tools("http://127.0.0.1:9/mcp")
     async with serving(counting().streamable_http_app()) as url:

@@ -41,9 +41,7 @@ async def test_tools_of_all_sessions_or_one_become_langchain_tools(host: Noteboo
     assert {tool.metadata["server"] for tool in host.langchain_tools("math")} == {"math"}  # type: ignore[index]
 
 
-async def test_tool_keeps_its_schema_and_returns_a_message_with_result(
-    host: NotebookHost,
-) -> None:
+async def test_tool_keeps_its_schema_and_returns_a_message_with_result(host: NotebookHost) -> None:
     await host.connect(load("math_server").server, name="math")
     add = named(host, "math__add")
     assert add.args_schema is host["math"].tools.add.definition.input_schema
