@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp_magic._host import Host
-    from tests.agent.conftest import Shop
+    from tests.support.agents import Shop
 
 PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 

@@ -17,7 +17,7 @@ from mcp_magic.errors import ModelError
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
-    from tests.agent.conftest import Shop
+    from tests.support.agents import Shop
 
 
 def turn(read: int, written: int, *, calls: bool = True, model: str = "gpt-5", number: int = 1) -> AIMessage:

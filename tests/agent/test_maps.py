@@ -26,7 +26,7 @@ from tests.support.telling import call, html, result, told, turn
 if TYPE_CHECKING:
     from mcp_magic import Request
     from mcp_magic._host import Host
-    from tests.agent.conftest import Shop
+    from tests.support.agents import Shop
 
 BASKET = pd.DataFrame({"what": ["apple", "pear", "apple"], "n": [1, 2, 3]})
 

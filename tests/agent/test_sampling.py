@@ -25,8 +25,7 @@ from mcp_magic.agent.sampling import ModelSampler
 from mcp_magic.agent.scripted import ScriptedModel
 from mcp_magic.ask.sampling import Review, SamplingRequest
 from mcp_magic.errors import ModelError
-from tests.agent.test_providers import chat
-from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn
+from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn, chat
 from tests.support.sampling_servers import ADD, PIXEL, said, sampling_server
 
 if TYPE_CHECKING:

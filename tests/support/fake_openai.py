@@ -18,6 +18,8 @@ from tests.support.provider_rules import OPENAI_NAME, openai_refuses
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    import httpx
+    from langchain_core.language_models import BaseChatModel
     from starlette.requests import Request
 
 KEY = "sk-proj-Fake0123456789abcdefghijWXYZ"
@@ -113,6 +115,14 @@ class FakeOpenAI:
         wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         chunks = _chunks({**head, "object": "chat.completion.chunk"}, message, turn, usage if wants_usage else None)
         return StreamingResponse(_sent(chunks, turn.cut), media_type="text/event-stream")
+
+
+def chat(fake: Any, client: httpx.AsyncClient, **more: Any) -> BaseChatModel:
+    """Return a model of langchain-openai that asks the fake."""
+    from langchain_openai import ChatOpenAI  # takes long
+
+    settings = {"model": "gpt-5", "api_key": KEY, "max_retries": 0, "stream_usage": True, **more}
+    return ChatOpenAI(base_url=fake.url, http_async_client=client, **settings)
 
 
 def refuses(body: dict[str, Any]) -> str:
