@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gc
+import threading
+import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +15,25 @@ from tests.support.agents import Shop
 from tests.support.fake_openai import FakeOpenAI, chat
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 @pytest.fixture(autouse=True)
 def no_threads() -> None:
     """Let each test begin without threads in memory: they are those of the whole process."""
     memory_threads.cache_clear()
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Let a test leave no connection to a database and no thread of one behind."""
+    before = threading.active_count()
+    yield
+    gc.collect()  # an unclosed connection warns, and warnings are errors
+    until = time.monotonic() + 30  # the thread of a closed connection is about to end
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
 
 
 @pytest.fixture
