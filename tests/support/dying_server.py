@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LOG = Path(sys.argv[1])
+DYING = Path(__file__)
 HINTS: dict[str, dict[str, bool]] = {
     "die": {},
     "read": {"readOnlyHint": True},  # dies the first time
@@ -26,9 +26,9 @@ ABOUT = {"serverInfo": {"name": "dying", "version": "1"}, "supportedVersions": [
 
 def note(what: str) -> int:
     """Write down that something happened, and return how often it has."""
-    with LOG.open("a") as file:
+    with Path(sys.argv[1]).open("a") as file:
         file.write(f"{what}\n")
-    return LOG.read_text().splitlines().count(what)
+    return Path(sys.argv[1]).read_text().splitlines().count(what)
 
 
 def called(tool: str) -> dict[str, Any]:
