@@ -179,9 +179,7 @@ async def test_a_provider_is_recorded_and_not_reached_on_replay(
     assert len(fake.requests) == 2
 
 
-async def test_a_refusal_is_played_as_it_was(
-    host: Host, tape: Path, openai: Callable[..., Any]
-) -> None:
+async def test_a_refusal_is_played_as_it_was(host: Host, tape: Path, openai: Callable[..., Any]) -> None:
     _, model = await openai(Refusal(429, "Rate limit reached"))
     said = []
     for mode in ("record", "replay"):
