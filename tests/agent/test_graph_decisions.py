@@ -44,14 +44,6 @@ async def test_a_denied_call_returns_the_reason_and_is_not_sent(host: Host, shop
     assert shop.called == []
 
 
-async def test_edited_arguments_are_sent_and_told_the_model(host: Host, shop: Shop) -> None:
-    ask(host, Decision.approve({"item": "apple", "count": 2}))
-    played = await play(host, BUY, "ok")
-    assert shop.called == [("buy", {"item": "apple", "count": 2})]
-    told = "[the user changed the arguments to item=apple, count=2]\nbought 2 apple"
-    assert played.answers == [("success", told)]
-
-
 async def test_calls_of_a_turn_are_asked_about_at_once_and_once(host: Host) -> None:
     both = asyncio.Barrier(2)
     requests: list[Request] = []
@@ -113,21 +105,6 @@ async def test_cancelling_one_question_ends_the_others(host: Host) -> None:
     with pytest.raises(NodeCancelledError):
         await agent.run()
     assert ended == ["apple", "plum"]
-
-
-async def test_a_question_is_asked_after_its_call_is_shown(host: Host) -> None:
-    shown: list[str] = []
-
-    def answer(request: Request) -> Decision:
-        shown.append(agent.screen.flushed[-1])
-        return Decision.approve()
-
-    ask(host, answer)
-    agent = Agent(host, "hello", BUY, "ok")
-    await agent.run("hi")
-    await agent.run("buy")
-    assert "shop:buy" in shown[0]
-    assert "pear" in shown[0]
 
 
 # LangGraph's own interrupt

@@ -224,7 +224,7 @@ async def test_a_page_of_nbconvert_fetches_nothing_of_the_model(host: Host) -> N
         "blocks",
         "a name that is markup",
         "an argument that is markup",
-        "arguments that are no JSON",
+        "no JSON",
     ):
         made, _ = await run(host, ":memory:", [TURNS[name], EVIL], thread=name, approve="auto")
         outputs.append(nbformat.v4.new_output("display_data", data=made._repr_mimebundle_()))

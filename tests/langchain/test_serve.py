@@ -118,10 +118,6 @@ def raising(error: BaseException, **options: Any) -> StructuredTool:
     return StructuredTool.from_function(fail, name="fail", description="Fail.", **options)
 
 
-def text(value: str) -> dict[str, Any]:
-    return {"type": "text", "text": value}
-
-
 # What is listed
 
 
@@ -200,78 +196,65 @@ async def test_arguments_arrive_validated_and_exact(serve: Callable[..., Any]) -
 
 async def test_misfit_arguments_are_refused_in_one_line() -> None:
     result = await answer(Travel(), route={}, days=99)
-    assert (result.is_error, result.content) == (
-        True,
-        [
-            TextContent(
-                text="TravelArguments cannot take these values: route.start: Field required; "
-                "days: Input should be less than or equal to 30"
-            )
-        ],
-    )
+    said = "route.start: Field required; days: Input should be less than or equal to 30"
+    assert result.is_error
+    assert result.content == [TextContent(text=f"TravelArguments cannot take these values: {said}")]
     own = add.model_copy(update={"handle_validation_error": "two integers, please"})
     result = await answer(own, a="x")
     assert (result.is_error, result.content) == (True, [TextContent(text="two integers, please")])
 
 
 async def test_the_tool_is_the_one_in_the_notebook(serve: Callable[..., Any]) -> None:
-    class Counter(BaseTool):
-        name: str = "count"
-        description: str = "Count."
+    class Counter(Travel):
         times: int = 0
 
-        def _run(self) -> int:
+        def _run(self, **arguments: Any) -> None:
             self.times += 1
-            return self.times
 
     counter = Counter(handle_tool_error=True)
     connection = await serve(counter)
     for _ in range(2):
-        await connection.call("count")
+        await connection.call("travel", route={"start": "Bern"}, days=3)
     assert counter.times == 2
 
 
 # What comes back
 
 
+ROUTE = {"start": "a", "stops": []}
+IMAGE = {"type": "image", "size": 3}
+
+
 @pytest.mark.parametrize(
-    ("value", "blocks", "structured"),
+    ("value", "texts", "structured"),
     [
-        ("plain", [text("plain")], None),
-        ("", [text("")], None),
+        ("plain", ["plain"], None),
+        ("", [""], None),
         (None, [], None),
-        (3, [text("3")], {"result": 3}),
-        (2**80, [text(str(2**80))], {"result": 2**80}),
-        (True, [text("true")], {"result": True}),
-        (1.5, [text("1.5")], {"result": 1.5}),
-        (float("nan"), [text("NaN")], None),
-        ({"a": "é", "n": None}, [text('{"a": "é", "n": null}')], {"a": "é", "n": None}),
-        (
-            {"type": "text", "text": "data"},
-            [text('{"type": "text", "text": "data"}')],
-            {"type": "text", "text": "data"},
-        ),
-        (["one", "two"], [text("one"), text("two")], None),
-        ([1, "a"], [text('[1, "a"]')], {"result": [1, "a"]}),
-        ([], [text("[]")], {"result": []}),
-        ([{"a": 1}, {"a": 2}], [text('[{"a": 1}, {"a": 2}]')], {"result": [{"a": 1}, {"a": 2}]}),
-        (
-            [{"type": "image", "size": 3}],
-            [text('[{"type": "image", "size": 3}]')],
-            {"result": [{"type": "image", "size": 3}]},
-        ),
-        (Route(start="a"), [text('{"start": "a", "stops": []}')], {"start": "a", "stops": []}),
-        ([Route(start="a")], [text('[{"start": "a", "stops": []}]')], {"result": [{"start": "a", "stops": []}]}),
-        (Point(1, 2.5), [text('{"x": 1, "y": 2.5}')], {"x": 1, "y": 2.5}),
-        (pd.DataFrame({"n": [1, 2]}), [text('[{"n": 1}, {"n": 2}]')], {"result": [{"n": 1}, {"n": 2}]}),
-        (1 + 2j, [text("(1+2j)")], None),
-        (TextContent(text="mcp"), [text("mcp")], None),
+        (3, ["3"], {"result": 3}),
+        (2**80, [str(2**80)], {"result": 2**80}),
+        (True, ["true"], {"result": True}),
+        (1.5, ["1.5"], {"result": 1.5}),
+        (float("nan"), ["NaN"], None),
+        ({"a": "é", "n": None}, ['{"a": "é", "n": null}'], {"a": "é", "n": None}),
+        ({"type": "text", "text": "a"}, ['{"type": "text", "text": "a"}'], {"type": "text", "text": "a"}),
+        (["one", "two"], ["one", "two"], None),
+        ([1, "a"], ['[1, "a"]'], {"result": [1, "a"]}),
+        ([], ["[]"], {"result": []}),
+        ([{"a": 1}, {"a": 2}], ['[{"a": 1}, {"a": 2}]'], {"result": [{"a": 1}, {"a": 2}]}),
+        ([IMAGE], ['[{"type": "image", "size": 3}]'], {"result": [IMAGE]}),
+        (Route(start="a"), ['{"start": "a", "stops": []}'], ROUTE),
+        ([Route(start="a")], ['[{"start": "a", "stops": []}]'], {"result": [ROUTE]}),
+        (Point(1, 2.5), ['{"x": 1, "y": 2.5}'], {"x": 1, "y": 2.5}),
+        (pd.DataFrame({"n": [1, 2]}), ['[{"n": 1}, {"n": 2}]'], {"result": [{"n": 1}, {"n": 2}]}),
+        (1 + 2j, ["(1+2j)"], None),
+        (TextContent(text="mcp"), ["mcp"], None),
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_values_come_as_text_or_json(value: Any, blocks: list[Any], structured: Any) -> None:
+async def test_values_come_as_text_or_json(value: Any, texts: list[str], structured: Any) -> None:
     result = await answer(returning(value))
-    assert [block.model_dump(exclude_none=True) for block in result.content] == blocks
+    assert result.content == [TextContent(text=text) for text in texts]
     assert result.structured_content == structured
     assert not result.is_error
 
@@ -462,37 +445,35 @@ async def test_a_call_that_times_out_cancels_an_async_tool(serve: Callable[..., 
 # What cannot be served
 
 
-@tool
-def by_user(text: str, user: Annotated[str, InjectedToolArg] = "x") -> str:
-    """Take an injected argument."""
-    return text
-
-
-@tool
-def by_state(text: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
-    """Take the graph's state."""
-    return text
-
-
-@tool
-def by_call(text: str, call: Annotated[str, InjectedToolCallId]) -> str:
-    """Take the call's id."""
-    return text
-
-
-@tool
-def by_runtime(text: str, runtime: ToolRuntime) -> str:
-    """Take the runtime."""
-    return text
-
-
 class Text(BaseModel):
     text: str
 
 
-@tool(args_schema=Text)
+taking = tool(description="Take an injected argument.")
+
+
+@taking
+def by_user(text: str, user: Annotated[str, InjectedToolArg] = "x") -> str:
+    return text
+
+
+@taking
+def by_state(text: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    return text
+
+
+@taking
+def by_call(text: str, call: Annotated[str, InjectedToolCallId]) -> str:
+    return text
+
+
+@taking
+def by_runtime(text: str, runtime: ToolRuntime) -> str:
+    return text
+
+
+@tool(args_schema=Text, description="Take the runtime, which the schema does not mention.")
 def by_hidden_runtime(text: str, runtime: ToolRuntime) -> str:
-    """Take the runtime, which the schema does not mention."""
     return text
 
 
