@@ -165,7 +165,7 @@ def test_a_request_that_no_tool_fits_is_refused_with_some_tools(request_: str) -
     assert said.text.endswith(f" and {len(TOOLS) - 5} more. Name one, as `server:tool name=value`.")
 
 
-def test_values_make_parallel_calls_and_no_expression_is_half_done() -> None:
+def test_several_values_make_parallel_calls() -> None:
     for request, name, argument, values in (
         ("weather in Oslo and in Rome", "weather__get_weather", "location", ("Oslo", "Rome")),
         ("factorial of 5 and 6", "math__factorial", "n", (5, 6)),
@@ -345,8 +345,8 @@ async def test_text_calls_and_usage_stream_as_they_are_invoked() -> None:
         invoked = MODEL.invoke(request_)
         assert isinstance(whole, AIMessageChunk)
         assert whole.text == invoked.text
-        assert [{**each, "type": "tool_call"} for each in whole.tool_calls] == invoked.tool_calls
-        assert len({each["id"] for each in whole.tool_calls}) == len(whole.tool_calls)
+        assert [{**call, "type": "tool_call"} for call in whole.tool_calls] == invoked.tool_calls
+        assert len({call["id"] for call in whole.tool_calls}) == len(whole.tool_calls)
         assert whole.usage_metadata == invoked.usage_metadata
         assert whole.additional_kwargs == invoked.additional_kwargs
 

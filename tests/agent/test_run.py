@@ -77,7 +77,7 @@ async def test_the_frame_has_a_row_for_each_call() -> None:
     assert list(calls_frame([turn("", "1=tool"), answer("1", texts("a", "b"))])["error"]) == [None]
 
 
-def test_the_frame_hides_secrets_and_says_why_a_call_did_not_happen() -> None:
+def test_the_frame_hides_secrets_and_says_why_a_call_failed() -> None:
     schema = {"type": "object", "properties": {"pin": {"type": "string", "writeOnly": True}}}
     assert calls_frame(told({**CALL, "definition": definition("b", schema)}))["arguments"][0] == {"pin": "***"}
     message = ToolMessage("refused", tool_call_id="1", status="error")

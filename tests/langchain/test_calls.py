@@ -255,7 +255,7 @@ async def test_a_session_that_you_ended_is_not_opened_again(host: NotebookHost, 
     assert happened(log, "start") == 1
 
 
-async def test_a_call_to_a_missing_server_is_made_once_after_its_return(host: NotebookHost) -> None:
+async def test_a_call_to_a_missing_server_waits_and_is_made_once(host: NotebookHost) -> None:
     runs: list[int] = []
 
     def app() -> Any:

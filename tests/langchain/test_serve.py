@@ -97,9 +97,9 @@ def serve(host: NotebookHost) -> Callable[..., Any]:
     return serve
 
 
-async def answer(given: BaseTool, **arguments: Any) -> CallToolResult:
+async def answer(served: BaseTool, **arguments: Any) -> CallToolResult:
     """Return what the served tool answers."""
-    result = await serve_langchain([given]).call_tool(given.name, arguments)
+    result = await serve_langchain([served]).call_tool(served.name, arguments)
     assert isinstance(result, CallToolResult)
     return result
 
@@ -162,7 +162,7 @@ async def test_tools_of_texts_and_runnables_are_served(serve: Callable[..., Any]
         left: int
         right: int
 
-    pair = RunnableLambda(lambda given: given["left"] * given["right"])
+    pair = RunnableLambda(lambda pair: pair["left"] * pair["right"])
     with pytest.warns(LangChainBetaWarning):
         times = pair.as_tool(args_schema=Pair, name="times", description="Multiply.")
     connection = await serve(Tool("shout", lambda text: text.upper(), "Shout."), times)
@@ -278,17 +278,17 @@ async def test_images_of_every_spelling_come_as_images(block: Any) -> None:
 
 
 async def test_audio_files_and_links_come_as_their_blocks() -> None:
-    given = [
+    served = [
         {"type": "audio", "base64": PIXEL, "mime_type": "audio/wav"},
         {"type": "file", "base64": PIXEL, "mime_type": "application/pdf"},
         {"type": "image", "url": "https://example.org/a.png", "mime_type": "image/png"},
     ]
     pdf = {"uri": "attachment:2", "mime_type": "application/pdf", "blob": PIXEL}
-    result = await answer(returning(given))
+    result = await answer(returning(served))
     assert [block.model_dump(exclude_none=True) for block in result.content] == [
         {"type": "audio", "data": PIXEL, "mime_type": "audio/wav"},
         {"type": "resource", "resource": pdf},
-        {"type": "resource_link", "name": "image 3", "uri": given[2]["url"], "mime_type": "image/png"},
+        {"type": "resource_link", "name": "image 3", "uri": served[2]["url"], "mime_type": "image/png"},
     ]
 
 
@@ -343,7 +343,7 @@ async def test_a_message_that_a_tool_makes_itself_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("served", "says"),
     [
         (raising(ToolException("no such city")), "no such city"),
         (raising(ToolException("no such city"), handle_tool_error=True), "no such city"),
@@ -358,8 +358,8 @@ async def test_a_message_that_a_tool_makes_itself_is_read() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_failing_tool_answers_with_its_text(given: BaseTool, says: str) -> None:
-    result = await answer(given)
+async def test_a_failing_tool_answers_with_its_text(served: BaseTool, says: str) -> None:
+    result = await answer(served)
     assert result.is_error
     [block] = result.content
     assert isinstance(block, TextContent)
@@ -487,7 +487,7 @@ class ByRun(BaseTool):
 
 
 @pytest.mark.parametrize(
-    ("given", "argument"),
+    ("served", "argument"),
     [
         (by_user, "user"),
         (by_state, "state"),
@@ -498,9 +498,9 @@ class ByRun(BaseTool):
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_injected_arguments_are_an_error_that_names_the_tool(given: BaseTool, argument: str) -> None:
-    with pytest.raises(TypeError, match=rf"'{given.name}' takes injected arguments \({argument}\)") as raised:
-        serve_langchain([add, given])
+def test_injected_arguments_are_an_error_that_names_the_tool(served: BaseTool, argument: str) -> None:
+    with pytest.raises(TypeError, match=rf"'{served.name}' takes injected arguments \({argument}\)") as raised:
+        serve_langchain([add, served])
     assert isinstance(raised.value, MCPMagicError)
 
 
@@ -520,7 +520,7 @@ PERHAPS = add.model_copy(update={"metadata": {"annotations": {"read_only_hint": 
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("served", "message"),
     [
         ([undecorated], NO_TOOL),
         (undecorated, NO_TOOL),
@@ -534,9 +534,9 @@ PERHAPS = add.model_copy(update={"metadata": {"annotations": {"read_only_hint": 
         ([PERHAPS], "metadata['annotations'] of 'add' ... read_only_hint, destructive_hint"),
     ],
 )
-def test_an_unservable_tool_is_an_error_that_says_what_to_do(given: Any, message: str) -> None:
+def test_an_unservable_tool_is_an_error_that_says_what_to_do(served: Any, message: str) -> None:
     with pytest.raises(TypeError) as raised:
-        serve_langchain(given)
+        serve_langchain(served)
     if message.endswith("."):
         assert str(raised.value) == f"serve_langchain: {message}"
     for part in message.split("..."):

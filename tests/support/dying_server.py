@@ -24,11 +24,11 @@ TOOLS = [{"name": name, "inputSchema": INPUT, "annotations": hints} for name, hi
 ABOUT = {"serverInfo": {"name": "dying", "version": "1"}, "supportedVersions": ["2026-07-28"]}
 
 
-def note(what: str) -> int:
+def note(event: str) -> int:
     """Write down that something happened, and return how often it has."""
     with Path(sys.argv[1]).open("a") as file:
-        file.write(f"{what}\n")
-    return Path(sys.argv[1]).read_text().splitlines().count(what)
+        file.write(f"{event}\n")
+    return Path(sys.argv[1]).read_text().splitlines().count(event)
 
 
 def called(tool: str) -> dict[str, Any]:

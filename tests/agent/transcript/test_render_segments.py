@@ -65,7 +65,7 @@ def test_200_steps_render_fast_and_stay_small(text: str) -> None:
     assert bundle["text/html"].count("<details") < 200
 
 
-def test_a_run_of_any_length_stays_small_and_says_what_is_left_out() -> None:
+def test_a_run_of_any_length_stays_small_and_says_so() -> None:
     page = told(*steps(1500, ROWS))._repr_mimebundle_()["text/html"]
     assert len(page.encode()) < 500_000
     assert "earlier entries are not shown" in page
