@@ -202,60 +202,54 @@ def test_steps_of_a_request_run_in_order_with_earlier_results(request_: str) -> 
     assert talk.turns == [[step] for step in STEPS[request_]]
 
 
-def test_the_answer_tells_the_result_of_each_step() -> None:
-    answer = Conversation().say("add 3 and 4, then multiply the result by 5")
-    assert answer == "1. `math:add(a=3, b=4)` gives **7**.\n2. `math:multiply(a=7, b=5)` gives **35**."
+ADD, DIVIDE = ("math__add", {"a": 1, "b": 2}), ("math__divide", {"a": 1, "b": 0})
+ADDED = "`math:add(a=1, b=2)` gives **3**."
+FAILED = "`math:divide` failed: division by zero"
+WHERE = "`weather:get_weather` needs `location` (string): A city, for example: London. What should it be?"
+FOLDER = "`notes:create_note` needs `folder` (string). What should it be?"
+MORE = "`notes:create_note` needs 2 more arguments. What should they be?\n\n- `folder` (string)\n- `name` (string)"
+# What is said, what is answered (or how that begins), and the calls of it
+DIALOGUES: dict[str, list[tuple[str, str, list[Any]]]] = {
+    "steps": [
+        (
+            "add 3 and 4, then multiply the result by 5",
+            "1. `math:add(a=3, b=4)` gives **7**.\n2. `math:multiply(a=7, b=5)` gives **35**.",
+            [SEVEN, ("math__multiply", {"a": 7, "b": 5})],
+        ),
+        ("subtract 3 from the result", "...", [("math__subtract", {"a": 35, "b": 3})]),
+    ],
+    "errors": [
+        ("divide 1 by 0, then multiply the result by 5", FAILED, [DIVIDE]),
+        ("divide 1 by 0, then add 1 and 2", f"1. {FAILED}\n2. {ADDED}", [DIVIDE, ADD]),
+    ],
+    "a missing argument": [
+        ("What's the weather?", WHERE, []),
+        ("Oslo, imperial", "...", [("weather__get_weather", {"location": "Oslo", "units": "imperial"})]),
+    ],
+    "several missing arguments": [
+        ("Create a note", MORE, []),
+        ("name=plans", FOLDER, []),
+        ("my work", "...", [("notes__create_note", {"folder": "my work", "name": "plans"})]),
+    ],
+    "a new request is no reply": [
+        ("Add 3", "...", []),
+        ("What is 6 minus 4?", "...", [("math__subtract", {"a": 6, "b": 4})]),
+    ],
+    "a later step fails": [
+        ("add 1 and 2, then tell me the forecast", f"{ADDED}\n\n`weather:forecast` needs `location`...", [ADD]),
+        ("Oslo", "...", [("weather__forecast", {"location": "Oslo"})]),
+        ("add 1 and 2, then tell me a joke", f"{ADDED}\n\nNo tool fits `tell me a joke`....", [ADD]),
+    ],
+}
 
 
-def test_a_result_is_remembered_by_the_next_request() -> None:
+@pytest.mark.parametrize("name", DIALOGUES)
+def test_a_dialogue_goes_on_from_what_was_said(name: str) -> None:
     talk = Conversation()
-    talk.say("What is 2 plus 2?")
-    talk.say("subtract 3 from the result")
-    assert talk.turns == [[("math__subtract", {"a": 4, "b": 3})]]
-
-
-def test_an_error_is_told_and_what_needs_its_result_is_not_tried() -> None:
-    talk = Conversation()
-    assert talk.say("divide 1 by 0, then multiply the result by 5") == "`math:divide` failed: division by zero"
-    assert len(talk.turns) == 1
-    answer = talk.say("divide 1 by 0, then add 1 and 2")
-    assert answer == "1. `math:divide` failed: division by zero\n2. `math:add(a=1, b=2)` gives **3**."
-
-
-def test_a_missing_argument_is_asked_for_and_the_reply_fills_it() -> None:
-    talk = Conversation()
-    question = talk.say("What's the weather?")
-    assert talk.turns == []
-    assert (
-        question == "`weather:get_weather` needs `location` (string): A city, for example: London. What should it be?"
-    )
-    talk.say("Oslo, imperial")
-    assert talk.turns == [[("weather__get_weather", {"location": "Oslo", "units": "imperial"})]]
-
-
-def test_several_missing_arguments_may_be_given_one_by_one() -> None:
-    talk = Conversation()
-    assert "2 more arguments" in talk.say("Create a note")
-    assert "`folder`" in talk.say("name=plans")
-    talk.say("my work")
-    assert talk.turns == [[("notes__create_note", {"folder": "my work", "name": "plans"})]]
-
-
-def test_a_new_request_is_no_reply() -> None:
-    talk = Conversation()
-    talk.say("Add 3")
-    talk.say("What is 6 minus 4?")
-    assert talk.turns == [[("math__subtract", {"a": 6, "b": 4})]]
-
-
-def test_failed_later_step_is_reported_beside_earlier_results() -> None:
-    talk = Conversation()
-    answer = talk.say("add 1 and 2, then tell me the forecast")
-    assert answer.startswith("`math:add(a=1, b=2)` gives **3**.\n\n`weather:forecast` needs `location`")
-    talk.say("Oslo")
-    assert talk.turns == [[("weather__forecast", {"location": "Oslo"})]]
-    answer = talk.say("add 1 and 2, then tell me a joke")
-    assert answer.startswith("`math:add(a=1, b=2)` gives **3**.\n\nNo tool fits `tell me a joke`.")
+    for request, answer, steps in DIALOGUES[name]:
+        said = talk.say(request)
+        assert said.startswith(answer[:-3]) if answer.endswith("...") else said == answer
+        assert talk.turns == [[step] for step in steps]
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,12 @@ async def test_a_call_goes_from_waiting_over_running_to_its_result() -> None:
     transcript = told(call("1", arguments={"a": 3, "b": 4}))
     one = only_call(transcript)
     statuses = [one.status]
-    for event in (decided("1"), STARTED, result("1", await called("add", a=3, b=4))):
+    progress = {"kind": "progress", "id": "1", "progress": 3, "total": 10, "message": "reading"}
+    for event in (decided("1"), STARTED, progress, result("1", await called("add", a=3, b=4))):
         transcript.on_event(event)
         statuses.append(one.status)
-    assert statuses == ["waiting", "waiting", "running", "ok"]
+        assert ("3 of 10 (30 %) reading" in str(transcript)) is (event is progress)
+    assert statuses == ["waiting", "waiting", "running", "running", "ok"]
     assert (one.name, one.seconds, one.by) == ("showcase:add", 0.12, "person")
     assert one.result is not None
     assert one.result.data == 7
@@ -97,14 +99,6 @@ def test_arguments_are_kept_as_asked_and_as_sent() -> None:
     assert one.result.text == "7", "the note about it is not in the result"
 
 
-def test_progress_is_kept_until_the_result() -> None:
-    event = {"kind": "progress", "id": "1", "progress": 3, "total": 10, "message": "reading"}
-    transcript = told(call("1"), STARTED, event)
-    assert "3 of 10 (30 %) reading" in str(transcript)
-    transcript.on_event(result("1", texts("done")))
-    assert "reading" not in str(transcript)
-
-
 def test_an_end_marks_only_unfinished_calls() -> None:
     events = [call("1"), call("2"), call("3"), result("1", texts("7")), {"kind": "started", "id": "2"}]
     transcript = told(*events, piece("I was about"))
@@ -132,11 +126,8 @@ def test_turns_are_counted_and_usage_summed() -> None:
     assert [entry.turn for entry in transcript.entries if isinstance(entry, Said)] == [1, 2, 1]
     assert transcript.usage == usage(30, 5)
     assert told(said(turn("a", id="1"))).usage == {}
-
-
-def test_foreign_events_and_unknown_calls_are_ignored() -> None:
     for event in ({}, {"kind": "other"}, *({"kind": kind, "id": "?"} for kind in ("started", "progress", "decided"))):
-        assert told(event).entries == ()
+        assert told(event).entries == (), "foreign, or of an unknown call"
 
 
 # Messages
@@ -249,12 +240,9 @@ def test_calls_and_answers_without_the_other_are_shown() -> None:
     assert "– cut off showcase:add()" in str(replayed)  # noqa: RUF001
     alone = Transcript.from_messages([ToolMessage("7", tool_call_id="9", name="math__add")])
     assert str(alone).startswith("✓ ok math:add()\n    7")
-
-
-def test_a_denial_is_read_from_the_artifact() -> None:
     approval = {"decision": "deny", "by": "person", "reason": "too dear"}
-    message = answer("1", texts("not called", is_error=True), approval=approval)
-    shown = str(Transcript.from_messages([turn("", "1=add"), message]))
+    denied = answer("1", texts("not called", is_error=True), approval=approval)
+    shown = str(Transcript.from_messages([turn("", "1=add"), denied]))
     assert "⊘ denied showcase:add() (by you: too dear)" in shown
 
 

@@ -50,6 +50,8 @@ async def test_a_run_reads_like_a_protocol() -> None:
     assert set(transcript._repr_mimebundle_()) == {"text/plain", "text/html"}, "and no Markdown"
     assert set(transcript._repr_mimebundle_(include={"text/plain"})) == {"text/plain"}
     assert "tokens" not in html(await whole_run(tokens=False))
+    said = [{"kind": "said", "message": turn(str(n), id=str(n), tokens=usage(1000, 10))} for n in range(3)]
+    assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
 async def test_less_can_be_shown() -> None:
@@ -173,11 +175,6 @@ def test_thoughts_are_folded_and_pictures_counted() -> None:
     assert "[1 image]" in html(transcript)
     assert "aGk=" not in html(transcript)
     assert str(transcript) == "(thinking, 2 characters)\nI see\n[1 image]"
-
-
-def test_tokens_of_several_turns_are_summed_up() -> None:
-    said = [{"kind": "said", "message": turn(str(n), id=str(n), tokens=usage(1000, 10))} for n in range(3)]
-    assert str(told(*said)).endswith("\n\n3,000 tokens in, 30 out")
 
 
 def test_text_wraps_and_long_results_are_cut() -> None:
