@@ -23,6 +23,8 @@ from mcp_magic.cassette.cassette import deck
 from mcp_magic.consent.consent import Decision
 from mcp_magic.consent.rules import Rule
 from mcp_magic.errors import ModelError
+from tests.support.agents import add_server, ask, interrupt
+from tests.support.clocks import cpu_time
 from tests.support.dash_server import server
 from tests.support.dictating import Dictating, PageScreen, begins, goes_on, has, heard
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 SALES = "dash__sales"
 CANCELLED, RESULT = "tool-cancelled", "tool-result"
+WITH_VIEW = {"ui": {"resourceUri": "ui://dash/view"}}
+U, US = ("partial", {"region": "U"}), ("whole", {"region": "US"})
 
 
 @pytest.fixture
@@ -45,7 +49,9 @@ async def host() -> AsyncIterator[Host]:
         yield host
 
 
-WITH_VIEW = {"ui": {"resourceUri": "ui://dash/view"}}
+@pytest.fixture
+def screen() -> PageScreen:
+    return PageScreen()
 
 
 def sales(region: str) -> str:
@@ -64,61 +70,58 @@ def other_sales(description: str) -> MCPServer:
     return server
 
 
-@pytest.fixture
-def screen() -> PageScreen:
-    return PageScreen()
+def add(a: int) -> str:
+    return str(a)
 
 
-async def run(
-    host: Host, screen: PageScreen, *turns: Callable[[], AsyncIterator[AIMessageChunk]], **options: Any
-) -> AgentRun:
+async def run(host: Host, screen: PageScreen, *turns: Callable[[], Any], **options: Any) -> AgentRun:
     graph = build_graph(Dictating(turns=list(turns)), host, checkpointer=memory_threads(), **options)
     thread = uuid.uuid4().hex  # all runs of a process have the same memory
     return await run_agent(graph, host, "Show the sales", thread=thread, model="dictating", screen=screen)
 
 
-def writes(*pieces: str, name: str = SALES) -> Callable[[], AsyncIterator[AIMessageChunk]]:
+def writes(*pieces: str) -> Callable[[], AsyncIterator[AIMessageChunk]]:
     """Return a turn that writes one call in pieces."""
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
-        yield begins(name)
+        yield begins(SALES)
         for piece in pieces:
             yield goes_on(piece)
 
     return turn
 
 
-def shows(
-    screen: PageScreen, *pieces: str, then: str | BaseException = ""
-) -> Callable[[], AsyncIterator[AIMessageChunk]]:
-    """Return a turn that writes one call: a piece, which the view has to show, and then the rest, or it fails."""
+def shows(screen: PageScreen, *pieces: str, then: str | BaseException | None = "") -> Callable[[], Any]:
+    """Return a turn that writes pieces of a call, which the view has to show, then the rest; or it fails, or hangs."""
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
         yield begins(SALES)
         page = await screen.page()
-        for piece in pieces:
+        for count, piece in enumerate(pieces, 1):
             yield goes_on(piece)
-            await page.until(has(**healed("".join(pieces[: pieces.index(piece) + 1])) or {}))
+            await page.until(has(**healed("".join(pieces[:count])) or {}))
         if isinstance(then, BaseException):
             raise then
-        yield goes_on(then)
+        if then is None:
+            await asyncio.Event().wait()
+        yield goes_on(str(then))
 
     return turn
 
 
-async def test_view_shows_draft_arguments_then_input_and_result(host: Host, screen: PageScreen) -> None:
+async def test_a_view_shows_drafts_then_input_and_result(host: Host, screen: PageScreen) -> None:
     done = await run(host, screen, shows(screen, '{"region": "U', "S", then='"}'))
     [page] = screen.pages
-    assert heard(page) == [
-        ("partial", {"region": "U"}),
-        ("partial", {"region": "US"}),
-        ("whole", {"region": "US"}),
-        RESULT,
-    ]
+    assert heard(page) == [U, ("partial", {"region": "US"}), US, RESULT]
     [result] = done.results
     assert result is not None
     assert isinstance(result.app, App)
     assert list(host["dash"].apps) == [result.app]
+    assert screen.written == [{}]
+    assert [type(entry).__name__ for entry in done.transcript.entries] == ["Asked", "Said", "Called", "Said"]
+    [called] = done.transcript.calls
+    assert (called.arguments, called.turn, called.status) == ({"region": "US"}, 1, "ok")
+    assert done.transcript.entries[1].turn == 1  # type: ignore[attr-defined]
     page.messages.clear()
     assert (await page.shown())["outcome"]["params"]["content"][0]["text"] == "US: 42"
     [event] = [event for _, event in host.events.under_way()]
@@ -127,16 +130,7 @@ async def test_view_shows_draft_arguments_then_input_and_result(host: Host, scre
     assert (event.name, host.events.under_way()) == ("sales", [])
 
 
-async def test_the_card_stands_below_the_turn_and_gets_the_arguments(host: Host, screen: PageScreen) -> None:
-    done = await run(host, screen, shows(screen, '{"region": "EU"', then="}"))
-    assert screen.written == [{}]
-    assert [type(entry).__name__ for entry in done.transcript.entries] == ["Asked", "Said", "Called", "Said"]
-    [called] = done.transcript.calls
-    assert (called.arguments, called.turn, called.status) == ({"region": "EU"}, 1, "ok")
-    assert done.transcript.entries[1].turn == 1  # type: ignore[attr-defined]
-
-
-async def test_a_turn_whose_parts_have_different_ids_is_still_one(host: Host, screen: PageScreen) -> None:
+async def test_a_turn_in_parts_of_different_ids_is_still_one(host: Host, screen: PageScreen) -> None:
     async def turn() -> AsyncIterator[AIMessageChunk]:
         yield begins(SALES).model_copy(update={"id": "part_1"})
         await screen.page()
@@ -154,8 +148,7 @@ async def test_a_turn_whose_parts_have_different_ids_is_still_one(host: Host, sc
     assert entries[1].text == "One moment."
 
 
-async def refuse(request: Request) -> Decision:
-    return Decision.deny("no")
+SECRET = {"region": "secret*"}
 
 
 @pytest.mark.parametrize(
@@ -166,8 +159,8 @@ async def refuse(request: Request) -> Decision:
         ("deny", []),
         ("readonly", []),
         ("auto", [Rule("ask", "dash:*")]),
-        ("auto", [Rule("deny", "*", {"region": "secret*"})]),
-        ("auto", [Rule("ask", "*", {"region": "secret*"}), Rule("allow", "dash:sales")]),
+        ("auto", [Rule("deny", "*", SECRET)]),
+        ("auto", [Rule("ask", "*", SECRET), Rule("allow", "dash:sales")]),
         ("ask", [Rule("allow", "dash:sales", {"region": "*"})]),
         ("ask", [Rule("allow", "dash:sales", {}, exact=True)]),
         ("ask", [Rule("allow", "dash:sales", run="another")]),
@@ -175,10 +168,11 @@ async def refuse(request: Request) -> Decision:
         ("ask", [Rule("allow", "*", definition="of another tool")]),
     ],
 )
-async def test_calls_that_may_need_an_answer_show_no_draft(
+async def test_a_call_that_may_need_an_answer_shows_no_draft(
     host: Host, screen: PageScreen, policy: str, rules: list[Rule]
 ) -> None:
-    host.consent.policy, host.consent.approver = policy, refuse
+    ask(host, Decision.deny("no"))
+    host.consent.policy = policy
     host.consent.rules.extend(rules)
     await run(host, screen, writes('{"region": "U', 'S"}'))
     assert {} not in screen.written
@@ -193,17 +187,17 @@ async def test_calls_that_may_need_an_answer_show_no_draft(
         ("auto", [Rule("allow", "dash:sales", {"region": "EU"}), Rule("deny", "other:*")]),
     ],
 )
-async def test_the_view_is_shown_where_any_arguments_are_allowed(
+async def test_a_call_that_is_allowed_anyway_shows_its_draft(
     host: Host, screen: PageScreen, policy: str, rules: list[Rule]
 ) -> None:
     host.consent.policy = policy
     for rule in rules:
         host.consent.add(rule)
     await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
-    assert heard(screen.pages[0])[0] == ("partial", {"region": "U"})
+    assert heard(screen.pages[0])[0] == U
 
 
-async def test_changed_tool_shows_its_draft_only_after_a_new_rule(host: Host, screen: PageScreen) -> None:
+async def test_a_changed_tool_shows_drafts_after_a_new_rule(host: Host, screen: PageScreen) -> None:
     await host.disconnect("dash")
     await host.connect(other_sales("Sales, changed"), name="dash")
     await run(host, screen, writes('{"region": "U', 'S"}'))
@@ -212,9 +206,11 @@ async def test_changed_tool_shows_its_draft_only_after_a_new_rule(host: Host, sc
     screen.pages.clear()
     await run(host, screen, shows(screen, '{"region": "U', then='S"}'))
     assert screen.written == [{"region": "US"}, {}]
+    await run(host, screen, writes('{"region": "US"}'), writes('{"region": "US"}'))
+    assert screen.written[2:] == [{}, {"region": "US"}], "a call of a used id gets its view when it is sent"
 
 
-async def test_tool_changed_during_the_draft_shows_another_view(host: Host, screen: PageScreen) -> None:
+async def test_a_tool_changed_during_the_draft_shows_another_view(host: Host, screen: PageScreen) -> None:
     await host.disconnect("dash")
     changing = other_sales("Sales")
     await host.connect(changing, name="other")
@@ -231,18 +227,18 @@ async def test_tool_changed_during_the_draft_shows_another_view(host: Host, scre
 
     await run(host, screen, turn)
     first, second = screen.pages
-    assert heard(first) == [("partial", {"region": "U"}), ("partial", {"region": "US"}), CANCELLED]
-    await second.until(lambda each: each["kind"] == "view")
-    assert heard(second) == [("whole", {"region": "US"}), RESULT]
+    assert heard(first) == [U, ("partial", {"region": "US"}), CANCELLED]
+    await second.until(lambda message: message["kind"] == "view")
+    assert heard(second) == [US, RESULT]
 
 
 @pytest.mark.parametrize(
     ("rest", "options"),
     [
-        pytest.param('5, "region": {"no": "text"}}', {}, id="the arguments do not fit"),
-        pytest.param("", {}, id="the arguments break off"),
-        pytest.param(']"', {}, id="the arguments are no JSON"),
-        pytest.param('"}', {"max_turns": 1}, id="a limit is reached"),
+        pytest.param('5, "region": {"no": "text"}}', {}, id="misfit"),
+        pytest.param("", {}, id="broken off"),
+        pytest.param(']"', {}, id="no JSON"),
+        pytest.param('"}', {"max_turns": 1}, id="last turn"),
     ],
 )
 async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
@@ -255,39 +251,25 @@ async def test_the_view_of_a_call_that_is_not_made_is_cancelled(
     await run(host, screen, shows(screen, '{"region": "U', then=rest), after, **options)
     [page] = screen.pages
     told = heard(page)
-    assert told[0] == ("partial", {"region": "U"})
-    assert told[-1] == CANCELLED
-    assert [each for each in told if each[0] == "whole" or each == RESULT] == []
+    assert (told[0], told[-1]) == (U, CANCELLED)
+    assert [line for line in told if line[0] == "whole" or line == RESULT] == []
     assert page.messages[-1]["params"] == {"reason": "the call was not made"}
     page.messages.clear()
     assert (await page.shown())["partial"] is True
 
 
-async def test_the_view_is_cancelled_if_the_turn_fails(host: Host, screen: PageScreen) -> None:
+async def test_the_view_is_cancelled_if_the_turn_fails_or_stops(host: Host, screen: PageScreen) -> None:
     with pytest.raises(ModelError):
         await run(host, screen, shows(screen, '{"region": "U', then=OSError("the line is dead")))
-    assert heard(screen.pages[0]) == [("partial", {"region": "U"}), CANCELLED]
+    assert heard(screen.pages[0]) == [U, CANCELLED]
+    screen.pages.clear()
+    running = asyncio.create_task(run(host, screen, shows(screen, '{"region": "U', then=None)))
+    await (await screen.page()).until(has(region="U"))
+    await interrupt(running)
+    assert heard(screen.pages[0]) == [U, CANCELLED]
 
 
-async def test_the_view_is_cancelled_if_the_run_is_interrupted(host: Host, screen: PageScreen) -> None:
-    async def turn() -> AsyncIterator[AIMessageChunk]:
-        yield begins(SALES)
-        yield goes_on('{"region": "U')
-        await (await screen.page()).until(has(region="U"))
-        written.set()
-        await asyncio.Event().wait()
-
-    written = asyncio.Event()
-    running = asyncio.create_task(run(host, screen, turn))
-    async with asyncio.timeout(20):
-        await written.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert heard(screen.pages[0]) == [("partial", {"region": "U"}), CANCELLED]
-
-
-async def test_rule_that_denies_the_call_cancels_the_view(host: Host, screen: PageScreen) -> None:
+async def test_a_rule_that_denies_the_call_cancels_the_view(host: Host, screen: PageScreen) -> None:
     async def turn() -> AsyncIterator[AIMessageChunk]:
         async for chunk in shows(screen, '{"region": "U')():
             yield chunk
@@ -299,32 +281,8 @@ async def test_rule_that_denies_the_call_cancels_the_view(host: Host, screen: Pa
     assert [called.status for called in done.transcript.calls] == ["denied"]
 
 
-async def test_cards_and_results_stand_in_the_order_of_the_calls(host: Host, screen: PageScreen) -> None:
-    plain = MCPServer("plain")
-
-    @plain.tool()
-    def add(a: int) -> str:
-        return str(a)
-
-    await host.connect(plain, name="plain")
-
-    async def turn() -> AsyncIterator[AIMessageChunk]:
-        yield begins("plain__add", "first", 0)
-        yield goes_on('{"a": 1}', 0)
-        yield begins(SALES, "second", 1)
-        yield goes_on('{"region": "U', 1)
-        await (await screen.page()).until(has(region="U"))
-        yield goes_on('S"}', 1)
-        yield begins("plain__add", "third", 2)
-        yield goes_on('{"a": 3}', 2)
-
-    done = await run(host, screen, turn)
-    assert [result and result.text for result in done.results] == ["1", "US: 42", "3"]
-    assert [called.arguments for called in done.transcript.calls] == [{"a": 1}, {"region": "US"}, {"a": 3}]
-    assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
-
-
-async def test_view_keeps_its_draft_while_another_call_is_asked_about(host: Host, screen: PageScreen) -> None:
+@pytest.mark.parametrize("policy", ["auto", "ask"])
+async def test_cards_stand_in_the_order_of_the_calls(host: Host, screen: PageScreen, policy: str) -> None:
     cards: list[Any] = []
 
     async def approve(request: Request) -> Decision:
@@ -332,17 +290,11 @@ async def test_view_keeps_its_draft_while_another_call_is_asked_about(host: Host
         cards.extend((called.tool, called.arguments) for called in screen.transcript.calls)
         page = await screen.page()
         await page.until(has(region="US"))
-        assert [told for told in heard(page) if told[0] != "partial"] == []
+        assert [told for told in heard(page) if told[0] != "partial"] == [], "it keeps its draft while another waits"
         return Decision.approve()
 
-    plain = MCPServer("plain")
-
-    @plain.tool()
-    def add(a: int) -> str:
-        return str(a)
-
-    await host.connect(plain, name="plain")
-    host.consent.policy, host.consent.approver = "ask", approve
+    await add_server(host, "plain", add)
+    host.consent.policy, host.consent.approver = policy, approve
     host.consent.add(Rule("allow", "dash:sales"))
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
@@ -352,19 +304,20 @@ async def test_view_keeps_its_draft_while_another_call_is_asked_about(host: Host
         yield goes_on('{"region": "U', 1)
         await (await screen.page()).until(has(region="U"))
         yield goes_on('S"}', 1)
+        if policy == "auto":
+            yield begins("plain__add", "third", 2)
+            yield goes_on('{"a": 3}', 2)
 
-    await run(host, screen, turn)
-    assert cards == [("add", {"a": 1}), ("sales", {"region": "US"})]
-    assert heard(screen.pages[0])[-2:] == [("whole", {"region": "US"}), RESULT]
+    done = await run(host, screen, turn)
+    whole = [("add", {"a": 1}), ("sales", {"region": "US"}), ("add", {"a": 3})]
+    count = 3 if policy == "auto" else 2
+    assert cards == ([] if policy == "auto" else whole[:2])
+    assert [(called.tool, called.arguments) for called in done.transcript.calls] == whole[:count]
+    assert [result and result.text for result in done.results] == ["1", "US: 42", "3"][:count]
+    assert heard(screen.pages[0])[-2:] == [US, RESULT]
 
 
-async def test_call_with_a_duplicate_id_gets_its_view_when_sent(host: Host, screen: PageScreen) -> None:
-    whole = ['{"region": "US"}']
-    await run(host, screen, writes(*whole), writes(*whole))
-    assert screen.written == [{}, {"region": "US"}]
-
-
-async def test_draft_updates_are_limited_in_rate_and_size(host: Host, screen: PageScreen) -> None:
+async def test_drafts_are_limited_in_rate_and_size(host: Host, screen: PageScreen) -> None:
     began = time.monotonic()
 
     async def turn() -> AsyncIterator[AIMessageChunk]:
@@ -381,7 +334,7 @@ async def test_draft_updates_are_limited_in_rate_and_size(host: Host, screen: Pa
     await run(host, screen, turn)
     told = heard(screen.pages[0])
     assert 2 <= len(told) - 2 <= (time.monotonic() - began) / INTERVAL + 1
-    assert [len(each[1]["region"]) for each in told[-3:-1]] == [300, 300 + MAX_TEXT]
+    assert [len(line[1]["region"]) for line in told[-3:-1]] == [300, 300 + MAX_TEXT]
 
 
 async def test_a_recorded_turn_shows_the_view_in_the_same_way(host: Host, screen: PageScreen, tmp_path: Path) -> None:
@@ -390,8 +343,11 @@ async def test_a_recorded_turn_shows_the_view_in_the_same_way(host: Host, screen
     again = PageScreen()
     with deck.holding(tmp_path / "a.jsonl", "replay"):
         await run(host, again)
-        assert heard(await again.page())[-2:] == [("whole", {"region": "US"}), RESULT]
+        assert heard(await again.page())[-2:] == [US, RESULT]
     assert (screen.written, again.written) == ([{}], [{}])
+
+
+# Arguments that are not whole
 
 
 JSON = st.recursive(
@@ -402,14 +358,12 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.booleans(), st.data())
-def test_every_prefix_of_an_object_heals_to_a_sendable_object(
-    value: dict[str, Any], ascii_only: bool, data: st.DataObject
-) -> None:
+def test_every_prefix_of_an_object_heals_to_an_object(value: Any, ascii_only: bool, data: st.DataObject) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
-    found = healed(text[: data.draw(st.integers(0, len(text)))])
-    assert isinstance(found, dict)
-    assert set(found) <= set(value)
-    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    whole = healed(text[: data.draw(st.integers(0, len(text)))])
+    assert isinstance(whole, dict)
+    assert set(whole) <= set(value)
+    json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
 
 
 @example('{"a": 1e999')
@@ -417,17 +371,17 @@ def test_every_prefix_of_an_object_heals_to_a_sendable_object(
 @example('{"a": "\\ud800"')
 @given(st.text() | st.text(alphabet='{}[]":,\\u0d8e-1.n '))
 def test_any_text_is_an_object_or_none(text: str) -> None:
-    if (found := healed(text)) is not None:
-        assert isinstance(found, dict)
-        json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+    if (whole := healed(text)) is not None:
+        assert isinstance(whole, dict)
+        json.dumps(whole, allow_nan=False, ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * MAX_TEXT, '{"a":' * (MAX_TEXT // 5), '{"a" ' + "x" * MAX_TEXT, '{"a": "' + "\\" * MAX_TEXT, '{"a": 1e999'],
-)
+HOSTILE = ["[" * MAX_TEXT, '{"a":' * (MAX_TEXT // 5), '{"a" ' + "x" * MAX_TEXT, '{"a": "' + "\\" * MAX_TEXT]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=["lists", "objects", "words", "backslashes"])
 def test_hostile_arguments_cost_little(text: str) -> None:
-    began = time.perf_counter()
-    for _ in range(20):
-        healed(text)
-    assert time.perf_counter() - began < 0.2
+    with cpu_time() as cost:
+        for _ in range(20):
+            healed(text)
+    assert cost.seconds < 0.3

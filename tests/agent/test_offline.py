@@ -106,7 +106,6 @@ class Conversation:
             self.messages += [self.run(call) for call in said.tool_calls]
 
     def run(self, call: Any) -> ToolMessage:
-        """Return what a tool answers."""
         try:
             result = self.functions[call["name"]](**call["args"])
         except ArithmeticError as error:
@@ -116,6 +115,11 @@ class Conversation:
 
 def calls(request: str) -> Calls:
     return [(call["name"], call["args"]) for call in MODEL.invoke(request).tool_calls]
+
+
+def answered(request: Any, model: Any = MODEL) -> bool:
+    said = model.invoke(request)
+    return isinstance(said, AIMessage) and bool(said.tool_calls or said.text)
 
 
 @pytest.mark.parametrize(
@@ -161,111 +165,91 @@ def test_a_request_that_no_tool_fits_is_refused_with_some_tools(request_: str) -
     assert said.text.endswith(f" and {len(TOOLS) - 5} more. Name one, as `server:tool name=value`.")
 
 
-def test_an_expression_of_several_operations_is_not_half_done() -> None:
+def test_several_values_make_parallel_calls() -> None:
+    for request, name, argument, values in (
+        ("weather in Oslo and in Rome", "weather__get_weather", "location", ("Oslo", "Rome")),
+        ("factorial of 5 and 6", "math__factorial", "n", (5, 6)),
+    ):
+        assert calls(request) == [(name, {argument: value}) for value in values]
     assert calls("What is (1 + 2) * (3 - 4) / 2?") == []
 
 
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        ("weather in Oslo and in Rome", [("weather__get_weather", {"location": each}) for each in ("Oslo", "Rome")]),
-        ("factorial of 5 and 6", [("math__factorial", {"n": each}) for each in (5, 6)]),
+SEVEN = ("math__add", {"a": 3, "b": 4})
+STEPS = {
+    "add 3 and 4, then multiply the result by 5": [SEVEN, ("math__multiply", {"a": 7, "b": 5})],
+    "add 3 and 4, then divide by 2": [SEVEN, ("math__divide", {"a": 7, "b": 2})],
+    "Add 3 and 4. Subtract 2 from it.": [SEVEN, ("math__subtract", {"a": 7, "b": 2})],
+    "1. add 3 and 4\n2. multiply 5 and 6\n3. add both results": [
+        SEVEN,
+        ("math__multiply", {"a": 5, "b": 6}),
+        ("math__add", {"a": 7, "b": 30}),
     ],
-)
-def test_question_about_several_values_makes_parallel_calls(request_: str, expected: Calls) -> None:
-    assert calls(request_) == expected
+    "statistics of 6, 7 and 8; then statistics of them": [
+        ("math__statistics", {"numbers": [6, 7, 8]}),
+        ("math__statistics", {"numbers": [6, 8]}),
+    ],
+    "weather in Paris and factorial of 3": [
+        ("weather__get_weather", {"location": "Paris"}),
+        ("math__factorial", {"n": 3}),
+    ],
+}
 
 
-@pytest.mark.parametrize(
-    ("request_", "turns"),
-    [
-        (
-            "add 3 and 4, then multiply the result by 5",
-            [[("math__add", {"a": 3, "b": 4})], [("math__multiply", {"a": 7, "b": 5})]],
-        ),
-        ("add 3 and 4, then divide by 2", [[("math__add", {"a": 3, "b": 4})], [("math__divide", {"a": 7, "b": 2})]]),
-        (
-            "Add 3 and 4. Subtract 2 from it.",
-            [[("math__add", {"a": 3, "b": 4})], [("math__subtract", {"a": 7, "b": 2})]],
-        ),
-        (
-            "1. add 3 and 4\n2. multiply 5 and 6\n3. add both results",
-            [
-                [("math__add", {"a": 3, "b": 4})],
-                [("math__multiply", {"a": 5, "b": 6})],
-                [("math__add", {"a": 7, "b": 30})],
-            ],
-        ),
-        (
-            "statistics of 6, 7 and 8; then statistics of them",
-            [[("math__statistics", {"numbers": [6, 7, 8]})], [("math__statistics", {"numbers": [6, 8]})]],
-        ),
-        (
-            "weather in Paris and factorial of 3",
-            [[("weather__get_weather", {"location": "Paris"})], [("math__factorial", {"n": 3})]],
-        ),
-    ],
-)
-def test_steps_of_a_request_run_in_order_with_earlier_results(request_: str, turns: list[Calls]) -> None:
+@pytest.mark.parametrize("request_", STEPS)
+def test_steps_of_a_request_run_in_order_with_earlier_results(request_: str) -> None:
     talk = Conversation()
     talk.say(request_)
-    assert talk.turns == turns
+    assert talk.turns == [[step] for step in STEPS[request_]]
 
 
-def test_the_answer_tells_the_result_of_each_step() -> None:
-    answer = Conversation().say("add 3 and 4, then multiply the result by 5")
-    assert answer == "1. `math:add(a=3, b=4)` gives **7**.\n2. `math:multiply(a=7, b=5)` gives **35**."
+ADD, DIVIDE = ("math__add", {"a": 1, "b": 2}), ("math__divide", {"a": 1, "b": 0})
+ADDED = "`math:add(a=1, b=2)` gives **3**."
+FAILED = "`math:divide` failed: division by zero"
+WHERE = "`weather:get_weather` needs `location` (string): A city, for example: London. What should it be?"
+FOLDER = "`notes:create_note` needs `folder` (string). What should it be?"
+MORE = "`notes:create_note` needs 2 more arguments. What should they be?\n\n- `folder` (string)\n- `name` (string)"
+# What is said, what is answered (or how that begins), and the calls of it
+DIALOGUES: dict[str, list[tuple[str, str, list[Any]]]] = {
+    "steps": [
+        (
+            "add 3 and 4, then multiply the result by 5",
+            "1. `math:add(a=3, b=4)` gives **7**.\n2. `math:multiply(a=7, b=5)` gives **35**.",
+            [SEVEN, ("math__multiply", {"a": 7, "b": 5})],
+        ),
+        ("subtract 3 from the result", "...", [("math__subtract", {"a": 35, "b": 3})]),
+    ],
+    "errors": [
+        ("divide 1 by 0, then multiply the result by 5", FAILED, [DIVIDE]),
+        ("divide 1 by 0, then add 1 and 2", f"1. {FAILED}\n2. {ADDED}", [DIVIDE, ADD]),
+    ],
+    "a missing argument": [
+        ("What's the weather?", WHERE, []),
+        ("Oslo, imperial", "...", [("weather__get_weather", {"location": "Oslo", "units": "imperial"})]),
+    ],
+    "several missing arguments": [
+        ("Create a note", MORE, []),
+        ("name=plans", FOLDER, []),
+        ("my work", "...", [("notes__create_note", {"folder": "my work", "name": "plans"})]),
+    ],
+    "a new request is no reply": [
+        ("Add 3", "...", []),
+        ("What is 6 minus 4?", "...", [("math__subtract", {"a": 6, "b": 4})]),
+    ],
+    "a later step fails": [
+        ("add 1 and 2, then tell me the forecast", f"{ADDED}\n\n`weather:forecast` needs `location`...", [ADD]),
+        ("Oslo", "...", [("weather__forecast", {"location": "Oslo"})]),
+        ("add 1 and 2, then tell me a joke", f"{ADDED}\n\nNo tool fits `tell me a joke`....", [ADD]),
+    ],
+}
 
 
-def test_a_result_is_remembered_by_the_next_request() -> None:
+@pytest.mark.parametrize("name", DIALOGUES)
+def test_a_dialogue_goes_on_from_what_was_said(name: str) -> None:
     talk = Conversation()
-    talk.say("What is 2 plus 2?")
-    talk.say("subtract 3 from the result")
-    assert talk.turns == [[("math__subtract", {"a": 4, "b": 3})]]
-
-
-def test_an_error_is_told_and_what_needs_its_result_is_not_tried() -> None:
-    talk = Conversation()
-    assert talk.say("divide 1 by 0, then multiply the result by 5") == "`math:divide` failed: division by zero"
-    assert len(talk.turns) == 1
-    answer = talk.say("divide 1 by 0, then add 1 and 2")
-    assert answer == "1. `math:divide` failed: division by zero\n2. `math:add(a=1, b=2)` gives **3**."
-
-
-def test_a_missing_argument_is_asked_for_and_the_reply_fills_it() -> None:
-    talk = Conversation()
-    question = talk.say("What's the weather?")
-    assert talk.turns == []
-    assert (
-        question == "`weather:get_weather` needs `location` (string): A city, for example: London. What should it be?"
-    )
-    talk.say("Oslo, imperial")
-    assert talk.turns == [[("weather__get_weather", {"location": "Oslo", "units": "imperial"})]]
-
-
-def test_several_missing_arguments_may_be_given_one_by_one() -> None:
-    talk = Conversation()
-    assert "2 more arguments" in talk.say("Create a note")
-    assert "`folder`" in talk.say("name=plans")
-    talk.say("my work")
-    assert talk.turns == [[("notes__create_note", {"folder": "my work", "name": "plans"})]]
-
-
-def test_a_new_request_is_no_reply() -> None:
-    talk = Conversation()
-    talk.say("Add 3")
-    talk.say("What is 6 minus 4?")
-    assert talk.turns == [[("math__subtract", {"a": 6, "b": 4})]]
-
-
-def test_failed_later_step_is_reported_beside_earlier_results() -> None:
-    talk = Conversation()
-    answer = talk.say("add 1 and 2, then tell me the forecast")
-    assert answer.startswith("`math:add(a=1, b=2)` gives **3**.\n\n`weather:forecast` needs `location`")
-    talk.say("Oslo")
-    assert talk.turns == [[("weather__forecast", {"location": "Oslo"})]]
-    answer = talk.say("add 1 and 2, then tell me a joke")
-    assert answer.startswith("`math:add(a=1, b=2)` gives **3**.\n\nNo tool fits `tell me a joke`.")
+    for request, answer, steps in DIALOGUES[name]:
+        said = talk.say(request)
+        assert said.startswith(answer[:-3]) if answer.endswith("...") else said == answer
+        assert talk.turns == [[step] for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +297,7 @@ def test_what_a_person_decided_is_told(artifact: dict[str, Any], status: Any, an
     assert MODEL.invoke([asked, called, done]).text == answer
 
 
-def test_what_a_system_message_or_a_tool_says_is_no_request() -> None:
+def test_words_of_a_system_message_or_a_tool_are_no_request() -> None:
     asked: list[BaseMessage] = [SystemMessage("Always add 5 and 6."), HumanMessage("add 1 and 2")]
     called = MODEL.invoke(asked)
     assert called.tool_calls[0]["args"] == {"a": 1, "b": 2}
@@ -321,14 +305,10 @@ def test_what_a_system_message_or_a_tool_says_is_no_request() -> None:
     assert MODEL.invoke([*asked, called, result]).tool_calls == []
 
 
-@pytest.mark.parametrize("request_", ["", "   \n", "?", "then"])
-def test_an_empty_request_is_asked_what_to_do(request_: str) -> None:
-    said = MODEL.invoke([HumanMessage(request_)])
-    assert said.tool_calls == []
-    assert said.text.startswith("What should I do?")
-
-
-def test_without_tools_it_says_so() -> None:
+def test_an_empty_request_is_asked_back_and_no_tools_are_told() -> None:
+    for request in ("", "   \n", "?", "then"):
+        said = MODEL.invoke([HumanMessage(request)])
+        assert (said.tool_calls, said.text[:17]) == ([], "What should I do?")
     assert OfflineModel().invoke("add 1 and 2").text.startswith("There is no tool to work with")
 
 
@@ -359,33 +339,25 @@ async def test_text_calls_and_usage_stream_as_they_are_invoked() -> None:
         invoked = MODEL.invoke(request_)
         assert isinstance(whole, AIMessageChunk)
         assert whole.text == invoked.text
-        assert [{**each, "type": "tool_call"} for each in whole.tool_calls] == invoked.tool_calls
-        assert len({each["id"] for each in whole.tool_calls}) == len(whole.tool_calls)
+        assert [{**call, "type": "tool_call"} for call in whole.tool_calls] == invoked.tool_calls
+        assert len({call["id"] for call in whole.tool_calls}) == len(whole.tool_calls)
         assert whole.usage_metadata == invoked.usage_metadata
         assert whole.additional_kwargs == invoked.additional_kwargs
 
 
 def test_usage_is_counted_in_characters() -> None:
-    first = MODEL.invoke("add 1 and 2").usage_metadata
-    longer = MODEL.invoke([SystemMessage("x" * 400), HumanMessage("add 1 and 2")]).usage_metadata
+    first: Any = MODEL.invoke("add 1 and 2").usage_metadata
+    longer: Any = MODEL.invoke([SystemMessage("x" * 400), HumanMessage("add 1 and 2")]).usage_metadata
     assert longer["input_tokens"] == first["input_tokens"] + 100
     assert first["total_tokens"] == first["input_tokens"] + first["output_tokens"]
 
 
 @QUICK
-@given(st.lists(st.sampled_from(PIECES), max_size=25))
-@example(["then"])
-@example(["1.", "2."])
-def test_no_order_of_words_is_too_much(pieces: list[str]) -> None:
-    said = MODEL.invoke(" ".join(pieces) or "x")
-    assert said.tool_calls or said.text
-
-
-@QUICK
-@given(st.text(min_size=1, max_size=80))
-def test_no_text_is_too_strange(request_: str) -> None:
-    said = MODEL.invoke(request_)
-    assert said.tool_calls or said.text
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map(lambda pieces: " ".join(pieces) or "x") | st.text(min_size=1))
+@example("then")
+@example("1. 2.")
+def test_no_request_is_too_strange(request_: str) -> None:
+    assert answered(request_)
 
 
 @pytest.mark.parametrize(
@@ -394,8 +366,7 @@ def test_no_text_is_too_strange(request_: str) -> None:
 def test_a_long_request_is_answered_in_time(unit: str) -> None:
     for text in (f"add {unit * 4000}"[:4000], unit * 4000):
         started = time.thread_time()  # what others do meanwhile does not count
-        said = MODEL.invoke(text)
-        assert said.tool_calls or said.text
+        assert answered(text)
         assert time.thread_time() - started < 5.0
 
 
@@ -417,9 +388,7 @@ def test_no_schema_is_too_strange(schema: dict[str, Any]) -> None:
     odd = {"type": "function", "function": {"name": "odd__take", "description": "Take it.", "parameters": schema}}
     model = OfflineModel().bind_tools([odd])
     for request_ in ("take 5 and 'x' from /tmp on 2026-01-01", "odd:take a=1 b=x", 'call take with {"a": 1}'):
-        said = model.invoke(request_)
-        assert isinstance(said, AIMessage)
-        assert said.tool_calls or said.text
+        assert answered(request_, model)
 
 
 def test_importing_it_imports_nothing_heavy_but_langchain_core() -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import nbformat.v4 as v4
 import pytest
 
-from tests.agent.test_hostile_model import EVIL
 from tests.support.notebooks import NOTEBOOKS, write_notebook
 from tests.support.pages import assert_readable, expect, run, themes
+from tests.support.unsafe import EVIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,12 @@ import psutil
 import pytest
 
 from mcp_magic.notebook import NotebookHost
+from tests.support.bundled import load
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from mcp_magic.session.connection import Connection
 
 
 @pytest.fixture
@@ -28,3 +31,13 @@ async def host() -> AsyncIterator[NotebookHost]:
         await asyncio.wait(left, timeout=30.0)
     assert not [task for task in left if not task.done()]
     assert not [p for p in psutil.Process().children(recursive=True) if p not in processes and p.is_running()]
+
+
+@pytest.fixture
+async def math(host: NotebookHost) -> Connection:
+    return await host.connect(load("math_server").server, name="math")
+
+
+@pytest.fixture
+async def show(host: NotebookHost) -> Connection:
+    return await host.connect(load("showcase_server").server, name="show")

@@ -1,3 +1,5 @@
+"""Calls for a model: what comes back, who decides, and what happens to sessions that end."""
+
 from __future__ import annotations
 
 import asyncio
@@ -12,72 +14,44 @@ from mcp_types import ToolAnnotations
 
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.consent.consent import Decision, Request
+from mcp_magic.errors import ProtocolError, RequestTimeoutError, SessionClosedError, SessionError, ToolError
 from mcp_magic.langchain.calls import Breaker, MCPToolException, call
 from tests.environments import everything_command, needs_node
-from tests.support import SUPPORT
+from tests.support.agents import ask
 from tests.support.asgi import serving
-from tests.support.bundled import command, load
+from tests.support.bundled import load
+from tests.support.dying_server import DYING
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from mcp_magic.notebook import NotebookHost
     from mcp_magic.session.connection import Connection
 
-DYING = SUPPORT / "dying_server.py"
+ONE_AND_TWO = {"a": 1, "b": 2}
 
 
-class Asked:
-    """An approver that answers always the same and remembers what it was asked."""
-
-    def __init__(self, decision: Decision) -> None:
-        self.decision = decision
-        self.requests: list[Request] = []
-
-    async def __call__(self, request: Request) -> Decision:
-        self.requests.append(request)
-        return self.decision
-
-
-def ask(host: NotebookHost, decision: Decision) -> Asked:
-    asked = Asked(decision)
-    host.consent.policy, host.approver = "ask", asked
-    return asked
-
-
-async def fails(
-    connection: Connection, tool: str, arguments: dict[str, Any] | None = None, **how: Any
-) -> MCPToolException:
+async def fails(connection: Connection, tool: str, arguments: Any = None, **how: Any) -> MCPToolException:
     with pytest.raises(MCPToolException) as caught:
         await call(connection, tool, arguments or {}, **how)
     assert caught.value.__context__ is None
     return caught.value
 
 
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.005)
-
-
 # What comes back
 
 
-async def test_call_returns_content_and_artifact_with_the_approval(
-    host: NotebookHost,
-) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    content, artifact = await call(math, "add", {"a": 1, "b": 2})
+async def test_a_call_returns_content_and_artifact(math: Connection) -> None:
+    content, artifact = await call(math, "add", ONE_AND_TWO)
     assert content == "3"
-    assert artifact["arguments"] == {"a": 1, "b": 2}
+    assert artifact["arguments"] == ONE_AND_TWO
     assert artifact["approval"] == {"decision": "approve", "by": "approval = 'auto'", "reason": ""}
     assert (artifact["server"], artifact["tool"], artifact["is_error"]) == ("math", "add", False)
     assert artifact["seconds"] > 0
 
 
-async def test_tool_error_keeps_its_text_and_structured_content(host: NotebookHost) -> None:
-    show = await host.connect(load("showcase_server").server, name="show")
+async def test_errors_are_told_the_model(math: Connection, show: Connection) -> None:
     error = await fails(show, "fail_structured")
     assert error.content == str(error) == "The quota is used up."
     assert error.artifact["is_error"] is True
@@ -85,80 +59,81 @@ async def test_tool_error_keeps_its_text_and_structured_content(host: NotebookHo
     several = await fails(show, "fail_several_texts")
     assert several.content == ["It failed.", "Twice."]
     assert str(several) == "It failed.\nTwice."
+    assert "This tool always refuses its parameters" in str(await fails(show, "fail_protocol"))
+    assert "math has no tool 'ad'. Did you mean 'add'?" in str(await fails(math, "ad"))
 
 
-async def test_schema_misfit_goes_to_the_model_without_a_question(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    asked, sent = ask(host, Decision.approve()), math.calls
+async def test_a_misfit_goes_to_the_model_without_a_question(host: NotebookHost, math: Connection) -> None:
+    requests, sent = ask(host), math.calls
     error = await fails(math, "add", {"a": "x", "c": 1})
     assert "a: expected integer or number" in str(error)
     assert error.artifact["arguments"] == {"a": "x", "c": 1}
     assert "approval" not in error.artifact
-    assert not asked.requests
-    assert math.calls == sent
+    assert (requests, math.calls) == ([], sent)
+    twin = pickle.loads(pickle.dumps(error))
+    assert (str(twin), twin.content, twin.artifact) == (str(error), error.content, error.artifact)
 
 
-async def test_a_tool_that_is_not_there_is_told_the_model(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    assert "math has no tool 'ad'. Did you mean 'add'?" in str(await fails(math, "ad"))
-
-
-async def test_a_protocol_error_is_told_the_model(host: NotebookHost) -> None:
-    show = await host.connect(load("showcase_server").server, name="show")
-    assert "This tool always refuses its parameters" in str(await fails(show, "fail_protocol"))
-
-
-async def test_progress_is_handed_on(host: NotebookHost) -> None:
-    show = await host.connect(load("showcase_server").server, name="show")
-    told: list[float] = []
+async def test_progress_is_handed_on_and_an_interrupt_ends_the_call(show: Connection) -> None:
+    started = asyncio.Event()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(progress)
+        started.set()
 
-    await call(show, "slow", {"seconds": 0.2}, on_progress=on_progress)
-    assert told
+    slow = asyncio.create_task(call(show, "slow", {"seconds": 30}, on_progress=on_progress))
+    async with asyncio.timeout(60):
+        await started.wait()
+        slow.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slow
+    assert (await call(show, "one_text", {}))[0] == "Hello!", "the session is kept"
+
+
+@needs_node
+async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost) -> None:
+    everything = await host.connect([*everything_command(), "stdio"], name="everything")
+    assert (await call(everything, "echo", {"message": "hi"}))[0] == "Echo: hi"
+    content, artifact = await call(everything, "get-tiny-image", {}, images=True)
+    assert [item["type"] for item in content if isinstance(item, dict)] == ["image"]
+    assert [block["type"] for block in artifact["content"]] == ["text", "image", "text"]
+    _, artifact = await call(everything, "get-structured-content", {"location": "New York"})
+    assert artifact["structured_content"]["temperature"] == 33
 
 
 # Consent
 
 
-async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    asked, sent = ask(host, Decision.deny("too dear")), math.calls
-    error = await fails(math, "add", {"a": 1, "b": 2}, run="r1")
+async def test_a_denied_call_is_not_sent_and_says_why(host: NotebookHost, math: Connection) -> None:
+    requests, sent = ask(host, Decision.deny("too dear")), math.calls
+    error = await fails(math, "add", ONE_AND_TWO, run="r1")
     assert str(error) == "math:add was not called; denied by the user: too dear."
     assert error.artifact["approval"] == {"decision": "deny", "by": "person", "reason": "too dear"}
     assert math.calls == sent
-    assert [(request.asker, request.run) for request in asked.requests] == [("agent", "r1")]
+    assert [(request.asker, request.run) for request in requests] == [("agent", "r1")]
 
 
-async def test_an_edited_call_goes_out_as_edited(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
+async def test_an_edited_call_goes_out_as_edited(host: NotebookHost, math: Connection) -> None:
     ask(host, Decision.approve({"a": 5, "b": 6}))
-    content, artifact = await call(math, "add", {"a": 1, "b": 2})
-    assert content == "11"
-    assert artifact["arguments"] == {"a": 5, "b": 6}
+    content, artifact = await call(math, "add", ONE_AND_TWO)
+    assert (content, artifact["arguments"]) == ("11", {"a": 5, "b": 6})
     assert artifact["approval"]["decision"] == "edit"
 
 
-async def test_earlier_decision_is_not_asked_again(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    asked = ask(host, Decision.deny())
-    assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve()))[0] == "3"
-    assert (await call(math, "add", {"a": 1, "b": 2}, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
-    refused = await fails(math, "add", {"a": 1, "b": 2}, decision=Decision.deny("no"))
+async def test_an_earlier_decision_is_not_asked_again(host: NotebookHost, math: Connection) -> None:
+    requests = ask(host, Decision.deny())
+    assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve()))[0] == "3"
+    assert (await call(math, "add", ONE_AND_TWO, decision=Decision.approve({"a": 2, "b": 2})))[0] == "4"
+    refused = await fails(math, "add", ONE_AND_TWO, decision=Decision.deny("no"))
     assert "denied by the user: no." in str(refused)
-    assert "a: expected integer or number" in str(
-        await fails(math, "add", {}, decision=Decision.approve({"a": "x", "b": 1}))
-    )
-    assert not asked.requests
+    misfit = await fails(math, "add", {}, decision=Decision.approve({"a": "x", "b": 1}))
+    assert "a: expected integer or number" in str(misfit)
+    assert not requests
 
 
 # Time-outs
 
 
-@pytest.mark.timed
-async def test_timed_out_call_is_not_repeated_without_a_trusted_hint(host: NotebookHost) -> None:
+async def test_a_timed_out_call_is_repeated_only_where_trusted(host: NotebookHost) -> None:
     runs: list[str] = []
     server = MCPServer("waiting")
 
@@ -173,22 +148,19 @@ async def test_timed_out_call_is_not_repeated_without_a_trusted_hint(host: Noteb
         connection = await host.connect(server, name=name, trust=trust)
         begun = time.monotonic()
         error = await fails(connection, "wait", {"name": name}, timeout=0.2)
-        assert time.monotonic() - begun < 1.5, "the time-out is for all attempts together"
+        assert time.monotonic() - begun < 30, "the time-out is for all attempts together"
         assert f"{name}:wait: timed out: no answer within 0.2 s" in str(error)
         assert error.artifact["seconds"] >= 0.2
     assert runs == ["doubted", "trusted"]
 
 
-async def test_the_time_that_a_decision_takes_does_not_count(host: NotebookHost) -> None:
-    math = await host.connect(load("math_server").server, name="math")
-    host.consent.policy = "ask"
-
+async def test_the_time_that_a_decision_takes_does_not_count(host: NotebookHost, math: Connection) -> None:
     async def slowly(request: Request) -> Decision:
-        await asyncio.sleep(2.1)
+        await asyncio.sleep(1.1)
         return Decision.approve()
 
-    host.approver = slowly
-    assert (await call(math, "add", {"a": 1, "b": 2}, timeout=2.0))[0] == "3"
+    host.consent.policy, host.approver = "ask", slowly
+    assert (await call(math, "add", ONE_AND_TWO, timeout=1.0))[0] == "3"
 
 
 # Sessions that end
@@ -201,8 +173,8 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def happened(log: Path, what: str) -> int:
-    return log.read_text().splitlines().count(what)
+def happened(log: Path, line: str) -> int:
+    return log.read_text().splitlines().count(line)
 
 
 async def dying(host: NotebookHost, log: Path, *, trust: bool = False, script: Path = DYING) -> Connection:
@@ -210,66 +182,54 @@ async def dying(host: NotebookHost, log: Path, *, trust: bool = False, script: P
     return await host.connect_spec(spec, "dying")
 
 
-async def test_fatal_call_is_not_repeated_and_the_server_restarts(host: NotebookHost, log: Path) -> None:
+async def test_a_fatal_call_is_not_repeated_and_the_server_restarts(host: NotebookHost, log: Path) -> None:
     connection = await dying(host, log, trust=True)
-    error = await fails(connection, "die")
-    assert "dying:die: the session has ended" in str(error)
+    assert "dying:die: the session has ended" in str(await fails(connection, "die"))
     assert happened(log, "die") == 1
-    content, _ = await call(connection, "pid", {})
-    assert content != ""
+    contents = await asyncio.gather(*(call(connection, "pid", {}) for _ in range(5)))
+    assert len({str(content) for content, _ in contents}) == 1, "calls that find it lost together open it once"
     assert happened(log, "start") == 2
     assert host["dying"] is connection
-    assert host["dying"].state == "open"
+    assert connection.state == "open"
 
 
 @pytest.mark.parametrize(("trust", "runs"), [(True, 2), (False, 1)])
-async def test_reading_tool_of_a_trusted_server_is_called_again(
+async def test_only_a_trusted_reading_tool_is_called_again(
     host: NotebookHost, log: Path, trust: bool, runs: int
 ) -> None:
-    asked = ask(host, Decision.approve())
+    requests = ask(host)
     connection = await dying(host, log, trust=trust)
     if trust:
         content, artifact = await call(connection, "read", {})
-        assert content == "read"
-        assert artifact["approval"]["decision"] == "approve"
+        assert (content, artifact["approval"]["decision"]) == ("read", "approve")
     else:
         await fails(connection, "read")
     assert happened(log, "read") == runs
-    assert len(asked.requests) == 1, "the person is asked once, however often it is sent"
+    assert len(requests) == 1, "the person is asked once, however often it is sent"
 
 
-async def test_tool_that_always_kills_its_server_is_tried_three_times(host: NotebookHost, log: Path) -> None:
+async def test_a_tool_that_kills_its_server_is_tried_three_times(host: NotebookHost, log: Path) -> None:
     connection = await dying(host, log, trust=True)
     await fails(connection, "always_die")
     assert happened(log, "always_die") == 3
-    error = await fails(connection, "pid")
-    assert "dying: not called: its session has failed 3 times in a row" in str(error)
-    assert "`%mcp reconnect dying`" in str(error)
+    error = str(await fails(connection, "pid"))
+    assert "dying: not called: its session has failed 3 times in a row" in error
+    assert "`%mcp reconnect dying`" in error
     assert happened(log, "pid") == 0
 
 
-async def test_calls_that_find_the_session_lost_together_open_it_once(host: NotebookHost, log: Path) -> None:
-    connection = await dying(host, log)
-    await fails(connection, "die")
-    answers = await asyncio.gather(*(call(connection, "pid", {}) for _ in range(5)))
-    assert len({content for content, _ in answers}) == 1  # type: ignore[arg-type]
-    assert happened(log, "start") == 2
-
-
-@pytest.mark.timed
-async def test_dead_server_fails_at_once_until_reconnected(host: NotebookHost, log: Path, tmp_path: Path) -> None:
+async def test_a_dead_server_is_left_alone_until_reconnected(
+    host: NotebookHost, math: Connection, log: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "server.py"
     script.write_text(DYING.read_text())
     connection = await dying(host, log, script=script)
-    math = await host.connect(load("math_server").server, name="math")
     await fails(connection, "die")
     script.unlink()
     for _ in range(2):
         assert "ended before it answered" in str(await fails(connection, "pid"))
-    begun = time.perf_counter()
-    error = await fails(connection, "pid")
-    assert time.perf_counter() - begun < 0.05
-    assert "not called: its session has failed 3 times in a row since" in str(error)
+    said = str(await fails(connection, "pid"))
+    assert "not called: its session has failed 3 times in a row since" in said
     assert (await call(math, "add", {"a": 1, "b": 1}))[0] == "2"
     script.write_text(DYING.read_text())
     await host.reconnect("dying")
@@ -287,18 +247,15 @@ async def test_after_a_rest_one_call_tries_a_dead_server_again(host: NotebookHos
     assert not breaker.is_open
 
 
-@pytest.mark.timed
 @pytest.mark.parametrize("how", ["disconnect", "close"])
-async def test_a_session_that_the_person_ended_is_not_opened_again(host: NotebookHost, log: Path, how: str) -> None:
+async def test_a_session_that_you_ended_is_not_opened_again(host: NotebookHost, log: Path, how: str) -> None:
     connection = await dying(host, log)
     await (host.disconnect("dying") if how == "disconnect" else connection.close())
-    begun = time.perf_counter()
     assert "the session was closed" in str(await fails(connection, "pid"))
-    assert time.perf_counter() - begun < 0.1
     assert happened(log, "start") == 1
 
 
-async def test_call_to_a_missing_server_is_made_once_after_its_return(host: NotebookHost) -> None:
+async def test_a_call_to_a_missing_server_waits_and_is_made_once(host: NotebookHost) -> None:
     runs: list[int] = []
 
     def app() -> Any:
@@ -317,8 +274,7 @@ async def test_call_to_a_missing_server_is_made_once_after_its_return(host: Note
     waiting = asyncio.create_task(call(connection, "count", {}))
     await until(lambda: "tried" in connection.problem or waiting.done())
     async with serving(app(), port=int(url.rpartition(":")[2])):
-        content, _ = await waiting
-        assert content == "1"
+        assert (await waiting)[0] == "1"
         assert runs == [1]
         await host.disconnect("counting")
 
@@ -328,44 +284,80 @@ async def test_a_server_that_stays_away_is_tried_three_times(host: NotebookHost)
         connection = await host.connect(f"{url}/mcp", name="math")
     host.reconnection.wait = 0.05
     for _ in range(3):
-        error = await fails(connection, "add", {"a": 1, "b": 2})
-        assert "math:add: not sent: the session did not come back within 0.05 s" in str(error)
-        assert "nothing listens" in str(error)
-    assert "not called" in str(await fails(connection, "add", {"a": 1, "b": 2}))
+        said = str(await fails(connection, "add", ONE_AND_TWO))
+        assert "math:add: not sent: the session did not come back within 0.05 s" in said
+        assert "nothing listens" in said
+    assert "not called" in str(await fails(connection, "add", ONE_AND_TWO))
 
 
-@pytest.mark.timed
-async def test_interrupt_ends_the_call_and_keeps_the_session(host: NotebookHost) -> None:
-    show = await host.connect(command("showcase_server"), name="show")
-    started = asyncio.Event()
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        started.set()
-
-    slow = asyncio.create_task(call(show, "slow", {"seconds": 30}, on_progress=on_progress))
-    async with asyncio.timeout(60):
-        await started.wait()
-    begun = time.monotonic()
-    slow.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await slow
-    assert time.monotonic() - begun < 0.5
-    assert (await call(show, "one_text", {}))[0] == "Hello!"
+# The breaker, which counts the failures
 
 
-@needs_node
-async def test_server_everything_answers_as_a_model_reads_it(host: NotebookHost) -> None:
-    everything = await host.connect([*everything_command(), "stdio"], name="everything")
-    assert (await call(everything, "echo", {"message": "hi"}))[0] == "Echo: hi"
-    content, artifact = await call(everything, "get-tiny-image", {}, images=True)
-    assert [item["type"] for item in content if isinstance(item, dict)] == ["image"]
-    assert [block["type"] for block in artifact["content"]] == ["text", "image", "text"]
-    _, artifact = await call(everything, "get-structured-content", {"location": "New York"})
-    assert artifact["structured_content"]["temperature"] == 33
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-async def test_errors_survive_pickle(host: NotebookHost) -> None:
-    error = await fails(await host.connect(load("math_server").server), "add", {"a": "x", "b": 2})
-    twin = pickle.loads(pickle.dumps(error))
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
 
-    assert (str(twin), twin.content, twin.artifact) == (str(error), error.content, error.artifact)
+
+@pytest.fixture
+def breaker(clock: Clock) -> Breaker:
+    return Breaker("weather", clock=clock)
+
+
+GONE = SessionClosedError("gone")
+
+
+def attempt(breaker: Breaker, *errors: BaseException | None, session: object = None) -> bool:
+    """Let attempts end with these errors, and return whether the breaker is open."""
+    for error in errors:
+        try:
+            with breaker.attempt(session):
+                if error is not None:
+                    raise error
+        except BaseException as caught:
+            if caught is not error:
+                raise
+    return breaker.is_open
+
+
+def test_three_failures_in_a_row_open_the_breaker(breaker: Breaker) -> None:
+    assert not attempt(breaker, GONE, GONE, None, GONE, GONE)
+    for error in (ProtocolError("refused", -32602), ToolError("failed"), asyncio.CancelledError()):
+        fresh = Breaker("weather")
+        assert not attempt(fresh, *[error] * 5), "it has nothing to do with the session"
+    assert attempt(breaker, RequestTimeoutError("late"))
+
+
+def test_calls_that_fail_with_one_session_count_once(breaker: Breaker) -> None:
+    assert not attempt(breaker, *[GONE] * 5, session="first")
+    assert not attempt(breaker, GONE, session="second")
+    assert attempt(breaker, GONE, session="third")
+
+
+def test_an_open_breaker_says_since_when_and_what_to_do(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(3):
+        attempt(breaker, SessionClosedError("weather: the session has ended.\n  stderr: secret"))
+        clock.now += 5
+    with pytest.raises(SessionError) as caught:
+        breaker.check()
+    assert not isinstance(caught.value, SessionClosedError)
+    assert str(caught.value) == (
+        "weather: not called: its session has failed 3 times in a row since 15 s ago; "
+        "`%mcp reconnect weather` opens it again, else the next call after 25 s tries it.\n"
+        "  last: weather: the session has ended."
+    )
+
+
+def test_a_breaker_tries_again_after_30_s(breaker: Breaker, clock: Clock) -> None:
+    assert attempt(breaker, GONE, GONE, GONE)
+    clock.now += 30
+    assert not breaker.is_open
+    assert attempt(breaker, GONE)
+    clock.now += 30
+    assert not attempt(breaker, asyncio.CancelledError(), None)

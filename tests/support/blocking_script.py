@@ -64,10 +64,10 @@ def idle() -> None:
 def fails(add: Any, why: str) -> None:
     """Call what must say to the program why it cannot be called: a model could do nothing about it."""
     arguments = {"a": 1, "b": 2}
-    for given in (arguments, {"type": "tool_call", "id": "1", "name": add.name, "args": arguments}):
+    for call in (arguments, {"type": "tool_call", "id": "1", "name": add.name, "args": arguments}):
         said = ""
         try:
-            add.invoke(given)
+            add.invoke(call)
         except ToolException as error:
             said = str(error)
         assert why in said, said

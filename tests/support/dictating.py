@@ -80,7 +80,7 @@ class PageScreen:
             while len(self.pages) <= number:
                 self._came.clear()
                 await self._came.wait()
-        await self.pages[number].until(lambda each: each["kind"] == "view")
+        await self.pages[number].until(lambda message: message["kind"] == "view")
         return self.pages[number]
 
 
@@ -92,7 +92,7 @@ def has(**arguments: Any) -> Callable[[dict[str, Any]], bool]:
 def heard(page: Page) -> list[Any]:
     """Return what a view is told of its call: arguments with whether they are partial, and the end."""
     told: list[Any] = []
-    for message in dropwhile(lambda each: each["kind"] != "view", page.messages):  # a page begins with the view
+    for message in dropwhile(lambda message: message["kind"] != "view", page.messages):  # a page begins with the view
         if message["kind"] in ("view", "input") and message["arguments"]:
             told.append(("partial" if message["partial"] else "whole", message["arguments"]))
         outcome = message.get("outcome") or (message if message["kind"] == "outcome" else {})

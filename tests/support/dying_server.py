@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LOG = Path(sys.argv[1])
+DYING = Path(__file__)
 HINTS: dict[str, dict[str, bool]] = {
     "die": {},
     "read": {"readOnlyHint": True},  # dies the first time
@@ -24,11 +24,11 @@ TOOLS = [{"name": name, "inputSchema": INPUT, "annotations": hints} for name, hi
 ABOUT = {"serverInfo": {"name": "dying", "version": "1"}, "supportedVersions": ["2026-07-28"]}
 
 
-def note(what: str) -> int:
+def note(event: str) -> int:
     """Write down that something happened, and return how often it has."""
-    with LOG.open("a") as file:
-        file.write(f"{what}\n")
-    return LOG.read_text().splitlines().count(what)
+    with Path(sys.argv[1]).open("a") as file:
+        file.write(f"{event}\n")
+    return Path(sys.argv[1]).read_text().splitlines().count(event)
 
 
 def called(tool: str) -> dict[str, Any]:

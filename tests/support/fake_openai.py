@@ -6,7 +6,7 @@ import itertools
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -18,6 +18,8 @@ from tests.support.provider_rules import OPENAI_NAME, openai_refuses
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    import httpx
+    from langchain_core.language_models import BaseChatModel
     from starlette.requests import Request
 
 KEY = "sk-proj-Fake0123456789abcdefghijWXYZ"
@@ -61,38 +63,53 @@ class Refusal:
         return JSONResponse({"error": error}, self.status, headers=self.headers)
 
 
-class FakeOpenAI:
-    """Plays turns, one a request. A `strict` one is compatible with OpenAI, as vLLM and llama.cpp are.
+class FakeProvider:
+    """Plays turns, one a request.
 
     Attributes:
         turns: What is still to be played.
         requests: The bodies that were accepted.
-        used: The usage that was told, one a turn.
         refused: Why requests were refused.
     """
 
-    def __init__(self, *turns: Turn | Refusal, key: str = KEY, quote: bool = False, strict: bool = False) -> None:
+    path = ""
+    base = "/v1"
+
+    def __init__(self, *turns: Turn | Refusal) -> None:
         self.turns = list(turns)
         self.requests: list[dict[str, Any]] = []
-        self.used: list[dict[str, int]] = []
         self.refused: list[str] = []
         self.url = ""
-        self._key, self._quote, self._strict = key, quote, strict
-        self._ids = itertools.count(1)
+        self.ids = itertools.count(1)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[FakeOpenAI]:
+    async def running(self) -> AsyncIterator[Self]:
         """Serve; `url` is what `base_url` takes."""
-        routes = [Route("/v1/chat/completions", self._complete, methods=["POST"])]
-        async with serving(Starlette(routes=routes)) as url:
-            self.url = f"{url}/v1"
+        async with serving(Starlette(routes=[Route(self.path, self.respond, methods=["POST"])])) as url:
+            self.url = f"{url}{self.base}"
             yield self
 
-    async def _complete(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
+        """Answer a request."""
+        raise NotImplementedError
+
+
+class FakeOpenAI(FakeProvider):
+    """OpenAI's chat completions, or with `strict` one that is compatible with them, as vLLM and llama.cpp are."""
+
+    path = "/v1/chat/completions"
+
+    def __init__(self, *turns: Turn | Refusal, key: str = KEY, quote: bool = False, strict: bool = False) -> None:
+        super().__init__(*turns)
+        self.used: list[dict[str, int]] = []
+        """The usage that was told, one a turn."""
+        self._key, self._quote, self._strict = key, quote, strict
+
+    async def respond(self, request: Request) -> Response:
         body = await request.json()
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if given != self._key:
-            shown = given if self._quote else f"{given[:8]}{'*' * 20}{given[-4:]}"
+        key = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if key != self._key:
+            shown = key if self._quote else f"{key[:8]}{'*' * 20}{key[-4:]}"
             said = f"Incorrect API key provided: {shown}. You can find your API key at https://example.com/api-keys."
             return Refusal(401, said, "invalid_api_key").response()
         if why := refuses(body) or (strictly_refuses(body["messages"]) if self._strict else ""):
@@ -102,7 +119,7 @@ class FakeOpenAI:
         if isinstance(turn, Refusal):
             return turn.response()
         self.requests.append(body)
-        number = next(self._ids)
+        number = next(self.ids)
         message = _message(turn, number)
         usage = _usage(body, message)
         self.used.append(usage)
@@ -113,6 +130,14 @@ class FakeOpenAI:
         wants_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         chunks = _chunks({**head, "object": "chat.completion.chunk"}, message, turn, usage if wants_usage else None)
         return StreamingResponse(_sent(chunks, turn.cut), media_type="text/event-stream")
+
+
+def chat(fake: Any, client: httpx.AsyncClient, **more: Any) -> BaseChatModel:
+    """Return a model of langchain-openai that asks the fake."""
+    from langchain_openai import ChatOpenAI  # takes long
+
+    settings = {"model": "gpt-5", "api_key": KEY, "max_retries": 0, "stream_usage": True, **more}
+    return ChatOpenAI(base_url=fake.url, http_async_client=client, **settings)
 
 
 def refuses(body: dict[str, Any]) -> str:
@@ -186,23 +211,20 @@ def _refuses_calls(calls: list[dict[str, Any]], index: int) -> str:
 def _refuses_content(content: Any, role: str, index: int) -> str:
     if content is None or isinstance(content, str):
         return ""
-    known = {"text", "image_url", "input_audio", "file"} if role == "user" else {"text", "refusal"}
+    valid = {"text", "image_url", "input_audio", "file"} if role == "user" else {"text", "refusal"}
     kinds = {part.get("type") if isinstance(part, dict) else None for part in content}
     if role != "user" and "image_url" in kinds:
         only = "Image URLs are only allowed for messages with role 'user', but this message with role"
         return f"Invalid 'messages[{index}]'. {only} '{role}' contains an image URL."
-    return "" if kinds <= known else f"Invalid value in 'messages[{index}].content': {kinds - known}"
+    return "" if kinds <= valid else f"Invalid value in 'messages[{index}].content': {kinds - valid}"
 
 
 def _message(turn: Turn, number: int) -> dict[str, Any]:
-    calls = [
-        {
-            "id": f"call_{number}_{index}",
-            "type": "function",
-            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
-        }
-        for index, (name, given) in enumerate(turn.calls)
-    ]
+    calls = []
+    for index, (name, arguments) in enumerate(turn.calls):
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        function = {"name": name, "arguments": written}
+        calls.append({"id": f"call_{number}_{index}", "type": "function", "function": function})
     return {"role": "assistant", "content": turn.text or None, **({"tool_calls": calls} if calls else {})}
 
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from mcp_magic.results.content import image_size, image_type
-from tests.support.asgi import serving
-from tests.support.fake_openai import Refusal
+from tests.support.fake_openai import FakeProvider, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.requests import Request
 
     from tests.support.fake_openai import Turn
@@ -26,43 +19,18 @@ if TYPE_CHECKING:
 ANTHROPIC_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
-class FakeProvider:
-    """Plays turns, one a request, none of them streamed.
+class _Whole(FakeProvider):
+    """One whose answers are never streamed."""
 
-    Attributes:
-        turns: What is still to be played.
-        requests: The bodies that were accepted.
-        refused: Why requests were refused.
-    """
-
-    path = ""
-
-    def __init__(self, *turns: Turn | Refusal) -> None:
-        self.turns = list(turns)
-        self.requests: list[dict[str, Any]] = []
-        self.refused: list[str] = []
-        self.url = ""
-        self._ids = itertools.count(1)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[FakeProvider]:
-        """Serve; `url` is what `base_url` takes."""
-        async with serving(Starlette(routes=[Route(self.path, self._answer, methods=["POST"])])) as url:
-            self.url = url
-            yield self
-
-    async def _answer(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         body = await request.json()
-        turn: Any = None
         why = self.refuses(body)
-        if not why:
-            turn = self.turns.pop(0)
+        turn: Any = None if why else self.turns.pop(0)
         if why or isinstance(turn, Refusal):
             self.refused.append(why or turn.message)
-            status = 400 if why else turn.status
-            return JSONResponse(self.error(why or turn.message), status)
+            return JSONResponse(self.error(why or turn.message), 400 if why else turn.status)
         self.requests.append(body)
-        return JSONResponse(self.answer(turn, next(self._ids), body["model"]))
+        return JSONResponse(self.answer(turn, next(self.ids), body["model"]))
 
     def refuses(self, body: dict[str, Any]) -> str:
         """Return why a request is refused, or ""."""
@@ -77,22 +45,10 @@ class FakeProvider:
         raise NotImplementedError
 
 
-def written(arguments: Any) -> str:
-    """Return the arguments of a call as the model has written them."""
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
-
-
-class FakeResponses(FakeProvider):
+class FakeResponses(_Whole):
     """OpenAI's Responses."""
 
     path = "/v1/responses"
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[FakeProvider]:
-        """Serve; `url` is what `base_url` takes."""
-        async with super().running():
-            self.url = f"{self.url}/v1"
-            yield self
 
     def error(self, message: str) -> dict[str, Any]:
         param = message.partition("'")[2].partition("'")[0] or None
@@ -108,7 +64,7 @@ class FakeResponses(FakeProvider):
                 waiting.append(item["call_id"])
             elif kind == "function_call_output":
                 output = item["output"]
-                kinds = {"input_text"} if isinstance(output, str) else {each.get("type") for each in output}
+                kinds = {"input_text"} if isinstance(output, str) else {part.get("type") for part in output}
                 if not kinds <= {"input_text", "input_image", "input_file"}:
                     return f"Invalid value: '{kinds}' (input[{index}].output)"
                 waiting.remove(item["call_id"])
@@ -119,34 +75,20 @@ class FakeResponses(FakeProvider):
     def answer(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
         text = {"type": "output_text", "text": turn.text, "annotations": []}
         said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [text]}
-        calls = [
-            {
-                "type": "function_call",
-                "id": f"fc_{number}_{at}",
-                "call_id": f"call_{number}_{at}",
-                "name": name,
-                "arguments": written(arguments),
-                "status": "completed",
-            }
-            for at, (name, arguments) in enumerate(turn.calls)
-        ]
-        return {
-            "id": f"resp_{number}",
-            "object": "response",
-            "created_at": 1,
-            "status": "completed",
-            "model": model,
-            "output": [*([said] if turn.text else []), *calls],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
-        }
+        output: list[dict[str, Any]] = [said] if turn.text else []
+        for at, (name, arguments) in enumerate(turn.calls):
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            call = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": f"call_{number}_{at}"}
+            output.append({**call, "name": name, "arguments": written, "status": "completed"})
+        head = {"id": f"resp_{number}", "object": "response", "created_at": 1, "status": "completed", "model": model}
+        return {**head, "output": output, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 
 
-class FakeMessages(FakeProvider):
+class FakeMessages(_Whole):
     """Anthropic's Messages."""
 
     path = "/v1/messages"
+    base = ""
 
     def error(self, message: str) -> dict[str, Any]:
         return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
@@ -168,20 +110,13 @@ class FakeMessages(FakeProvider):
         return f"messages: `tool_use` ids were found without `tool_result` blocks: {waiting}" if waiting else ""
 
     def answer(self, turn: Turn, number: int, model: str) -> dict[str, Any]:
-        calls = [
-            {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": name, "input": arguments}
-            for at, (name, arguments) in enumerate(turn.calls)
-        ]
-        return {
-            "id": f"msg_{number}",
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [*([{"type": "text", "text": turn.text}] if turn.text else []), *calls],
-            "stop_reason": "tool_use" if calls else "end_turn",
-            "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        }
+        content: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
+        for at, (name, arguments) in enumerate(turn.calls):
+            content.append({"type": "tool_use", "id": f"toolu_{number}_{at}", "name": name, "input": arguments})
+        reason = "tool_use" if turn.calls else "end_turn"
+        head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model, "content": content}
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        return {**head, "stop_reason": reason, "stop_sequence": None, "usage": usage}
 
 
 def _refuses_block(block: dict[str, Any], where: str) -> str:
@@ -192,8 +127,8 @@ def _refuses_block(block: dict[str, Any], where: str) -> str:
     if block["type"] == "image":
         return _refuses_image(block["source"], f"{where}.image.source.base64")
     inner = block.get("content") if block["type"] == "tool_result" else None
-    for at, each in enumerate(inner if isinstance(inner, list) else ()):
-        if why := _refuses_block(each, f"{where}.tool_result.content.{at}"):
+    for at, part in enumerate(inner if isinstance(inner, list) else ()):
+        if why := _refuses_block(part, f"{where}.tool_result.content.{at}"):
             return why
     return ""
 

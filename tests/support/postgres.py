@@ -49,8 +49,8 @@ def cluster() -> Iterator[int]:
 
 
 def _programs() -> Path:
-    found = shutil.which("pg_ctl")
-    folders = [Path(found).resolve().parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    control = shutil.which("pg_ctl")
+    folders = [Path(control).resolve().parent] if control else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     folders = [folder for folder in folders if (folder / "initdb").exists() and (folder / "pg_ctl").exists()]
     if not folders:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")

@@ -5,7 +5,10 @@ Neither writes these rules down in one place; the messages are those that hosts 
 
 from __future__ import annotations
 
+import json
 import re
+import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
@@ -131,3 +134,22 @@ def _found(ref: str, schema: Any) -> bool:
         except (KeyError, ValueError, IndexError, TypeError):
             return False
     return isinstance(place, dict | bool)
+
+
+@cache
+def _models() -> tuple[Any, Any]:
+    from langchain_anthropic import ChatAnthropic  # takes seconds
+    from langchain_openai import ChatOpenAI
+
+    return ChatOpenAI(model="gpt-5", api_key="sk-0"), ChatAnthropic(model="claude-test-1", api_key="sk-0")
+
+
+def refusals(functions: list[dict[str, Any]]) -> list[str]:
+    """Return why OpenAI and Anthropic refuse these tools as their packages send them; none may get lost on the way."""
+    sent = []
+    for model in _models():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # langchain-anthropic warns when it leaves a tool out
+            sent.append(json.loads(json.dumps(model.bind_tools(functions).kwargs["tools"])))
+    assert [len(tools) for tools in sent] == [len(functions)] * 2
+    return [why for why in (openai_refuses(sent[0]), anthropic_refuses(sent[1])) if why]

@@ -14,8 +14,8 @@ from mcp_magic.results import ToolResult
 from tests.results.conftest import showcase
 
 
-def usage(given: int, made: int) -> dict[str, int]:
-    return {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+def usage(read: int, made: int) -> dict[str, int]:
+    return {"input_tokens": read, "output_tokens": made, "total_tokens": read + made}
 
 
 def turn(text: str = "", *calls: str, id: str | None = None, tokens: dict[str, int] | None = None) -> AIMessage:
@@ -57,8 +57,8 @@ def answer(id: str, result: ToolResult, **more: Any) -> ToolMessage:
 
 
 def call(id: str, tool: str = "add", **more: Any) -> dict[str, Any]:
-    known = {"server": "showcase", "arguments": {}, "definition": None, "turn": 1}
-    return {"kind": "call", "id": id, "tool": tool, **known, **more}
+    about = {"server": "showcase", "arguments": {}, "definition": None, "turn": 1}
+    return {"kind": "call", "id": id, "tool": tool, **about, **more}
 
 
 def decided(id: str, approved: bool = True, **more: Any) -> dict[str, Any]:

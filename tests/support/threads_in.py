@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.agent.run import AgentRun
 
-__all__ = ["BUY", "kept", "locked", "run"]
-
-BUY = [("shop:buy", {"item": "pear"})]
+SAID = [("human", "go"), ("ai", ""), ("tool", "bought 1 pear"), ("ai", "done")]
+"""What a thread has after a run of [BUY, "done"]."""
 
 LOCKING = """
 import sqlite3, sys

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -20,13 +19,14 @@ from mcp_magic.agent.threads import open_threads
 from mcp_magic.ask.sampling import SamplingRequest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.errors import CassetteError, ModelError
-from tests.support.fake_openai import KEY, FakeOpenAI, Refusal, Turn
+from tests.support.agents import asked
+from tests.support.fake_openai import KEY, Refusal, Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from mcp_magic._host import Host
-    from tests.agent.conftest import Shop
 
 PRICES = [("shop:price", {"item": "apple"}), ("shop:price", {"item": "pear"})]
 
@@ -36,12 +36,9 @@ def tape(tmp_path: Path) -> Path:
     return tmp_path / "a.jsonl"
 
 
-def told(state: dict[str, Any]) -> list[Any]:
-    return [(m.type, m.text, getattr(m, "tool_calls", None)) for m in state["messages"]]
-
-
 async def run(host: Host, model: Any, request: str = "What do an apple and a pear cost?") -> list[Any]:
-    return told(await build_graph(make_model(model), host).ainvoke({"messages": [HumanMessage(request)]}))
+    state = await build_graph(make_model(model), host).ainvoke(asked(request))
+    return [(m.type, m.text, getattr(m, "tool_calls", None)) for m in state["messages"]]
 
 
 def lines(tape: Path) -> list[dict[str, Any]]:
@@ -55,7 +52,6 @@ async def test_a_run_of_an_agent_is_played_without_asking_the_model(host: Host, 
         seen = await run(host, model)
     assert seen[-1][1] == "They cost **3.50** together."
     assert len(model.seen) == 2
-
     nobody = ScriptedModel([])
     with deck.holding(tape, "replay"):
         assert await run(host, nobody) == seen
@@ -70,7 +66,6 @@ async def turn_of(model: Any, text: str) -> AIMessage:
 async def test_cassette_keeps_messages_and_tools_once_and_all_chunks(host: Host, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([PRICES, "It is done."]))
-
     first, second = (line for line in lines(tape) if "digest" in line)
     assert [message["role"] for message in first["messages"]] == ["system", "human"]
     assert {tool["name"] for tool in first["tools"]} == {"shop__price", "shop__buy", "shop__wait", "shop__fail"}
@@ -106,12 +101,11 @@ async def test_the_offline_model_is_recorded_like_any_other(host: Host, tape: Pa
     )
 
 
-async def test_agent_fails_when_cassette_lacks_the_call(host: Host, shop: Shop, tape: Path) -> None:
+async def test_agent_fails_when_cassette_lacks_the_call(host: Host, tape: Path) -> None:
     with deck.holding(tape, "record"):
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
     head = [line for line in lines(tape) if "session" not in line or "server" in line]
     tape.write_text("\n".join(json.dumps(line) for line in head) + "\n", "utf-8")  # the server's answers are gone
-
     with deck.holding(tape, "record"):
         await host.reconnect("shop")
         await run(host, ScriptedModel([[("shop:price", {"item": "apple"})], "It is 1.50."]))
@@ -160,7 +154,6 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
     with deck.holding(tape, "record"):
         model = ScriptedModel([calls])
         assert secret in (await turn_of(model, f"say {secret}")).text
-
     assert "4711" not in tape.read_text("utf-8")
     with deck.holding(tape, "replay"):
         model = ScriptedModel([])
@@ -169,55 +162,31 @@ async def test_a_secret_that_is_spread_over_chunks_is_not_written(tape: Path, mo
         assert answer.tool_calls[0]["args"] == {"text": "***"}
 
 
-async def openai(fake: FakeOpenAI, host: Host, tape: Path, mode: str, *, url: str = "") -> list[Any]:
-    from langchain_openai import ChatOpenAI  # takes long
-
-    async with httpx.AsyncClient() as client:
-        model = ChatOpenAI(
-            model="gpt-5",
-            api_key=KEY,
-            max_retries=0,
-            stream_usage=True,
-            base_url=url or fake.url,
-            http_async_client=client,
-        )
-        with deck.holding(tape, mode):
-            return await run(host, model)
-
-
-async def test_provider_is_recorded_and_not_reached_on_replay(host: Host, tape: Path) -> None:
-    fake = FakeOpenAI(Turn("I look.", [("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
-    async with fake.running():
-        seen = await openai(fake, host, tape, "record")
+async def test_a_provider_is_recorded_and_not_reached_on_replay(
+    host: Host, tape: Path, openai: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, model = await openai(Turn("I look.", [("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
+    with deck.holding(tape, "record"):
+        seen = await run(host, model)
     assert len(fake.requests) == 2
     assert KEY not in tape.read_text("utf-8")
-
-    assert await openai(fake, host, tape, "replay", url="http://127.0.0.1:9/v1") == seen
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with deck.holding(tape, "replay"):
+        assert await run(host, model.model_copy(update={"openai_api_base": "http://127.0.0.1:9/v1"})) == seen
+        assert await run(host, "openai:gpt-5") == seen, "without a key, by its name"
+        with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
+            make_model("openai:gpt-6")
     assert len(fake.requests) == 2
 
 
-async def test_a_provider_without_key_is_replayed_by_its_name(
-    host: Host, tape: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = FakeOpenAI(Turn(calls=[("shop__price", {"item": "apple"})]), Turn("It is **1.50**."))
-    async with fake.running():
-        seen = await openai(fake, host, tape, "record")
-
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with deck.holding(tape, "replay"):
-        assert await run(host, "openai:gpt-5") == seen
-        with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
-            make_model("openai:gpt-6")
-
-
-async def test_a_refusal_of_the_provider_is_played_as_it_was(host: Host, tape: Path) -> None:
-    fake = FakeOpenAI(Refusal(429, "Rate limit reached"))
-    async with fake.running():
-        with pytest.raises(ModelError) as failed:
-            await openai(fake, host, tape, "record")
-    with pytest.raises(ModelError) as again:
-        await openai(fake, host, tape, "replay", url="http://127.0.0.1:9/v1")
-    assert str(again.value) == str(failed.value)
+async def test_a_refusal_is_played_as_it_was(host: Host, tape: Path, openai: Callable[..., Any]) -> None:
+    _, model = await openai(Refusal(429, "Rate limit reached"))
+    said = []
+    for mode in ("record", "replay"):
+        with deck.holding(tape, mode), pytest.raises(ModelError) as failed:
+            await run(host, model)
+        said.append(str(failed.value))
+    assert said[0] == said[1]
 
 
 async def test_threads_are_kept_in_memory_while_a_cassette_is_in(tape: Path) -> None:
