@@ -76,7 +76,9 @@ async def _others(host: NotebookHost, count: int) -> list[Result]:
         compared("LangChain tool", tool, goal=GOAL_TOOL, note="against a StructuredTool of Connection.call_tool"),
         compared(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK, note="against create_agent on AsyncSqliteSaver"),
         compared("turn, shown live", _each(live), goal=GOAL_LIVE, note="against create_agent's stream, not shown"),
-        at_most("first token, drawn", token, GOAL_TOKEN_MS, "ms", f"from the model to the display; {slowest:.1f} at most"),
+        at_most(
+            "first token, drawn", token, GOAL_TOKEN_MS, "ms", f"from the model to the display; {slowest:.1f} at most"
+        ),
     ]
 
 

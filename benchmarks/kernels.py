@@ -30,8 +30,14 @@ def frontend(*cells: str, plain: bool = False, **variables: str) -> Iterator[Fro
     """
     from tests.support.started_kernels import started
 
-    with tempfile.TemporaryDirectory() as folder, started(Path(folder), cells, plain=plain, **variables) as shown:
-        yield shown
+    with tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / ".ipython" / "profile_default"
+        profile.mkdir(parents=True)
+        (profile / "ipython_kernel_config.py").write_text(
+            "c.Application.log_level = 'ERROR'\n"
+        )  # no word of encryption
+        with started(Path(folder), cells, plain=plain, **variables) as shown:
+            yield shown
 
 
 def shower(shown: Frontend, cell: str) -> Callable[[], None]:
