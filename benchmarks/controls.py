@@ -107,7 +107,7 @@ class Screen:
 def run(*, quick: bool = False) -> list[Result]:
     """Measure from sending a click until a message of the kernel shows that it was seen."""
     servers, rounds = (5, 1) if quick else (SERVERS, 10)
-    with frontend(connect(servers, TOOLS), *SETUP_CLOCK) as shown:
+    with frontend(*SETUP_CLOCK, connect(servers, TOOLS)) as shown:
         screen = Screen(shown)
         for _ in range(rounds):
             with screen.round():

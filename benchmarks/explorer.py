@@ -17,9 +17,9 @@ __all__ = ["WAIT_SECONDS", "connect", "listings", "many_servers", "run"]
 
 SERVERS, TOOLS = 50, 200
 
-GOAL_LIST = GOAL_OPEN = GOAL_KEYSTROKE = 3.0
-GOAL_FIRST = 10.0
-"""Seconds."""
+GOAL_LIST, GOAL_SEARCH, GOAL_OPEN, GOAL_KEYSTROKE = 2.5, 8.0, 2.0, 2.5
+
+GOAL_FIRST_SECONDS = 5.0
 
 WAIT_SECONDS = 60.0
 
@@ -28,7 +28,7 @@ CONNECT = """
 from benchmarks.explorer import many_servers
 from mcp_magic import host
 opened = await host.connect_many(many_servers({servers}, {tools}))
-assert len(host.find()) == {servers}, opened
+assert len(host.find()) >= {servers}, opened
 """
 FRAME = """
 import pandas
@@ -61,7 +61,7 @@ def run(*, quick: bool = False) -> list[Result]:
     """Measure in a real kernel, as a frontend sees it: from sending the message until the kernel is idle again."""
     servers, count, rounds = (5, 3, 1) if quick else (SERVERS, 15, 4)
     name = f"explorer, {servers * TOOLS:,} tools"
-    with frontend(connect(servers, TOOLS)) as shown:
+    with frontend(connect(servers, TOOLS), plain=True) as shown:
         results = list(listings(shown, f"{servers * TOOLS:,} tools", "weather number 4", count))
         first = seconds_of(shower(shown, OPEN))
         search, field, widgets = shown.run(BARE).stdout.split()
@@ -78,7 +78,7 @@ def run(*, quick: bool = False) -> list[Result]:
             shown.run(BARE_CLOSE)
     return [
         *results,
-        at_most(f"{name}: first %mcp ui", first, GOAL_FIRST, "s", "imports ipywidgets"),
+        at_most(f"{name}: first %mcp ui", first, GOAL_FIRST_SECONDS, "s", "imports ipywidgets"),
         compared(f"{name}: %mcp ui", opened, goal=GOAL_OPEN, note=f"against {widgets} bare widgets"),
         compared(
             f"{name}: keystroke",
@@ -96,10 +96,10 @@ def connect(servers: int, tools: int) -> str:
 
 def listings(shown: Frontend, tools: str, searched: str, count: int) -> Iterator[Result]:
     """Compare `%mcp tools` and its search with cells that show frames of the same rows."""
-    for line in ("%mcp tools", f"%mcp tools --search '{searched}'"):
+    for line, goal in (("%mcp tools", GOAL_LIST), (f"%mcp tools --search '{searched}'", GOAL_SEARCH)):
         shown.kernel.ok(FRAME.format(line=line))
         taken = pairs(shower(shown, line), shower(shown, "frame"), count)
-        yield compared(f"{tools}: {line}", taken, goal=GOAL_LIST, note="against the same rows as a DataFrame")
+        yield compared(f"{tools}: {line}", taken, goal=goal, note="against the same rows as a DataFrame")
 
 
 def many_servers(servers: int, tools: int) -> dict[str, InProcessSpec]:
