@@ -22,7 +22,7 @@ __all__ = ["run"]
 GOAL_MS = 250
 """Of each control."""
 
-GOAL = 10.0
+GOAL = 4.0
 """Of a round of all controls."""
 
 BARE = """

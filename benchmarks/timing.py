@@ -12,8 +12,8 @@ import gc
 import statistics
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.trace.trace import BATCH
 
@@ -55,10 +55,6 @@ class Result:
     unit: str
     met: bool | None
     note: str = ""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what `--json` writes."""
-        return asdict(self)
 
 
 @dataclass(slots=True)
