@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-GOAL = 1.4
+GOAL = 1.3
 SERVERS = 8
 
 WAIT = 1.0

@@ -23,7 +23,7 @@ KERNELS = 3
 IDLE_SECONDS, IDLE_IMPORTS = 2.0, 4.0
 """How long a kernel is idle: so long, and on a slow machine so many times as long as the import of the SDK."""
 
-GOAL_CONNECT, GOAL_AGENT, GOAL_RUN_ALL = 1.5, 0.6, 1.1
+GOAL_CONNECT, GOAL_AGENT, GOAL_RUN_ALL = 1.5, 0.35, 1.2
 
 LOAD = "%load_ext mcp_magic"
 CONNECT = f"%mcp connect {CALCULATOR} --name math"

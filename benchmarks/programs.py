@@ -45,7 +45,7 @@ print(best, revenue[best])
 """
 
 GOAL_SHARE, GOAL_SHARE_MANY = 1 / 20, 1 / 10
-GOAL_STEP, GOAL_CHECK_MS = 3.0, 200
+GOAL_STEP, GOAL_CHECK_MS = 3.0, 250
 
 
 def run(*, quick: bool = False) -> list[Result]:
