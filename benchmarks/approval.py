@@ -77,16 +77,16 @@ def run(*, quick: bool = False) -> list[Result]:
         clicks = [_clicked(page, *side) for _ in range(count + 1) for side in SIDES]
         lines = page.page.locator(".jp-Cell-outputArea", has_text="times:")
         pages.run(page, STARTED)
-        return [_result("approval: click to tool, in JupyterLab", clicks, lines.inner_text()), *results]
+        return [_result("approval: click to tool, in JupyterLab", clicks, lines.inner_text(), GOAL), *results]
 
 
-def _result(name: str, clicks: list[float], printed: str) -> Result:
+def _result(name: str, clicks: list[float], printed: str, goal: float | None = None) -> Result:
     """Compare the times from each click to the handler or tool; they are in turns."""
     taken = [float(after) - before for before, after in zip(clicks, printed.split()[1:], strict=True)][2:]
     both = Pairs(ours=taken[1::2], theirs=taken[::2])
     late = statistics.quantiles(both.ours, n=20, method="inclusive")[-1] * 1000
     note = f"against a bare button; 95 % within {late:.1f} ms, {len(both.ours)} clicks"
-    return compared(name, both, goal=GOAL, note=note)
+    return compared(name, both, goal=goal, note=note)
 
 
 def _sent(shown: Frontend, code: str, button: str) -> float:

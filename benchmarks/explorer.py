@@ -37,7 +37,7 @@ listing = {line}
 frame = listing.df
 """
 
-OPEN, CLOSE = "explorer = %mcp ui\nexplorer", "explorer.close()"
+OPEN = "explorer = %mcp ui\nexplorer"
 BARE = """
 from benchmarks.kernels import bare_widgets, widget_types
 import ipywidgets
@@ -49,7 +49,9 @@ def rename(change):
 field.observe(rename, "value")
 print(explorer.search.model_id, field.model_id, len(kinds))
 """
-BARE_OPEN, BARE_CLOSE = "bare = bare_widgets(kinds)\nbare", "for each in (*bare.children, bare): each.close()"
+BARE_OPEN = "bare = bare_widgets(kinds)\nbare"
+OPEN_AGAIN = f"explorer.close()\n{OPEN}"
+BARE_OPEN_AGAIN = f"for each in (*bare.children, bare):\n    each.close()\n{BARE_OPEN}"
 
 TYPED = ("w", "we", "wea", "weat", "weath", "weather", "weather 4", "weather 42", "weather 4", "", "zzz", "")
 """What is in the search field, one keystroke after the other: much is found, little, nothing and all."""
@@ -69,13 +71,8 @@ def run(*, quick: bool = False) -> list[Result]:
         for text in TYPED * rounds:
             strokes.ours.append(keystroke(shown, search, text))
             strokes.theirs.append(keystroke(shown, field, text))
-        opened = Pairs()
-        for number in range(count):
-            shown.run(CLOSE)
-            sides = [(OPEN, opened.ours), (BARE_OPEN, opened.theirs)]
-            for cell, seconds in reversed(sides) if number % 2 else sides:
-                seconds.append(seconds_of(shower(shown, cell)))
-            shown.run(BARE_CLOSE)
+        shown.kernel.ok(BARE_OPEN)
+        opened = pairs(shower(shown, OPEN_AGAIN), shower(shown, BARE_OPEN_AGAIN), count)
     return [
         *results,
         at_most(f"{name}: first %mcp ui", first, GOAL_FIRST_SECONDS, "s", "imports ipywidgets"),
