@@ -26,7 +26,7 @@ SILENT_GOAL, BUSY_GOAL = 1.1, 1.2
 
 PAIRS = {"in-process": 1500, "stdio": 500}
 
-BUSY_PAIRS, NOTIFICATIONS = 9, 10_000
+BUSY_PAIRS, NOTIFICATIONS = 5, 10_000
 
 SERVER = Path(__file__).resolve().parent.parent / "notebooks" / "servers" / "showcase_server.py"
 
