@@ -27,7 +27,7 @@ TURNS = 20
 RUNS = {0: (15, 1.3), 10: (9, 1.3), 1000: (5, 0.25)}
 """Tools that the model is given, without a number those of the calculator -> pairs of samples, goal."""
 
-GOAL_TOOL, GOAL_DISK, GOAL_LIVE = 1.3, 1.0, 1.6
+GOAL_TOOL, GOAL_DISK, GOAL_LIVE = 1.3, 1.0, 1.8
 GOAL_TOKEN_MS = 100
 
 BEFORE = 200
@@ -65,7 +65,7 @@ async def _with_tools(tools: int, count: int, goal: float) -> Result:
             warm_up=2,
         )
     name = f"agent turn, {tools:,} tools" if tools else "agent turn"
-    return compared(name, _each(taken), goal=goal, note="against create_agent")
+    return compared(name, _per_turn(taken), goal=goal, note="against create_agent")
 
 
 async def _others(host: NotebookHost, count: int) -> list[Result]:
@@ -78,16 +78,16 @@ async def _others(host: NotebookHost, count: int) -> list[Result]:
     return [
         compared("LangChain tool", tool, goal=GOAL_TOOL, note="against a StructuredTool of Connection.call_tool"),
         compared(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK, note="against create_agent on AsyncSqliteSaver"),
-        compared("turn, shown live", _each(live), goal=GOAL_LIVE, note="against create_agent's stream, not shown"),
+        compared("turn, shown live", _per_turn(live), goal=GOAL_LIVE, note="against create_agent's stream, not shown"),
         at_most(
             "first token, drawn", token, GOAL_TOKEN_MS, "ms", f"from the model to the display; {slowest:.1f} at most"
         ),
     ]
 
 
-def _each(taken: Pairs) -> Pairs:
+def _per_turn(taken: Pairs) -> Pairs:
     """Return the seconds of one turn."""
-    return Pairs([each / TURNS for each in taken.ours], [each / TURNS for each in taken.theirs])
+    return Pairs([seconds / TURNS for seconds in taken.ours], [seconds / TURNS for seconds in taken.theirs])
 
 
 _LIMIT: Any = {"recursion_limit": 10 * TURNS}
@@ -124,7 +124,7 @@ def _create_agent(host: NotebookHost, model: Any = None, **options: Any) -> Any:
 def _langchain_tool(connection: Connection) -> Callable[[], Awaitable[Any]]:
     from mcp_magic.langchain.tools import langchain_tools
 
-    [tool] = [each for each in langchain_tools(connection) if (each.metadata or {})["tool"] == servers.TOOL]
+    [tool] = [tool for tool in langchain_tools(connection) if (tool.metadata or {})["tool"] == servers.TOOL]
     return _invoked(tool)
 
 

@@ -18,7 +18,7 @@ SIZE = 50_000_000
 """Bytes of each result."""
 
 GOAL_KB = 200
-GOAL, GOAL_BLOCKS = 0.05, 1.5
+GOAL, GOAL_BLOCKS = 0.05, 1.0
 """Of IPython's own display of the SDK's result. Many blocks are each read, as far as the limits go."""
 
 BLOCK = 1_000_000

@@ -51,7 +51,7 @@ print(explorer.search.model_id, field.model_id, len(kinds))
 """
 BARE_OPEN = "bare = bare_widgets(kinds)\nbare"
 OPEN_AGAIN = f"explorer.close()\n{OPEN}"
-BARE_OPEN_AGAIN = f"for each in (*bare.children, bare):\n    each.close()\n{BARE_OPEN}"
+BARE_OPEN_AGAIN = f"for widget in (*bare.children, bare):\n    widget.close()\n{BARE_OPEN}"
 
 TYPED = ("w", "we", "wea", "weat", "weath", "weather", "weather 4", "weather 42", "weather 4", "", "zzz", "")
 """What is in the search field, one keystroke after the other: much is found, little, nothing and all."""
