@@ -11,6 +11,7 @@ import os
 import platform
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     judged = sum(result.met is not None for result in results)
     print(f"\n{judged - len(failed)} of {judged} goals met, {time.perf_counter() - started:.0f} s; {_machine()}")
     if options.json:
-        document = {"machine": _machine(), "quick": options.quick, "results": [each.as_dict() for each in results]}
+        document = {"machine": _machine(), "quick": options.quick, "results": [asdict(result) for result in results]}
         options.json.write_text(json.dumps(document, indent=2) + "\n")
     return 1 if failed and options.strict else 0
 

@@ -1,4 +1,4 @@
-"""A turn of the agent: against model and tool alone, LangChain's own agent, with a thread on disk, and live."""
+"""A turn of the agent against a turn of LangChain's own: with few and many tools, on disk, live; a LangChain tool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import servers
-from benchmarks.timing import Pairs, Result, added, async_pairs, at_most, compared
+from benchmarks.timing import Pairs, Result, async_pairs, at_most, compared
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,69 +24,73 @@ __all__ = ["run"]
 TURNS = 20
 """Turns of a sample, each with one call."""
 
-RUNS = 40
-MANY = (10, 1000)
-"""How many tools the model is given in turns with many."""
+RUNS = {0: (15, 1.3), 10: (9, 1.3), 1000: (5, 0.25)}
+"""Tools that the model is given, without a number those of the calculator -> pairs of samples, goal."""
 
-GOAL_MS = 5.0
-GOAL_RATIO = 1.0
-GOAL_TOOL_MS, GOAL_DISK_MS, GOAL_LIVE_MS, GOAL_TOKEN_MS = 0.3, 5.0, 8.0, 20.0
+GOAL_TOOL, GOAL_DISK, GOAL_LIVE = 1.3, 1.0, 1.8
+GOAL_TOKEN_MS = 100
 
 BEFORE = 200
 """Turns that a thread on disk has already."""
 
 
 def run(*, quick: bool = False) -> list[Result]:
-    """Measure a turn of the graph."""
-    return asyncio.run(_measured(3 if quick else RUNS))
+    """Measure turns of the graph, and a LangChain tool."""
+    return asyncio.run(_measured(quick))
 
 
-async def _measured(count: int) -> list[Result]:
+async def _measured(quick: bool) -> list[Result]:
+    results = [await _with_tools(tools, 1 if quick else count, goal) for tools, (count, goal) in RUNS.items()]
+    async with _host() as host:
+        results += await _others(host, 1 if quick else 5)
+    return results
+
+
+def _host() -> NotebookHost:
     from mcp_magic.notebook import NotebookHost
 
     host = NotebookHost()
     host.consent.policy = "auto"
-    connection = await host.connect_spec(servers.in_process(), "math")
-    try:
-        alone = await async_pairs(_graph(host), _alone(connection), count)
-        theirs = await async_pairs(_graph(host), _create_agent(host), count)
-        tool = await async_pairs(_langchain_tool(connection), _call(connection), 10 * count)
-        disk = await _on_disk(host, max(count // 8, 1))
-        live, token = await _live(host, max(count // 8, 1))
-    finally:
-        await host.close()
-    return [
-        *[result for tools in MANY for result in await _with_tools(tools, max(count // 4, 1))],
-        added("agent turn", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
-        compared("agent turn, LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
-        added("LangChain tool", tool, goal=GOAL_TOOL_MS, unit="ms", note="theirs: Connection.call_tool"),
-        added(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK_MS, unit="ms", note="theirs: without a thread"),
-        at_most("turn, shown live", live, GOAL_LIVE_MS, "ms"),
-        at_most("first token, drawn", token, GOAL_TOKEN_MS, "ms", "the slowest, from the model to the display"),
-    ]
+    return host
 
 
-async def _with_tools(tools: int, count: int) -> list[Result]:
+async def _with_tools(tools: int, count: int, goal: float) -> Result:
     """Measure a turn with so many tools bound."""
-    from mcp_magic.notebook import NotebookHost
+    async with _host() as host:
+        await host.connect_spec(servers.in_process(tools), "math")
+        taken = await async_pairs(
+            lambda: _graph(host).ainvoke(_request()),
+            lambda: _create_agent(host).ainvoke(_request(), _LIMIT),
+            count,
+            warm_up=2,
+        )
+    name = f"agent turn, {tools:,} tools" if tools else "agent turn"
+    return compared(name, _per_turn(taken), goal=goal, note="against create_agent")
 
-    host = NotebookHost()
-    host.consent.policy = "auto"
-    connection = await host.connect_spec(servers.in_process(tools), "math")
-    try:
-        alone = await async_pairs(_graph(host), _alone(connection), count)
-        theirs = await async_pairs(_graph(host), _create_agent(host), count)
-    finally:
-        await host.close()
+
+async def _others(host: NotebookHost, count: int) -> list[Result]:
+    connection = await host.connect_spec(servers.in_process(), "math")
+    tool = await async_pairs(_langchain_tool(connection), _bare_tool(connection), 60 * count)
+    disk = await _on_disk(host, count)
+    live = await async_pairs(lambda: _shown_live(host), lambda: _streamed(host), 3 * count)
+    tokens = [await _first_token(host) for _ in range(count)]
+    token, slowest = statistics.median(tokens), max(tokens)
     return [
-        added(f"{tools:,} tools: turn", _each(alone), goal=GOAL_MS, unit="ms", note="theirs: model and tool alone"),
-        compared(f"{tools:,} tools: LangChain", _each(theirs), goal=GOAL_RATIO, note="theirs: create_agent"),
+        compared("LangChain tool", tool, goal=GOAL_TOOL, note="against a StructuredTool of Connection.call_tool"),
+        compared(f"turn after {BEFORE} on disk", disk, goal=GOAL_DISK, note="against create_agent on AsyncSqliteSaver"),
+        compared("turn, shown live", _per_turn(live), goal=GOAL_LIVE, note="against create_agent's stream, not shown"),
+        at_most(
+            "first token, drawn", token, GOAL_TOKEN_MS, "ms", f"from the model to the display; {slowest:.1f} at most"
+        ),
     ]
 
 
-def _each(taken: Pairs) -> Pairs:
+def _per_turn(taken: Pairs) -> Pairs:
     """Return the seconds of one turn."""
-    return Pairs([each / TURNS for each in taken.ours], [each / TURNS for each in taken.theirs])
+    return Pairs([seconds / TURNS for seconds in taken.ours], [seconds / TURNS for seconds in taken.theirs])
+
+
+_LIMIT: Any = {"recursion_limit": 10 * TURNS}
 
 
 def _request() -> dict[str, Any]:
@@ -95,71 +99,70 @@ def _request() -> dict[str, Any]:
     return {"messages": [HumanMessage("go")]}
 
 
-def _script() -> Any:
+def _script(turn: Any = None) -> Any:
+    """Return a model that makes the same call in each turn, or what a function returns."""
     from mcp_magic.agent.scripted import ScriptedModel
 
-    return ScriptedModel([*([[(f"math:{servers.TOOL}", dict(servers.ADD))]] * TURNS), "done"])
+    return ScriptedModel([*[turn or _CALL] * TURNS, "done"])
 
 
-def _graph(host: NotebookHost) -> Callable[[], Awaitable[Any]]:
+_CALL = [(f"math:{servers.TOOL}", dict(servers.ADD))]
+
+
+def _graph(host: NotebookHost, model: Any = None, **options: Any) -> Any:
     from mcp_magic.agent.graph import build_graph
 
-    return lambda: build_graph(_script(), host).ainvoke(_request())
+    return build_graph(model or _script(), host, **options)
 
 
-def _create_agent(host: NotebookHost) -> Callable[[], Awaitable[Any]]:
+def _create_agent(host: NotebookHost, model: Any = None, **options: Any) -> Any:
     from langchain.agents import create_agent
 
-    tools = host.langchain_tools()
-    limit: Any = {"recursion_limit": 10 * TURNS}
-    return lambda: create_agent(_script(), tools).ainvoke(_request(), limit)
-
-
-def _alone(connection: Connection) -> Callable[[], Awaitable[Any]]:
-    from langchain_core.messages import ToolMessage
-
-    async def work() -> None:
-        model, messages = _script(), _request()["messages"]
-        for _ in range(TURNS + 1):
-            messages.append(answer := await model.ainvoke(messages))
-            for call in answer.tool_calls:
-                result = await connection.call_tool(servers.TOOL, call["args"])
-                messages.append(ToolMessage(result.text, tool_call_id=call["id"]))
-
-    return work
+    return create_agent(model or _script(), host.langchain_tools(), **options)
 
 
 def _langchain_tool(connection: Connection) -> Callable[[], Awaitable[Any]]:
     from mcp_magic.langchain.tools import langchain_tools
 
-    [tool] = [each for each in langchain_tools(connection) if (each.metadata or {})["tool"] == servers.TOOL]
+    [tool] = [tool for tool in langchain_tools(connection) if (tool.metadata or {})["tool"] == servers.TOOL]
+    return _invoked(tool)
+
+
+def _bare_tool(connection: Connection) -> Callable[[], Awaitable[Any]]:
+    from langchain_core.tools import StructuredTool
+
+    async def add(a: float, b: float) -> tuple[str, Any]:
+        """Add two numbers."""
+        result = await connection.call_tool(servers.TOOL, {"a": a, "b": b})
+        return result.text, result
+
+    return _invoked(StructuredTool.from_function(coroutine=add, response_format="content_and_artifact"))
+
+
+def _invoked(tool: Any) -> Callable[[], Awaitable[Any]]:
     request = {"type": "tool_call", "id": "1", "name": tool.name, "args": dict(servers.ADD)}
     return lambda: tool.ainvoke(request)
 
 
-def _call(connection: Connection) -> Callable[[], Awaitable[Any]]:
-    return lambda: connection.call_tool(servers.TOOL, dict(servers.ADD))
-
-
 async def _on_disk(host: NotebookHost, count: int) -> Pairs:
-    """Return the seconds of turns after many others, with a thread on disk and without a thread."""
+    """Return the seconds of turns after many others, with a thread on disk: of ours, and of LangGraph's own saver."""
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
     from mcp_magic.agent.threads import open_threads
 
     taken = Pairs()
     with tempfile.TemporaryDirectory() as folder:
         for number in range(count):
-            async with open_threads(Path(folder) / "threads.sqlite", fall_back=False) as saver:
-                taken.ours += await _turns(host, saver, f"thread {number}")
-            taken.theirs += await _turns(host, None, "")
+            async with open_threads(Path(folder) / f"{number}.sqlite", fall_back=False) as saver:
+                taken.ours += await _turns(lambda model, saver=saver: _graph(host, model, checkpointer=saver))
+            async with AsyncSqliteSaver.from_conn_string(str(Path(folder) / f"bare{number}.sqlite")) as saver:
+                taken.theirs += await _turns(lambda model, saver=saver: _create_agent(host, model, checkpointer=saver))
     return taken
 
 
-async def _turns(host: NotebookHost, saver: Any, thread: str) -> list[float]:
+async def _turns(make: Callable[[Any], Any]) -> list[float]:
     """Return the seconds from each turn of the model to the next."""
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-
-    from mcp_magic.agent.graph import build_graph
-    from mcp_magic.agent.scripted import ScriptedModel
 
     before: list[Any] = [HumanMessage("go")]
     for number in range(BEFORE):
@@ -172,41 +175,47 @@ async def _turns(host: NotebookHost, saver: Any, thread: str) -> list[float]:
 
     def turn(messages: list[Any]) -> Any:
         marks.append(time.perf_counter())
-        return [(f"math:{servers.TOOL}", dict(servers.ADD))]
+        return _CALL
 
-    graph = build_graph(ScriptedModel([*[turn] * TURNS, "done"]), host, checkpointer=saver)
-    options: Any = {"config": {"configurable": {"thread_id": thread}}, "durability": "sync"} if saver else {}
-    await graph.ainvoke({"messages": [*before, HumanMessage("go on")]}, **options)
+    config = {**_LIMIT, "configurable": {"thread_id": "thread"}}
+    request = {"messages": [*before, HumanMessage("go on")]}
+    await make(_script(turn)).ainvoke(request, config, durability="sync")
     return [end - start for start, end in pairwise(marks[1:])]
 
 
-async def _live(host: NotebookHost, count: int) -> tuple[float, float]:
-    """Return the median milliseconds of a turn shown live, and the most from the first token to its display."""
-    from mcp_magic.agent.graph import build_graph, run_agent
-    from mcp_magic.agent.scripted import ScriptedModel
+async def _shown_live(host: NotebookHost, model: Any = None) -> _Screen:
+    from mcp_magic.agent.graph import run_agent
     from mcp_magic.agent.threads import open_threads
 
-    turns, tokens = [], []
-    for number in range(count):
-        screen = _Screen()
-        async with open_threads(":memory:") as saver:
-            graph = build_graph(_script(), host, checkpointer=saver)
-            started = time.perf_counter()
-            await run_agent(graph, host, "go", thread=f"live {number}", screen=screen)
-            turns.append((time.perf_counter() - started) / (TURNS + 1) * 1000)
-            began: list[float] = []
+    screen = _Screen()
+    async with open_threads(":memory:") as saver:
+        graph = _graph(host, model, checkpointer=saver)
+        await run_agent(graph, host, "go", thread=f"live {time.perf_counter()}", screen=screen)
+    return screen
 
-            async def slow(messages: list[Any], began: list[float] = began) -> str:
-                await asyncio.sleep(0.2)  # as long as a provider takes at least
-                began.append(time.perf_counter())
-                return "first token and some more"
 
-            screen = _Screen()
-            graph = build_graph(ScriptedModel([slow]), host, checkpointer=saver)
-            await run_agent(graph, host, "go", thread=f"token {number}", screen=screen)
-            shown = next(when for when, text in screen.shown if "first" in text)
-            tokens.append((shown - began[0]) * 1000)
-    return statistics.median(turns), max(tokens)
+async def _streamed(host: NotebookHost) -> None:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    graph = _create_agent(host, checkpointer=InMemorySaver())
+    config = {**_LIMIT, "configurable": {"thread_id": "streamed"}}
+    async for _ in graph.astream(_request(), config, stream_mode=["messages", "updates"]):
+        pass
+
+
+async def _first_token(host: NotebookHost) -> float:
+    """Return the milliseconds from the first token of a model to its display."""
+    from mcp_magic.agent.scripted import ScriptedModel
+
+    began: list[float] = []
+
+    async def slow(messages: list[Any]) -> str:
+        await asyncio.sleep(0.2)  # as long as a provider takes at least
+        began.append(time.perf_counter())
+        return "first token and some more"
+
+    screen = await _shown_live(host, ScriptedModel([slow]))
+    return (next(when for when, text in screen.shown if "first" in text) - began[0]) * 1000
 
 
 class _Screen:

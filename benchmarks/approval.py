@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.timing import Result, at_most
+from benchmarks.kernels import frontend, lab
+from benchmarks.timing import Pairs, Result, compared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.support.frontends import Frontend
     from tests.support.lab import Lab
 
-__all__ = ["run"]
+__all__ = ["CALL", "SETUP", "run"]
 
-GOAL_BROWSER = 50
-"""Milliseconds from the click to the first line of the tool."""
+GOAL = 4.0
 
 SERVER = """
 import time
@@ -38,7 +34,17 @@ def tick(number: int) -> str:
 
 SETUP = ("%load_ext mcp_magic", SERVER, "%mcp connect clock\nfrom mcp_magic import host")
 
-CALL = 'r = await host["clock"].call_tool("tick", {{"number": {number}}}, asker="agent")\nr.text'
+CALL = 'r = await host["clock"].call_tool("tick", {"number": 1}, asker="agent")\nr.text'
+
+BARE = """
+import ipywidgets
+bare = ipywidgets.Button(description="Bare")
+bare.on_click(lambda button: started.append(time.time()))
+bare"""
+
+SIDES = ((BARE, "Bare"), (CALL, "Approve"))
+
+STARTED = "print('times:', *started)"
 
 LISTEN = """() => {
     window.clicks = [];
@@ -50,10 +56,13 @@ LISTEN = """() => {
 def run(*, quick: bool = False) -> list[Result]:
     """Measure on one clock, that of this machine: the browser's and the kernel's times are both Unix time.
 
-    The first sample is left out: it makes what is made once (JupyterLab's subshell, imports).
+    A bare button of ipywidgets, whose handler notes the time, takes turns with the panel. The first sample of each is
+    left out: it makes what is made once (JupyterLab's subshell, imports).
     """
-    count = 3 if quick else 40
-    results = [_result("approval: message to tool", _at_the_kernel(count))]
+    count = 3 if quick else 25
+    with frontend(*SETUP) as shown:
+        clicks = [_sent(shown, *side) for _ in range(count + 1) for side in SIDES]
+        results = [_result("approval: message to tool", clicks, shown.kernel.ok(STARTED).stdout)]
     if quick:
         return results  # the tests click in the browser anyway
     from tests.support.lab import missing
@@ -61,79 +70,41 @@ def run(*, quick: bool = False) -> list[Result]:
     if reason := missing():
         print(f"approval in the browser is left out: {reason}", file=sys.stderr)
         return results
-    return [_result("approval: click to tool, in JupyterLab", _in_the_browser(count), GOAL_BROWSER), *results]
+    from tests.support import pages
+
+    with lab(*SETUP) as page:
+        page.page.evaluate(LISTEN)
+        clicks = [_clicked(page, *side) for _ in range(count + 1) for side in SIDES]
+        lines = page.page.locator(".jp-Cell-outputArea", has_text="times:")
+        pages.run(page, STARTED)
+        return [_result("approval: click to tool, in JupyterLab", clicks, lines.inner_text(), GOAL), *results]
 
 
-def _result(name: str, taken: Sequence[float], goal: float | None = None) -> Result:
-    middle, late = statistics.median(taken), statistics.quantiles(taken, n=20, method="inclusive")[-1]
-    note = f"95 % within {late:.1f} ms, {len(taken)} clicks"
-    if goal is None:
-        return Result(name, middle, None, None, "", "ms", None, note)
-    return at_most(name, middle, goal, "ms", note)
+def _result(name: str, clicks: list[float], printed: str, goal: float | None = None) -> Result:
+    """Compare the times from each click to the handler or tool; they are in turns."""
+    taken = [float(after) - before for before, after in zip(clicks, printed.split()[1:], strict=True)][2:]
+    both = Pairs(ours=taken[1::2], theirs=taken[::2])
+    late = statistics.quantiles(both.ours, n=20, method="inclusive")[-1] * 1000
+    note = f"against a bare button; 95 % within {late:.1f} ms, {len(both.ours)} clicks"
+    return compared(name, both, goal=goal, note=note)
 
 
-def _at_the_kernel(count: int) -> list[float]:
-    """Return the milliseconds from sending a click to the tool."""
-    from tests.support.frontends import Frontend
-    from tests.support.kernels import Kernel, environment
-
-    with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(Path(folder), environment(Path(folder)))
-        try:
-            for code in SETUP:
-                kernel.ok(code)
-            frontend = Frontend(kernel)
-            clicks = [_sent(frontend, number) for number in range(count + 1)]
-            started = [float(each) for each in kernel.ok("print(*started)").stdout.split()]
-        finally:
-            kernel.shutdown()
-    return _between(clicks, started)
-
-
-def _sent(frontend: Frontend, number: int) -> float:
-    """Approve a call and return when the click was sent."""
-    cell = frontend.start(CALL.format(number=number))
-    frontend.panel(cell)
+def _sent(shown: Frontend, code: str, button: str) -> float:
+    """Run a cell, click on its button and return when the click was sent."""
+    cell = shown.start(code)
+    shown.read_until(lambda: bool(cell.live) and bool(shown._named(button, cell)), what=f"the button {button}")
     clicked = time.time()
-    frontend.click("Approve")
-    frontend.finish(cell)
+    shown.click(button, cell=cell)
+    shown.finish(cell)
     return clicked
 
 
-def _in_the_browser(count: int) -> list[float]:
-    """Return the milliseconds from a click of the mouse to the tool."""
-    from tests.support import pages as living
-    from tests.support.lab import JupyterLab, chromium
-    from tests.support.notebooks import write_notebook
+def _clicked(page: Lab, code: str, button: str) -> float:
+    """Run a cell, click on its button and return when the browser was clicked on."""
+    from tests.support import pages
 
-    with tempfile.TemporaryDirectory() as folder:
-        notebooks, home = Path(folder) / "notebooks", Path(folder) / "home"
-        notebooks.mkdir()
-        write_notebook(notebooks / "approval.ipynb", SETUP)
-        with (
-            JupyterLab(notebooks, home) as server,
-            chromium() as browser,
-            server.open(browser, "approval.ipynb") as lab,
-        ):
-            lab.run_all()
-            lab.page.evaluate(LISTEN)
-            clicks = [_clicked(lab, number) for number in range(count + 1)]
-            lines = lab.page.locator(".jp-Cell-outputArea", has_text="times:")
-            living.run(lab, "print('times:', *started)")
-            started = [float(each) for each in lines.inner_text().split()[1:]]
-    return _between(clicks, started)
-
-
-def _clicked(lab: Lab, number: int) -> float:
-    """Approve a call and return when the browser was clicked on."""
-    from tests.support import pages as living
-
-    cell = living.start(lab, CALL.format(number=number))
-    living.press(living.output(cell), "Approve")
-    living.expect(living.finished(cell)).to_contain_text(f"'tick {number}'")
-    [milliseconds] = lab.page.evaluate("window.clicks.splice(0)")
+    cell = pages.start(page, code)
+    pages.press(pages.output(cell), button)
+    pages.finished(cell)
+    [milliseconds] = page.page.evaluate("window.clicks.splice(0)")
     return float(milliseconds) / 1000
-
-
-def _between(clicks: Sequence[float], started: Sequence[float]) -> list[float]:
-    return [(after - before) * 1000 for before, after in zip(clicks, started, strict=True)][1:]

@@ -15,21 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-GOALS = {"in-process": 1.15, "stdio": 1.08, "http": 1.05}
+GOALS = {"in-process": 1.3, "stdio": 1.15, "http": 1.1}
 
 CALLS_IN_A_BATCH = BATCH // 2
 """The trace masks and pairs the messages of so many calls at once: their sums are compared, so that this counts."""
 
-PAIRS = {"in-process": 2560, "stdio": 1280, "http": 960}
-"""An in-process call takes 0.2 ms and varies by some hundredths of one: the shorter a call, the more of them."""
-
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure the three transports."""
-    results = [measured(servers.in_process(), quick), measured(servers.stdio(), quick)]
-    with servers.http() as spec:
-        results.append(measured(spec, quick))
-        results.append(asyncio.run(_lost(spec, *((20, 0.5) if quick else (300, 20.0)))))
+    with servers.over_each_transport() as specs:
+        results = [asyncio.run(_measured(spec, 3 if quick else servers.PAIRS[spec.transport])) for spec in specs]
+        results.append(asyncio.run(_lost(specs[-1], *((20, 0.5) if quick else (300, 10.0)))))
     results.append(asyncio.run(_kept(5 if quick else 1000)))
     return results
 
@@ -63,22 +59,13 @@ async def _lost(spec: Spec, count: int, seconds: float) -> Result:
     return at_most(f"lost of {count} calls of {seconds:g} s at once, http", len(lost), 0, "calls", note)
 
 
-def measured(spec: Spec, quick: bool) -> Result:
-    """Measure one transport."""
-    return asyncio.run(_measured(spec, 3 if quick else PAIRS[spec.transport]))
-
-
 async def _measured(spec: Spec, count: int) -> Result:
-    host = Host()
-    connection = await host.connect_spec(spec, "math")
-    try:
-        async with servers.bare(spec) as client:
-            taken = await async_pairs(
-                lambda: connection.call(servers.TOOL, servers.ADD),
-                lambda: client.call_tool(servers.TOOL, servers.ADD),
-                count,
-                settle=host.trace.settle,
-            )
-    finally:
-        await host.close()
+    async with Host() as host, servers.bare(spec) as client:
+        connection = await host.connect_spec(spec, "math")
+        taken = await async_pairs(
+            lambda: connection.call(servers.TOOL, servers.ADD),
+            lambda: client.call_tool(servers.TOOL, servers.ADD),
+            count,
+            settle=host.trace.settle,
+        )
     return compared(f"call, {spec.transport}", taken, goal=GOALS[spec.transport], group=CALLS_IN_A_BATCH)

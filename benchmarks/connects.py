@@ -30,12 +30,12 @@ def run(*, quick: bool = False) -> list[Result]:
 
 
 async def _run(quick: bool) -> list[Result]:
-    slow, few = (0.2, 3) if quick else (WAIT, 30)
+    slow, few = (0.2, 3) if quick else (WAIT, 12)
     waiting = servers.slow_to_start(slow)
     await opened(waiting, 1)  # imports the SDK, which no other connect does again
     together = [await opened(waiting, SERVERS) for _ in range(few)]
-    alone = [(await opened(waiting, 1))[0] for _ in range(few if quick else 10)]
-    working = [await opened(servers.stdio(), 2 if quick else SERVERS) for _ in range(1 if quick else 3)]
+    alone = [(await opened(waiting, 1))[0] for _ in range(3)]
+    working = [await opened(servers.stdio(), 2 if quick else SERVERS) for _ in range(1 if quick else 2)]
     return [
         compared(
             f"{SERVERS} connects, servers that wait {slow:g} s",
@@ -59,8 +59,7 @@ def _pairs(runs: list[tuple[float, float]]) -> Pairs:
 
 async def opened(spec: Spec, count: int) -> tuple[float, float]:
     """Connect to `count` servers at once; return the seconds of all together and of the slowest one."""
-    host = Host()
-    try:
+    async with Host() as host:
         started = time.perf_counter()
         outcomes = await host.connect_many({f"server{number}": spec for number in range(count)})
         whole = time.perf_counter() - started
@@ -68,5 +67,3 @@ async def opened(spec: Spec, count: int) -> tuple[float, float]:
             if isinstance(outcome, MCPMagicError):
                 raise outcome
         return whole, max(connection.connect_seconds for connection in host.connections.values())
-    finally:
-        await host.close()

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
-import time
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.approval import CALL
 from benchmarks.approval import SETUP as SETUP_CLOCK
-from benchmarks.explorer import SERVERS, TOOLS
-from benchmarks.timing import Result, at_most
+from benchmarks.explorer import SERVERS, TOOLS, connect
+from benchmarks.kernels import frontend
+from benchmarks.timing import Pairs, Result, at_most, compared, seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.support.frontends import Frontend
 
 __all__ = ["run"]
 
-GOAL = 100
-"""Milliseconds."""
+GOAL_MS = 250
+"""Of each control."""
 
-SETUP = """
-import sys; sys.path.insert(0, {root!r})
-from benchmarks.explorer import many_servers
-opened = await host.connect_many(many_servers({servers}, {tools}))
+GOAL = 4.0
+"""Of a round of all controls."""
+
+BARE = """
+import ipywidgets
+bare, label = ipywidgets.Button(), ipywidgets.Label("0")
+bare.on_click(lambda button: setattr(label, "value", str(int(label.value) + 1)))
+print(bare.model_id, label.model_id)
 """
 
 
@@ -36,15 +39,37 @@ class Screen:
     def __init__(self, frontend: Frontend) -> None:
         self.frontend = frontend
         self.taken: dict[str, list[float]] = {}
+        self.rounds = Pairs()
+        self._round: list[float] = []
+        self._bare, self._label = frontend.run(BARE).stdout.split()
 
     def measure(self, control: str, act: Callable[[], None], seen: Callable[[], bool]) -> None:
         """Note the milliseconds from an action until something of it is seen, which was not there before."""
         if seen():
             raise RuntimeError(f"{control}: it is seen before the click")
-        started = time.perf_counter()
-        act()
-        self.frontend.read_until(seen, what=control)
-        self.taken.setdefault(control, []).append((time.perf_counter() - started) * 1000)
+        seconds = self._until(act, seen)
+        self.taken.setdefault(control, []).append(seconds * 1000)
+        self._round.append(seconds)
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """Compare what is measured meanwhile with as many clicks on a bare button."""
+        self._round, label = [], self.frontend.models[self._label]
+        bare = []
+        for _ in range(20):
+            before = label["value"]
+            clicked = self._until(lambda: self.frontend.press(self._bare), lambda v=before: label["value"] != v)
+            bare.append(clicked)
+        yield
+        self.rounds.ours.append(sum(self._round))
+        self.rounds.theirs.append(statistics.median(bare) * len(self._round))
+
+    def _until(self, act: Callable[[], None], seen: Callable[[], bool]) -> float:
+        def act_and_see() -> None:
+            act()
+            self.frontend.read_until(seen)
+
+        return seconds_of(act_and_see)
 
     def click(self, control: str, description: str, seen: Callable[[], bool]) -> None:
         """Measure a click on the button of this name."""
@@ -68,33 +93,28 @@ class Screen:
         )
 
     def results(self) -> list[Result]:
-        """Return the median of each control."""
+        """Return the median of each control, and of a round."""
+        note = "against as many clicks on a bare button"
         return [
-            at_most(name, statistics.median(times), GOAL, "ms", f"slowest {max(times):.0f} ms of {len(times)}")
-            for name, times in self.taken.items()
+            *[
+                at_most(name, statistics.median(times), GOAL_MS, "ms", f"slowest {max(times):.0f} ms of {len(times)}")
+                for name, times in self.taken.items()
+            ],
+            compared("all controls, a round", self.rounds, goal=GOAL, note=note),
         ]
 
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure from sending a click until a message of the kernel shows that it was seen."""
-    from tests.support.frontends import Frontend
-    from tests.support.kernels import Kernel, environment
-
     servers, rounds = (5, 1) if quick else (SERVERS, 10)
-    root = str(Path(__file__).resolve().parent.parent)
-    with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(Path(folder), environment(Path(folder)))
-        try:
-            for code in (*SETUP_CLOCK, SETUP.format(root=root, servers=servers, tools=TOOLS)):
-                kernel.ok(code)
-            screen = Screen(Frontend(kernel))
-            for number in range(rounds):
+    with frontend(*SETUP_CLOCK, connect(servers, TOOLS)) as shown:
+        screen = Screen(shown)
+        for _ in range(rounds):
+            with screen.round():
                 _explorer(screen, servers * TOOLS + 1)
                 _form(screen)
-                _panel(screen, number, "Deny")
-                _panel(screen, number, "Approve")
-        finally:
-            kernel.shutdown()
+                _panel(screen, "Deny")
+                _panel(screen, "Approve")
     return screen.results()
 
 
@@ -147,9 +167,9 @@ def _form(screen: Screen) -> None:
     frontend.run("form.close()")
 
 
-def _panel(screen: Screen, number: int, choice: str) -> None:
+def _panel(screen: Screen, choice: str) -> None:
     frontend = screen.frontend
-    cell = frontend.start(CALL.format(number=number))
+    cell = frontend.start(CALL)
     frontend.panel(cell)
     widgets = len(frontend.models)
     screen.click("approval: Edit", "Edit", lambda: len(frontend.models) > widgets)

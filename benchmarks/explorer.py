@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-import statistics
-import tempfile
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.cells import WAIT_SECONDS, execute, kernel
-from benchmarks.timing import Result, at_most
+from benchmarks.kernels import IMPORTABLE, frontend, shower
+from benchmarks.timing import Pairs, Result, at_most, compared, pairs, seconds_of
 
 if TYPE_CHECKING:
-    from mcp_magic.config.specs import InProcessSpec
+    from collections.abc import Iterator
 
-__all__ = ["many_servers", "run"]
+    from mcp_magic.config.specs import InProcessSpec
+    from tests.support.frontends import Frontend
+
+__all__ = ["WAIT_SECONDS", "connect", "listings", "many_servers", "run"]
 
 SERVERS, TOOLS = 50, 200
 
-GOAL_PAINT = 1000
-GOAL_KEYSTROKE = GOAL_LIST = 100
-"""Milliseconds."""
+GOAL_LIST, GOAL_SEARCH, GOAL_OPEN, GOAL_KEYSTROKE = 2.5, 8.0, 2.0, 2.5
 
-SETUP = """
-import sys; sys.path.insert(0, {root!r})
+GOAL_FIRST_SECONDS = 5.0
+
+WAIT_SECONDS = 60.0
+
+CONNECT = """
 %load_ext mcp_magic
 from benchmarks.explorer import many_servers
 from mcp_magic import host
 opened = await host.connect_many(many_servers({servers}, {tools}))
-assert len(host.find()) == {servers}, opened
+assert len(host.find()) >= {servers}, opened
 """
-OPEN, CLOSE = "%mcp ui", "_.close()"
-LIST, FIND = "%mcp tools", "%mcp tools --search 'weather number 4'"
+FRAME = """
+import pandas
+pandas.set_option("display.max_rows", 200, "display.min_rows", 200)
+listing = {line}
+frame = listing.df
+"""
+
+OPEN = "explorer = %mcp ui\nexplorer"
+BARE = """
+from benchmarks.kernels import bare_widgets, widget_types
+import ipywidgets
+kinds = widget_types()
+field, rows = ipywidgets.Text(), [ipywidgets.Button() for _ in range(25)]
+def rename(change):
+    for row in rows:
+        row.description = change["new"]
+field.observe(rename, "value")
+print(explorer.search.model_id, field.model_id, len(kinds))
+"""
+BARE_OPEN = "bare = bare_widgets(kinds)\nbare"
+OPEN_AGAIN = f"explorer.close()\n{OPEN}"
+BARE_OPEN_AGAIN = f"for widget in (*bare.children, bare):\n    widget.close()\n{BARE_OPEN}"
 
 TYPED = ("w", "we", "wea", "weat", "weath", "weather", "weather 4", "weather 42", "weather 4", "", "zzz", "")
 """What is in the search field, one keystroke after the other: much is found, little, nothing and all."""
@@ -41,29 +61,42 @@ WORDS = ("weather", "stocks", "files", "mail", "calendar", "maps", "music", "not
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure in a real kernel, as a frontend sees it: from sending the message until the kernel is idle again."""
-    servers, count, rounds = (5, 3, 1) if quick else (SERVERS, 30, 10)
-    root = str(Path(__file__).resolve().parent.parent)
-    with tempfile.TemporaryDirectory() as folder, kernel(folder) as client:
-        execute(client, SETUP.format(root=root, servers=servers, tools=TOOLS))
-        lists = [timed(client, LIST) for _ in range(count)]
-        finds = [timed(client, FIND) for _ in range(count)]
-        cold = timed(client, OPEN)
-        warm = []
-        for _ in range(count):
-            execute(client, CLOSE)
-            warm.append(timed(client, OPEN))
-        widgets = int(value(client, "len(__import__('ipywidgets').widgets.widget._instances)"))
-        field = value(client, "_.search.model_id").strip("'")
-        strokes = [keystroke(client, field, text) for _ in range(rounds) for text in TYPED]
+    servers, count, rounds = (5, 3, 1) if quick else (SERVERS, 15, 4)
     name = f"explorer, {servers * TOOLS:,} tools"
+    with frontend(connect(servers, TOOLS), plain=True) as shown:
+        results = list(listings(shown, f"{servers * TOOLS:,} tools", "weather number 4", count))
+        first = seconds_of(shower(shown, OPEN))
+        search, field, widgets = shown.run(BARE).stdout.split()
+        strokes = Pairs()
+        for text in TYPED * rounds:
+            strokes.ours.append(keystroke(shown, search, text))
+            strokes.theirs.append(keystroke(shown, field, text))
+        shown.kernel.ok(BARE_OPEN)
+        opened = pairs(shower(shown, OPEN_AGAIN), shower(shown, BARE_OPEN_AGAIN), count)
     return [
-        at_most(f"{LIST}, {servers * TOOLS:,} tools", statistics.median(lists), GOAL_LIST, "ms"),
-        at_most(f"{LIST} --search, {servers * TOOLS:,} tools", statistics.median(finds), GOAL_LIST, "ms"),
-        at_most(f"{name}: first %mcp ui", cold, GOAL_PAINT, "ms", f"imports ipywidgets; {widgets} widgets are made"),
-        at_most(f"{name}: %mcp ui", statistics.median(warm), GOAL_PAINT, "ms"),
-        at_most(f"{name}: keystroke", statistics.median(strokes), GOAL_KEYSTROKE, "ms"),
-        at_most(f"{name}: slowest keystroke", max(strokes), GOAL_KEYSTROKE, "ms", f"of {len(strokes)}"),
+        *results,
+        at_most(f"{name}: first %mcp ui", first, GOAL_FIRST_SECONDS, "s", "imports ipywidgets"),
+        compared(f"{name}: %mcp ui", opened, goal=GOAL_OPEN, note=f"against {widgets} bare widgets"),
+        compared(
+            f"{name}: keystroke",
+            strokes,
+            goal=GOAL_KEYSTROKE,
+            note=f"against 25 bare buttons renamed; slowest {max(strokes.ours) * 1e3:.0f} ms",
+        ),
     ]
+
+
+def connect(servers: int, tools: int) -> str:
+    """Return a cell that connects to so many servers in the kernel."""
+    return IMPORTABLE + CONNECT.format(servers=servers, tools=tools)
+
+
+def listings(shown: Frontend, tools: str, searched: str, count: int) -> Iterator[Result]:
+    """Compare `%mcp tools` and its search with cells that show frames of the same rows."""
+    for line, goal in (("%mcp tools", GOAL_LIST), (f"%mcp tools --search '{searched}'", GOAL_SEARCH)):
+        shown.kernel.ok(FRAME.format(line=line))
+        taken = pairs(shower(shown, line), shower(shown, "frame"), count)
+        yield compared(f"{tools}: {line}", taken, goal=goal, note="against the same rows as a DataFrame")
 
 
 def many_servers(servers: int, tools: int) -> dict[str, InProcessSpec]:
@@ -94,37 +127,25 @@ def many_servers(servers: int, tools: int) -> dict[str, InProcessSpec]:
     return {f"server{number}": spec(number) for number in range(servers)}
 
 
-def timed(client: Any, cell: str) -> float:
-    """Run a cell that shows a value and return the milliseconds that it takes."""
-    started = time.perf_counter()
-    if not execute(client, cell):
-        raise RuntimeError(f"{cell!r} shows nothing")
-    return (time.perf_counter() - started) * 1000
-
-
-def keystroke(client: Any, comm_id: str, text: str) -> float:
-    """Send what a text field sends when it is typed into; return the milliseconds until the kernel is idle again."""
+def keystroke(shown: Frontend, field: str, text: str) -> float:
+    """Send what a text field sends when it is typed into; return the seconds until the kernel is idle again."""
+    client = shown.kernel.client
     update = {"method": "update", "state": {"value": text}, "buffer_paths": []}
-    message = client.session.msg("comm_msg", {"comm_id": comm_id, "data": update})
-    started = time.perf_counter()
-    client.shell_channel.send(message)
+    message = client.session.msg("comm_msg", {"comm_id": field, "data": update})
     answers = 0
-    while True:
-        answer = client.get_iopub_msg(timeout=WAIT_SECONDS)
-        if answer["parent_header"].get("msg_id") != message["header"]["msg_id"]:
-            continue
-        answers += answer["msg_type"] == "comm_msg"
-        if answer["msg_type"] == "status" and answer["content"]["execution_state"] == "idle":
-            break
+
+    def answered() -> None:
+        nonlocal answers
+        client.shell_channel.send(message)
+        while True:
+            answer = client.get_iopub_msg(timeout=WAIT_SECONDS)
+            if answer["parent_header"].get("msg_id") != message["header"]["msg_id"]:
+                continue
+            answers += answer["msg_type"] == "comm_msg"
+            if answer["msg_type"] == "status" and answer["content"]["execution_state"] == "idle":
+                break
+
+    seconds = seconds_of(answered)
     if not answers:
         raise RuntimeError(f"{text!r} was typed and nothing answered")
-    return (time.perf_counter() - started) * 1000
-
-
-def value(client: Any, expression: str) -> str:
-    """Return an expression's value in the kernel, as text."""
-    message_id = client.execute("", silent=True, user_expressions={"value": expression})
-    while True:
-        reply = client.get_shell_msg(timeout=WAIT_SECONDS)
-        if reply["parent_header"].get("msg_id") == message_id:
-            return str(reply["content"]["user_expressions"]["value"]["data"]["text/plain"])
+    return seconds

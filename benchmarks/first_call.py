@@ -27,7 +27,7 @@ __all__ = ["run"]
 GOAL = 3.0
 CALLS = 11
 
-PROCESSES = 9
+PROCESSES = 5
 """Processes of each kind; one takes some three seconds, which is why there are not thirty."""
 
 
@@ -66,13 +66,11 @@ async def ours() -> dict[str, Any]:
     """Connect and call as users of mcp_magic do."""
     from mcp_magic._host import Host
 
-    host = Host()
     started = time.perf_counter()
-    connection = await host.connect_spec(servers.stdio(), "math")
-    connect = time.perf_counter() - started
-    calls = await _calls(lambda: connection.call(servers.TOOL, servers.ADD))
-    await host.close()
-    return {"connect": connect, "calls": calls}
+    async with Host() as host:
+        connection = await host.connect_spec(servers.stdio(), "math")
+        connect = time.perf_counter() - started
+        return {"connect": connect, "calls": await _calls(lambda: connection.call(servers.TOOL, servers.ADD))}
 
 
 async def bare() -> dict[str, Any]:

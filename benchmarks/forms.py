@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-import statistics
-import time
 from typing import Any
 
-from benchmarks.timing import Result, at_most
+from benchmarks.kernels import bare_widgets, widget_types
+from benchmarks.timing import Result, compared, pairs
 
 __all__ = ["hundred_fields", "run"]
 
-GOAL_BUILD = 0.3
-"""Seconds."""
+GOAL = 1.5
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"type": "string", "description": "Some text", "minLength": 1},
@@ -25,19 +22,20 @@ KINDS: tuple[dict[str, Any], ...] = (
 
 
 def run(*, quick: bool = False) -> list[Result]:
-    """Measure from the schema to the last widget; the first form also imports ipywidgets, and is not counted."""
+    """Measure from the schema to the last widget, against as many widgets of the same classes."""
+    from ipywidgets import Widget
+
     from mcp_magic.ui.form import Form
 
-    seconds, fields = [], 0
-    for _ in range(2 if quick else 20):
-        gc.collect()
-        started = time.perf_counter()
-        form = Form(hundred_fields())
-        seconds.append(time.perf_counter() - started)
-        fields = count(form.root)
-        form.close()
-    note = f"{fields} fields that are drawn"
-    return [at_most("form of 100 fields in three levels", statistics.median(seconds[1:]), GOAL_BUILD, "s", note)]
+    form = Form(hundred_fields())
+    types, fields = widget_types(), count(form.root)
+    form.close()
+    try:
+        taken = pairs(lambda: Form(hundred_fields()), lambda: bare_widgets(types), 2 if quick else 20)
+    finally:
+        Widget.close_all()
+    note = f"{fields} fields; against {len(types)} bare widgets"
+    return [compared("form of 100 fields in three levels", taken, goal=GOAL, note=note)]
 
 
 def count(place: Any) -> int:

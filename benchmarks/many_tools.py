@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
-import tempfile
-from pathlib import Path
 
-from benchmarks.cells import execute, kernel
-from benchmarks.explorer import many_servers, timed
-from benchmarks.timing import Result, async_pairs, at_most, compared
+from benchmarks.explorer import connect, listings, many_servers
+from benchmarks.kernels import frontend
+from benchmarks.timing import Result, async_pairs, compared
 
 __all__ = ["run"]
 
 TOOLS = 10_000
-GOAL = 1.05
-GOAL_LISTING = 100  # milliseconds
-
-SETUP = """
-import sys; sys.path.insert(0, {root!r})
-%load_ext mcp_magic
-from benchmarks.explorer import many_servers
-from mcp_magic import host
-await host.connect_many(many_servers(1, {tools}))
-await host["server0"].listing("tools")
-"""
-LINES = {"%mcp tools": "%mcp tools", "search": "%mcp tools --search 'thing 42'"}
+GOAL = 1.2
 
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure connecting in this process, each side with a server of its own; the lines in a real kernel."""
     tools, count = (200, 3) if quick else (TOOLS, 15)
     results = [asyncio.run(_connected(tools, count))]
-    root = str(Path(__file__).resolve().parent.parent)
-    with tempfile.TemporaryDirectory() as folder, kernel(folder) as client:
-        execute(client, SETUP.format(root=root, tools=tools))
-        for name, line in LINES.items():
-            timed(client, line)  # imports what shows listings
-            taken = statistics.median(timed(client, line) for _ in range(count))
-            results.append(at_most(f"{tools:,} tools: {name}", taken, GOAL_LISTING, "ms"))
-    return results
+    with frontend(connect(1, tools)) as shown:
+        shown.kernel.ok('await host["server0"].listing("tools")')
+        return [*results, *listings(shown, f"{tools:,} tools of one server", "thing 42", count)]
 
 
 async def _connected(tools: int, count: int) -> Result:
@@ -49,7 +30,7 @@ async def _connected(tools: int, count: int) -> Result:
 
     ours, theirs = (many_servers(1, tools)["server0"] for _ in range(2))
 
-    async def connect() -> None:
+    async def connect_and_list() -> None:
         async with Host() as host:
             connection = await host.connect(ours)
             assert len(await connection.listing("tools")) == tools
@@ -58,5 +39,5 @@ async def _connected(tools: int, count: int) -> Result:
         async with Client(theirs.server) as client:
             assert len((await client.list_tools()).tools) == tools
 
-    taken = await async_pairs(connect, bare, count, warm_up=1)
+    taken = await async_pairs(connect_and_list, bare, count, warm_up=1)
     return compared(f"{tools:,} tools: connect and list", taken, goal=GOAL)

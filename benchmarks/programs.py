@@ -9,7 +9,7 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.timing import Result, at_most
+from benchmarks.timing import Pairs, Result, at_most, compared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,20 +45,22 @@ print(best, revenue[best])
 """
 
 GOAL_SHARE, GOAL_SHARE_MANY = 1 / 20, 1 / 10
-GOAL_STEP_MS, GOAL_CHECK_MS = 5.0, 50.0
+GOAL_STEP, GOAL_CHECK_MS = 3.0, 250
 
 
 def run(*, quick: bool = False) -> list[Result]:
     """Measure the tokens, and the steps."""
-    return asyncio.run(_measured(5 if quick else 50))
+    return asyncio.run(_measured(5 if quick else 30))
 
 
 async def _measured(count: int) -> list[Result]:
-    results = [await _tokens(0, GOAL_SHARE), await _tokens(OTHERS, GOAL_SHARE_MANY)]
-    step, check = await _steps(count)
-    results.append(at_most("program, run with a call", step, GOAL_STEP_MS, "ms", "what it adds to the call"))
-    results.append(at_most("program, types checked", check, GOAL_CHECK_MS, "ms"))
-    return results
+    steps, checks = await _steps(count)
+    return [
+        await _tokens(0, GOAL_SHARE),
+        await _tokens(OTHERS, GOAL_SHARE_MANY),
+        compared("program, run with a call", steps, goal=GOAL_STEP, note="against the call alone"),
+        at_most("program, types checked", statistics.median(checks) * 1e3, GOAL_CHECK_MS, "ms"),
+    ]
 
 
 def tables() -> dict[str, list[dict[str, Any]]]:
@@ -161,13 +163,13 @@ def input_tokens(model: Any) -> float:
     return characters / CHARACTERS_A_TOKEN
 
 
-async def _steps(count: int) -> tuple[float, float]:
-    """Return the milliseconds that a program adds to its call, and those of checking its types."""
+async def _steps(count: int) -> tuple[Pairs, list[float]]:
+    """Return the seconds of a program with a call against the call, and those of checking its types."""
     from mcp_magic._host import Host
     from mcp_magic.agent.modules import modules_of
     from mcp_magic.agent.program import Programs, State, check, run_program
 
-    code, programs, taken = "from sales import customers\nlen(await customers())", Programs(), ([], [], [])
+    code, programs, steps, checks = "from sales import customers\nlen(await customers())", Programs(), Pairs(), []
     async with Host() as host:
         await _connect(host, OTHERS)
         connection = host["sales"]
@@ -185,7 +187,6 @@ async def _steps(count: int) -> tuple[float, float]:
             assert program.value == ROWS, program.problem
             assert not await check(code, modules, State(), programs)
             times.append(time.perf_counter())
-            for side, (start, end) in zip(taken, itertools.pairwise(times), strict=True):
-                side.append((end - start) * 1e3)
-    alone, ran, checked = (statistics.median(side[2:]) for side in taken)
-    return ran - alone, checked
+            for side, (start, end) in zip((steps.theirs, steps.ours, checks), itertools.pairwise(times), strict=True):
+                side.append(end - start)
+    return Pairs(steps.ours[2:], steps.theirs[2:]), checks[2:]

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
     from mcp_magic.config.specs import Spec
 
-__all__ = ["ADD", "TOOL", "bare", "http", "in_process", "slow_to_start", "stdio"]
+__all__ = ["ADD", "PAIRS", "TOOL", "bare", "http", "in_process", "over_each_transport", "slow_to_start", "stdio"]
 
 CALCULATOR = Path(__file__).with_name("calculator.py")
 
 TOOL, ADD = "add", {"a": 3, "b": 4}
 """The call that is timed: its answer is small, it has an output schema, and it takes the server no time."""
+
+PAIRS = {"in-process": 2560, "stdio": 1280, "http": 960}
+"""An in-process call takes 0.2 ms and varies by some hundredths of one: the shorter a call, the more of them."""
 
 END_SECONDS = 5.0
 
@@ -84,6 +87,13 @@ def http(*words: str | Path) -> Iterator[HttpSpec]:
         process.terminate()
         process.wait(END_SECONDS)
         process.stderr.close()
+
+
+@contextmanager
+def over_each_transport() -> Iterator[tuple[Spec, ...]]:
+    """Yield the calculator in this process, as a program, and behind a port."""
+    with http() as spec:
+        yield in_process(), stdio(), spec
 
 
 def slow_to_start(seconds: float) -> StdioSpec:

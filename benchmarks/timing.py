@@ -12,15 +12,15 @@ import gc
 import statistics
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from mcp_magic.trace.trace import BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-__all__ = ["Pairs", "Result", "added", "async_pairs", "at_most", "compared", "pairs", "seconds_of"]
+__all__ = ["Pairs", "Result", "async_pairs", "at_most", "compared", "pairs", "seconds_of"]
 
 T = TypeVar("T")
 
@@ -56,10 +56,6 @@ class Result:
     met: bool | None
     note: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what `--json` writes."""
-        return asdict(self)
-
 
 @dataclass(slots=True)
 class Pairs:
@@ -92,15 +88,6 @@ class Pairs:
             sums.append([sum(taken[start : start + size]) for start in range(0, len(taken), size)])
         return Pairs(*sums)
 
-    @property
-    def difference(self) -> float:
-        """The median of ours - theirs.
-
-        >>> Pairs(ours=[1.5, 2.5, 9.0], theirs=[1.0, 2.0, 1.0]).difference
-        0.5
-        """
-        return statistics.median(a - b for a, b in zip(self.ours, self.theirs, strict=True))
-
 
 def compared(
     name: str, taken: Pairs, *, goal: float | None = None, unit: str = "ms", note: str = "", group: int = 1
@@ -115,14 +102,6 @@ def compared(
     ratio = (taken.in_groups(group) if group > 1 else taken).ratio
     met = ratio <= goal if goal is not None else None
     return Result(name, ours, theirs, ratio, limit, unit, met, note)
-
-
-def added(name: str, taken: Pairs, *, goal: float, unit: str = "s", note: str = "") -> Result:
-    """Return the result of a comparison whose goal is a difference, in `unit`."""
-    ours, theirs = _medians(taken, unit)
-    more = taken.difference * _UNITS[unit]
-    note = f"{more:+.3f} {unit}" + (f"; {note}" if note else "")
-    return Result(name, ours, theirs, None, f"at most +{goal:g} {unit}", unit, more <= goal, note)
 
 
 def at_most(name: str, value: float, goal: float, unit: str, note: str = "") -> Result:
