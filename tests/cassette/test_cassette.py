@@ -25,7 +25,7 @@ from tests.support.asgi import Forgetful, serving
 from tests.support.bundled import load
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
-from tests.test_progress import SERVER, Watching
+from tests.support.watching import SERVER, Watching
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

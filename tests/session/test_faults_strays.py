@@ -16,7 +16,7 @@ from mcp_magic.trace.trace import Recorder, fault
 from tests.session.test_faults_stdio import connected
 from tests.support.speaking import LEGACY
 from tests.support.waiting import until
-from tests.test_progress import Watching
+from tests.support.watching import Watching
 
 if TYPE_CHECKING:
     from pathlib import Path

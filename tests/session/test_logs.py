@@ -14,7 +14,7 @@ from mcp_magic.watch import LogFollower
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 from tests.support.waiting import until
-from tests.test_progress import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
+from tests.support.watching import SERVER, Watching, reports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +43,8 @@ def test_the_levels_are_those_of_the_protocol() -> None:
 
 async def test_log_level_is_obeyed_and_messages_belong_to_calls(
     host: Host,
-    target: Any,  # noqa: F811
-    watching: Watching,  # noqa: F811
+    target: Any,
+    watching: Watching,
     request: pytest.FixtureRequest,
 ) -> None:
     connection = await reports(host, target)
@@ -112,7 +112,7 @@ async def test_a_server_that_refuses_leaves_all_as_it_was(host: Host) -> None:
 async def test_stdio_log_message_says_if_its_call_is_uncertain(
     host: Host,
     tmp_path: Path,
-    watching: Watching,  # noqa: F811
+    watching: Watching,
 ) -> None:
     connection = await reports(host, [*SERVER, "--era", "handshake"])
     holding = asyncio.create_task(connection.call("hold", folder=str(tmp_path)))
@@ -128,7 +128,7 @@ async def test_stdio_log_message_says_if_its_call_is_uncertain(
     assert [message.logger for message in connection.notices.messages] == ["reports", "reports"]
 
 
-async def test_a_report_keeps_the_last_messages_and_counts_all(host: Host, watching: Watching) -> None:  # noqa: F811
+async def test_a_report_keeps_the_last_messages_and_counts_all(host: Host, watching: Watching) -> None:
     connection = await reports(host)
 
     await connection.call("log", level="error", data="again", count=500)
@@ -136,7 +136,7 @@ async def test_a_report_keeps_the_last_messages_and_counts_all(host: Host, watch
     assert (watching.reports[0].logged, len(watching.reports[0].messages)) == (500, 50)
 
 
-async def test_secrets_are_masked_in_reports(host: Host, watching: Watching) -> None:  # noqa: F811
+async def test_secrets_are_masked_in_reports(host: Host, watching: Watching) -> None:
     connection = await host.connect(PLAIN, name="reports", env={"API_TOKEN": "sesame-123"})
 
     await connection.call("log", text="using sesame-123")

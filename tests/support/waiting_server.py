@@ -37,8 +37,8 @@ from mcp_types import (
 from tests.support.reporting_server import HandshakeServer, _refuse_discovery
 
 NAMES = ("steady", "never", "asks")
-REPORTS = 6
-EVERY_SECONDS = 0.25
+REPORTS = 7
+EVERY_SECONDS = 0.15
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 

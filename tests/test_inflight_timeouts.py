@@ -1,4 +1,4 @@
-"""Reads, prompts, raw requests, completions and listings have time-outs as calls have them, on both eras."""
+"""Calls, reads, prompts, raw requests, completions and listings have time-outs, on both eras."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_magic.ask.elicitation import Answer, Elicitation
 from mcp_magic.errors import ArgumentsError, RequestTimeoutError
 from mcp_magic.langchain.tools import langchain_tools
 from tests.support import SUPPORT
-from tests.support.bundled import load as bundled
+from tests.support.processes import PLAIN
 from tests.support.waiting import until
 from tests.support.waiting_server import Waiting, waiting_server
 
@@ -25,33 +25,25 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-SERVER = [sys.executable, str(SUPPORT / "waiting_server.py")]
-SHORT, PATIENT, LONG = 0.2, 1.2, 30.0
+HANDSHAKE = [sys.executable, str(SUPPORT / "waiting_server.py"), "--era", "handshake"]
+SHORT, PATIENT, LONG = 0.2, 0.8, 30.0
 TOLD = "The call was cancelled."
+NEVER = PromptReference(type="ref/prompt", name="never")
 
 
 def asking(connection: Connection, name: str) -> dict[str, Callable[..., Awaitable[Any]]]:
-    """Return the ways to ask for the same."""
-
-    def raw(**limits: Any) -> Awaitable[Any]:
-        return connection.request("tools/call", {"name": name, "arguments": {}}, **limits)
-
+    """Return the ways to ask for the same, by what errors call them."""
+    asked = {"name": name, "arguments": {}}
     return {
-        "read": lambda **limits: connection.read(f"waiting://{name}", **limits),
-        "prompt": lambda **limits: connection.prompt(name, **limits),
-        "raw": raw,
+        f"waiting: waiting://{name}": lambda **limits: connection.read(f"waiting://{name}", **limits),
+        f"waiting:{name}": lambda **limits: connection.prompt(name, **limits),
+        "waiting: tools/call": lambda **limits: connection.request("tools/call", asked, **limits),
     }
-
-
-def asked(name: str) -> tuple[str, ...]:
-    """Return what errors call that."""
-    return f"waiting: waiting://{name}", f"waiting:{name}", "waiting: tools/call"
 
 
 @pytest.fixture(params=["in process, modern", "stdio, handshake"])
 async def waiting(request: pytest.FixtureRequest, host: Host) -> Connection:
-    way, _, era = request.param.partition(", ")
-    return await slow_to_answer(host, waiting_server(Waiting()) if way == "in process" else [*SERVER, "--era", era])
+    return await slow_to_answer(host, waiting_server(Waiting()) if "process" in request.param else HANDSHAKE)
 
 
 async def slow_to_answer(host: Host, target: Any) -> Connection:
@@ -59,8 +51,8 @@ async def slow_to_answer(host: Host, target: Any) -> Connection:
 
     async def elicitor(asked: Elicitation) -> Answer:
         loop = asyncio.get_running_loop()
-        until = loop.time() + 1.3 * PATIENT
-        while loop.time() < until:
+        end = loop.time() + 1.3 * PATIENT
+        while loop.time() < end:
             await asyncio.wait({loop.create_future()}, timeout=0.05)
         return Answer.decline()
 
@@ -82,8 +74,9 @@ async def ask_all(connection: Connection, name: str, **limits: float) -> list[st
 
 
 async def test_unanswered_request_times_out_and_session_goes_on(waiting: Connection) -> None:
-    found = await ask_all(waiting, "never", timeout=SHORT)
-    assert found == [f"{what}: timed out: no answer within 0.2 s. {TOLD}" for what in asked("never")]
+    names = asking(waiting, "never")
+    said = await ask_all(waiting, "never", timeout=SHORT)
+    assert said == [f"{name}: timed out: no answer within 0.2 s. {TOLD}" for name in names]
 
     def told() -> int:
         return sum(entry.method == "notifications/cancelled" for entry in waiting.trace.entries)
@@ -94,53 +87,56 @@ async def test_unanswered_request_times_out_and_session_goes_on(waiting: Connect
     assert await waiting.ping(LONG) < LONG
 
 
+async def test_slow_call_times_out_and_server_is_told(host: Host) -> None:
+    connection = await host.connect(PLAIN, name="show")
+    with pytest.raises(RequestTimeoutError) as caught:
+        await connection.call_tool("slow", {}, timeout=1)
+    assert str(caught.value) == f"show:slow: timed out: no progress for 1 s. {TOLD}"
+    async with asyncio.timeout(60):
+        while (await connection.call("cancellations")).data == 0:
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.timed
 async def test_the_time_begins_anew_with_each_report_up_to_the_maximum(waiting: Connection) -> None:
     assert await ask_all(waiting, "steady", timeout=PATIENT) == ["answered"] * 3
-    found = await ask_all(waiting, "steady", timeout=PATIENT, max_total_timeout=0.6)
-    late = f"timed out: no answer within 0.6 s in total (--max-total-timeout S waits longer). {TOLD}"
-    assert found == [f"{what}: {late}" for what in asked("steady")]
+    assert (await waiting.call_tool("steady", {}, timeout=PATIENT)).text == "done"
+    late = f"timed out: no answer within 0.4 s in total (--max-total-timeout S waits longer). {TOLD}"
+    said = await ask_all(waiting, "steady", timeout=PATIENT, max_total_timeout=0.4)
+    assert said == [f"{name}: {late}" for name in asking(waiting, "steady")]
 
 
 @pytest.mark.timed
 async def test_the_time_stands_still_while_a_person_is_asked(waiting: Connection) -> None:
     ways = asking(waiting, "asks")
     if waiting.protocol_version == "2026-07-28":
-        assert (await ways.pop("raw")(timeout=LONG))["resultType"] == "input_required", "raw answers are as they came"
+        raw = await ways.pop("waiting: tools/call")(timeout=LONG)
+        assert raw["resultType"] == "input_required", "raw answers are as they came"
     answers = await asyncio.gather(*(ask(timeout=PATIENT) for ask in ways.values()))
     assert all("done" in str(answer) for answer in answers), answers
 
 
 @pytest.mark.timed
 async def test_time_out_stands_still_if_asking_call_is_unclear(host: Host) -> None:
-    connection = await slow_to_answer(host, [*SERVER, "--era", "handshake"])
+    connection = await slow_to_answer(host, HANDSHAKE)
     asks = asyncio.create_task(connection.call_tool("asks", {}, timeout=PATIENT))
     latest = asyncio.create_task(connection.call("never"))
-
     assert (await asks).text == "done"
-
     latest.cancel()
     await asyncio.wait({latest})
 
 
-async def test_a_completion_and_a_listing_end_in_time(host: Host) -> None:
+async def test_completions_listings_and_the_host_end_in_time(host: Host) -> None:
     handlers = Waiting()
     connection = await host.connect(waiting_server(handlers), name="waiting")
     handlers.stuck = True
-
-    with pytest.raises(
-        RequestTimeoutError, match=rf"^waiting: completion: timed out: no answer within 0\.2 s\. {TOLD}"
-    ):
-        await connection.complete(PromptReference(type="ref/prompt", name="never"), "a", "b", timeout=SHORT)
+    said = rf"^waiting: completion: timed out: no answer within 0\.2 s\. {TOLD}"
+    with pytest.raises(RequestTimeoutError, match=said):
+        await connection.complete(NEVER, "a", "b", timeout=SHORT)
     with pytest.raises(RequestTimeoutError, match=r"^waiting: prompts: not listed within 0\.2 s; --timeout S waits"):
         await connection.listing("prompts", refresh=True, timeout=SHORT)
     handlers.stuck = False
     assert len(await connection.listing("prompts", timeout=LONG)) == 3
-
-
-async def test_the_host_passes_the_limits_on(host: Host) -> None:
-    await host.connect(waiting_server(Waiting()), name="waiting")
-
     with pytest.raises(RequestTimeoutError, match=r"within 0\.2 s"):
         await host.read("waiting://never", timeout=SHORT)
     with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.2 s in total"):
@@ -151,36 +147,21 @@ async def test_the_host_passes_the_limits_on(host: Host) -> None:
 async def test_invalid_time_out_is_explained_and_nothing_is_sent(host: Host, limit: Any) -> None:
     connection = await host.connect(waiting_server(Waiting()), name="waiting")
     sent = len(connection.trace.entries)
-    ways = {
-        **asking(connection, "never"),
-        "ping": lambda timeout: connection.ping(timeout),
-        "listing": lambda timeout: connection.listing("tools", timeout=timeout),
-        "completion": lambda timeout: connection.complete(
-            PromptReference(type="ref/prompt", name="never"), "a", "b", timeout=timeout
-        ),
-    }
-    for ask in ways.values():
+    ways: list[Callable[..., Awaitable[Any]]] = [
+        *asking(connection, "never").values(),
+        lambda timeout: connection.ping(timeout),
+        lambda timeout: connection.listing("tools", timeout=timeout),
+        lambda timeout: connection.complete(NEVER, "a", "b", timeout=timeout),
+    ]
+    for ask in ways:
         with pytest.raises(ArgumentsError) as caught:
             await ask(timeout=limit)
-        assert str(caught.value).endswith(
-            f": timeout={limit!r}: expected seconds above 0 (timeout=2.5), or None for no limit"
-        )
+        expected = f": timeout={limit!r}: expected seconds above 0 (timeout=2.5), or None for no limit"
+        assert str(caught.value).endswith(expected)
     with pytest.raises(ArgumentsError, match=r"waiting:never: max_total_timeout=.*: expected seconds above 0"):
         await connection.call_tool("never", {}, max_total_timeout=limit)
-    for make in (
-        lambda: langchain_tools(connection, timeout=limit),
-        lambda: build_graph(OfflineModel(), host, timeout=limit),
-    ):
-        with pytest.raises(ArgumentsError, match=r"timeout=.*: expected seconds above 0"):
-            make()
+    with pytest.raises(ArgumentsError, match=r"timeout=.*: expected seconds above 0"):
+        langchain_tools(connection, timeout=limit)
+    with pytest.raises(ArgumentsError, match=r"timeout=.*: expected seconds above 0"):
+        build_graph(OfflineModel(), host, timeout=limit)
     assert len(connection.trace.entries) == sent
-
-
-async def test_unknown_option_of_call_refers_to_call_tool(host: Host) -> None:
-    await host.connect(bundled("math_server").server, name="math")
-    with pytest.raises(ArgumentsError) as caught:
-        await host.call("math:add", a=1, b=2, timeout="x")
-    assert str(caught.value) == (
-        "unknown argument 'timeout'. It takes a, b\n"
-        "  `timeout` is an option of call_tool: `await host['math'].call_tool('add', arguments, timeout=...)`"
-    )

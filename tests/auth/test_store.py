@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import keyring
 import pytest
 from keyring.backend import KeyringBackend
+from keyring.backends import fail
 
 from mcp_magic import errors
 from mcp_magic._host import Host
@@ -20,11 +21,13 @@ from mcp_magic.auth.client import log_out
 from mcp_magic.auth.store import FileStore, KeyringStore, MemoryStore, make_store, server_key, tokens_folder
 from tests.support.authorization_server import Behaviour
 from tests.support.persons import Person, logging_in
-from tests.support.protected_server import Protected, protected_server
+from tests.support.protected_server import Protected, logged_in, protected_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+USUAL = "client-1: read offline_access"
 
 
 @pytest.fixture(autouse=True)
@@ -35,13 +38,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def kernel(where: str = "file", person: Person | None = None) -> AsyncIterator[tuple[Host, Person]]:
+async def kernel(where: str = "file") -> AsyncIterator[tuple[Host, Person]]:
     """A host, as a kernel that is started anew has one."""
-    host = Host()
-    try:
-        yield host, logging_in(host, person, where)
-    finally:
-        await host.close()
+    async with Host() as host:
+        yield host, logging_in(host, where=where)
 
 
 async def asks(host: Host, protected: Protected) -> str:
@@ -49,9 +49,13 @@ async def asks(host: Host, protected: Protected) -> str:
     return str((await connection.call("whoami")).text)
 
 
+def files(home: Path) -> list[Path]:
+    return list((home / "mcp_magic" / "tokens").glob("*.json"))
+
+
 def kept(home: Path) -> dict[str, Any]:
     """Return what is kept of the only client of the only server."""
-    [file] = (home / "mcp_magic" / "tokens").glob("*.json")
+    [file] = files(home)
     [record] = json.loads(file.read_text()).values()
     return dict(record)
 
@@ -59,30 +63,28 @@ def kept(home: Path) -> dict[str, Any]:
 # The next kernel
 
 
-async def test_a_new_kernel_needs_no_log_in() -> None:
+async def test_a_new_kernel_uses_and_refreshes_the_kept_token(home: Path) -> None:
     async with protected_server() as protected:
         async with kernel() as (host, _):
-            first = await asks(host, protected)
+            assert await asks(host, protected) == USUAL
+        folder = home / "mcp_magic" / "tokens"
+        assert tokens_folder() == folder
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+        assert not list(folder.glob(".*"))
         async with kernel() as (host, person):
-            assert await asks(host, protected) == first
-    assert not person.shown
-    assert len(protected.authority.asked("token")) == 1
+            assert await asks(host, protected) == USUAL
+        assert (person.shown, len(protected.authority.asked("token"))) == ([], 1)
 
-
-async def test_new_kernel_refreshes_expired_token(home: Path) -> None:
-    async with protected_server() as protected:
-        async with kernel() as (host, _):
-            await asks(host, protected)
-        [file] = (home / "mcp_magic" / "tokens").glob("*.json")
+        [file] = files(home)
         whole = json.loads(file.read_text())
         before = next(iter(whole.values()))
         before["expires_at"] = time.time() - 1
         file.write_text(json.dumps(whole))
         async with kernel() as (host, person):
-            assert await asks(host, protected) == "client-1: read offline_access"
+            assert await asks(host, protected) == USUAL
     grants = [asked["grant_type"] for asked in protected.authority.asked("token")]
-    assert grants == ["authorization_code", "refresh_token"]
-    assert not person.shown
+    assert (grants, person.shown) == (["authorization_code", "refresh_token"], [])
     after = kept(home)
     assert after["tokens"]["refresh_token"] in protected.authority.refresh
     assert after["tokens"]["refresh_token"] != before["tokens"]["refresh_token"]
@@ -90,42 +92,32 @@ async def test_new_kernel_refreshes_expired_token(home: Path) -> None:
     assert after["expires_at"] > time.time() + 3000
 
 
-async def test_a_token_that_the_server_no_longer_takes_is_refreshed() -> None:
-    async with protected_server() as protected, kernel("memory") as (host, person):
-        connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        assert (await connection.call("whoami")).text == "client-1: read offline_access"
-    assert len(person.shown) == 1
+@pytest.mark.parametrize(
+    ("forgotten", "shown", "registered"),
+    [
+        pytest.param(("tokens",), 1, 1, id="access token"),
+        pytest.param(("tokens", "refresh"), 2, 1, id="refresh token"),
+        pytest.param(("tokens", "refresh", "clients"), 2, 2, id="client"),
+    ],
+)
+async def test_what_the_server_forgot_is_renewed(
+    host: Host, forgotten: tuple[str, ...], shown: int, registered: int
+) -> None:
+    async with logged_in(host) as (protected, connection, person):
+        for name in forgotten:
+            getattr(protected.authority, name).clear()
+        assert (await connection.call("whoami")).text == USUAL
+    assert (len(person.shown), len(protected.authority.asked("register"))) == (shown, registered)
 
 
-async def test_a_refresh_that_is_refused_leads_to_a_log_in() -> None:
-    async with protected_server() as protected, kernel("memory") as (host, person):
-        connection = await host.connect(protected.url)
-        protected.authority.forget()
-        assert (await connection.call("whoami")).text == "client-1: read offline_access"
-    assert len(person.shown) == 2
-    assert len(protected.authority.clients) == 1
-
-
-async def test_a_client_that_is_forgotten_registers_again() -> None:
-    async with protected_server() as protected, kernel("memory") as (host, person):
-        connection = await host.connect(protected.url)
-        protected.authority.tokens.clear()
-        protected.authority.clients.clear()
-        protected.authority.refresh.clear()
-        assert (await connection.call("whoami")).text == "client-1: read offline_access"
-    assert len(protected.authority.asked("register")) == len(person.shown) == 2
-
-
-async def test_failed_refresh_keeps_log_in_and_session(home: Path) -> None:
-    async with protected_server() as protected, kernel() as (host, person):
-        connection = await host.connect(protected.url, name="notes")
+async def test_failed_refresh_keeps_log_in_and_session(host: Host) -> None:
+    async with logged_in(host) as (protected, connection, person):
         protected.authority.tokens.clear()
         protected.authority.behaves.status = 503
         with pytest.raises(errors.AuthorizationError) as caught:
             await connection.call("whoami")
         protected.authority.behaves.status = 0
-        assert (await connection.call("whoami")).text == "client-1: read offline_access"
+        assert (await connection.call("whoami")).text == USUAL
         assert connection.state == "open"
     at = protected.authority.url.partition("//")[2]
     assert str(caught.value) == (
@@ -139,7 +131,7 @@ async def test_two_kernels_that_refresh_at_once_do_it_once(home: Path) -> None:
         connections = [await host.connect(protected.url, name="notes") for host in (one, other)]
         protected.authority.tokens.clear()
         results = await asyncio.gather(*(connection.call("whoami") for connection in connections))
-    assert {result.text for result in results} == {"client-1: read offline_access"}
+    assert {result.text for result in results} == {USUAL}
     assert [asked["grant_type"] for asked in protected.authority.asked("token")].count("refresh_token") == 1
     assert not person.shown
     assert kept(home)["tokens"]["refresh_token"] in protected.authority.refresh
@@ -164,7 +156,7 @@ async def test_the_key_of_a_bound_token_is_kept_with_it() -> None:
         async with kernel() as (host, person):
             await asks(host, protected)
             protected.authority.tokens.clear()
-            assert (await host["notes"].call("whoami")).text == "client-1: read offline_access"
+            assert (await host["notes"].call("whoami")).text == USUAL
     assert not person.shown
     assert {token.key for token in protected.authority.tokens.values()} == {before}
 
@@ -172,17 +164,7 @@ async def test_the_key_of_a_bound_token_is_kept_with_it() -> None:
 # Where they are kept
 
 
-async def test_the_file_is_for_its_owner_alone(home: Path) -> None:
-    async with protected_server() as protected, kernel() as (host, _):
-        await asks(host, protected)
-    folder = home / "mcp_magic" / "tokens"
-    assert tokens_folder() == folder
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
-    assert not list(folder.glob(".*"))
-
-
-def test_a_file_is_replaced_in_one_step(home: Path) -> None:
+def test_a_file_is_replaced_in_one_step() -> None:
     store = FileStore()
     store.save("host 1", {"a": 1})
     before = store.path("host 1").stat().st_ino
@@ -235,7 +217,7 @@ async def test_a_keyring_is_used_where_there_is_one(home: Path, backend: FolderK
         async with kernel("auto") as (host, _):
             await asks(host, protected)
         assert len(list(backend.folder.iterdir())) == 1
-        assert not list((home / "mcp_magic" / "tokens").glob("*.json"))
+        assert files(home) == []
         async with kernel("keyring") as (host, person):
             await asks(host, protected)
             assert not person.shown
@@ -243,7 +225,7 @@ async def test_a_keyring_is_used_where_there_is_one(home: Path, backend: FolderK
     assert not list(backend.folder.iterdir())
 
 
-def test_what_a_keyring_has_no_room_for_goes_into_a_file(home: Path, backend: FolderKeyring) -> None:
+def test_what_a_keyring_has_no_room_for_goes_into_a_file(backend: FolderKeyring) -> None:
     store = make_store("auto")
     store.save("host 1", {"a": 1})
     backend.room = 20
@@ -256,17 +238,11 @@ def test_what_a_keyring_has_no_room_for_goes_into_a_file(home: Path, backend: Fo
     assert store.load("host 1") == {}
 
 
-def test_a_keyring_that_keeps_nothing_is_none() -> None:
-    from keyring.backends import fail
-
-    before = keyring.get_keyring()
+def test_a_keyring_that_keeps_nothing_is_none(backend: FolderKeyring) -> None:
     keyring.set_keyring(fail.Keyring())
-    try:
-        assert isinstance(make_store("auto"), FileStore)
-        with pytest.raises(errors.MissingDependencyError, match="there is no keyring here"):
-            make_store("keyring")
-    finally:
-        keyring.set_keyring(before)
+    assert isinstance(make_store("auto"), FileStore)
+    with pytest.raises(errors.MissingDependencyError, match="there is no keyring here"):
+        make_store("keyring")
 
 
 def test_the_memory_forgets_with_the_process() -> None:
@@ -285,13 +261,13 @@ def test_servers_with_different_queries_are_different() -> None:
 # Logging out
 
 
-async def test_logging_out_revokes_and_forgets(home: Path) -> None:
+async def test_logging_out_revokes_and_forgets() -> None:
     async with protected_server() as protected, kernel() as (host, person):
         await asks(host, protected)
-        spec = host["notes"].spec
+        spec: Any = host["notes"].spec
         await host.disconnect("notes")
-        [done] = await log_out(spec, host.logins)  # type: ignore[arg-type]
-        assert await log_out(spec, host.logins) == []  # type: ignore[arg-type]
+        [done] = await log_out(spec, host.logins)
+        assert await log_out(spec, host.logins) == []
         assert not protected.authority.tokens
         assert not protected.authority.refresh
         await asks(host, protected)
@@ -303,40 +279,38 @@ async def test_logging_out_forgets_also_where_nobody_can_be_told(home: Path) -> 
     async with kernel() as (host, _):
         async with protected_server() as protected:
             await asks(host, protected)
-            spec = host["notes"].spec
+            spec: Any = host["notes"].spec
             await host.disconnect("notes")
-        [done] = await log_out(spec, host.logins)  # type: ignore[arg-type]
+        [done] = await log_out(spec, host.logins)
     assert done.done == "forgotten here; not revoked there: no answer (ConnectError)"
-    assert not list((home / "mcp_magic" / "tokens").glob("*.json"))
+    assert files(home) == []
 
 
 # Shown nowhere
 
 
-async def test_no_secret_of_a_log_in_is_shown_anywhere(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_of_a_log_in_is_shown_anywhere(caplog: pytest.LogCaptureFixture) -> None:
     said: list[object] = []
     caplog.set_level(logging.DEBUG)
     async with protected_server(Behaviour(methods=["client_secret_basic"])) as protected, kernel() as (host, person):
         await asks(host, protected)
-        connection = host["notes"]
-        with pytest.raises(errors.ProtocolError, match=r"bad token \*\*\*") as caught:
+        connection, behaves = host["notes"], protected.authority.behaves
+        with pytest.raises(errors.ProtocolError, match=r"bad token \*\*\*") as leaked:
             await connection.call("leak")
-        said += [caught.value]
         protected.authority.tokens.clear()
         await connection.call("whoami")
         for wrong in ("invalid_grant", "invalid_request"):
             protected.authority.tokens.clear()
-            protected.authority.behaves.token_error = {"refresh_token": "invalid_grant", "authorization_code": wrong}
+            behaves.token_error = {"refresh_token": "invalid_grant", "authorization_code": wrong}
             with pytest.raises(errors.AuthorizationError) as caught:
                 await connection.call("whoami")
             said += [caught.value, caught.value.__cause__, caught.value.__context__]
-        protected.authority.behaves.token_error = {}
-        protected.authority.behaves.garbled = True
+        behaves.token_error, behaves.garbled = {}, True
         with pytest.raises(errors.AuthorizationError) as caught:
             await connection.call("whoami")
-        said += [caught.value, connection, connection.spec, host, *person.shown, host.logins, connection.place.wire]
-        entries = host.trace.entries("notes")
-        trace = b" ".join(entry.text for entry in entries)
+        said += [leaked.value, caught.value, connection, connection.spec, host, *person.shown, host.logins]
+        said.append(connection.place.wire)
+        trace = b" ".join(entry.text for entry in host.trace.entries("notes"))
     # httpcore2 tells of the headers that the test's own browser gets, and the server is its own matter
     ours = [record for record in caplog.records if not record.name.startswith(("httpcore", "mcp.server"))]
     logged = [record.getMessage() + str(record.exc_info) + str(record.exc_text) for record in ours]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mcp_magic import errors
 from tests.support.authorization_server import Behaviour
-from tests.support.persons import Person, logging_in
-from tests.support.protected_server import protected_server
+from tests.support.persons import logging_in
+from tests.support.processes import free_port
+from tests.support.protected_server import logged_in, protected_server
 
 if TYPE_CHECKING:
     from mcp_magic._host import Host
 
 AT = r"127\.0\.0\.1:\d+"
 
-WRONG = {
+WRONG: dict[str, tuple[Behaviour, str]] = {
     "registration refused": (
         Behaviour(registers=False),
         rf"{AT} does not let new clients register \(HTTP 403\): ask <b>the</b> administrator\. Register one there by "
@@ -105,6 +105,18 @@ async def test_what_went_wrong_is_said_and_whose_fault_it_is(host: Host, name: s
     assert not len(host)
 
 
+GONE = f"http://127.0.0.1:{free_port()}/token"  # nothing listens there
+
+
+async def test_an_authorization_server_that_is_gone(host: Host) -> None:
+    logging_in(host)
+    async with protected_server(Behaviour(endpoints={"token_endpoint": GONE})) as protected:
+        with pytest.raises(errors.AuthorizationError) as caught:
+            await host.connect(protected.url, name="notes")
+    gone = rf"notes: {AT}, which the log-in needs, cannot be reached \(ConnectError\); try again when it runs\."
+    assert re.fullmatch(gone, str(caught.value))
+
+
 async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> None:
     person = logging_in(host)
     async with protected_server(resource="https://bank.example/mcp") as protected:
@@ -120,60 +132,10 @@ async def test_server_without_metadata_fails_with_401_and_no_log_in(host: Host) 
         protected.status = 401
         with pytest.raises(errors.HTTPStatusError) as caught:
             await host.connect(protected.url, name="notes")
-    assert caught.value.status == 401
-    assert not person.shown
+    assert (caught.value.status, person.shown) == (401, [])
 
 
-async def test_an_authorization_server_that_is_gone(host: Host) -> None:
-    logging_in(host)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        gone = f"http://127.0.0.1:{taken.getsockname()[1]}/token"
-    async with protected_server(Behaviour(endpoints={"token_endpoint": gone})) as protected:
-        with pytest.raises(errors.AuthorizationError) as caught:
-            await host.connect(protected.url, name="notes")
-    assert re.fullmatch(
-        rf"notes: {AT}, which the log-in needs, cannot be reached \(ConnectError\); try again when it runs\.",
-        str(caught.value),
-    )
-
-
-async def test_a_port_that_is_taken(host: Host) -> None:
-    logging_in(host)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        async with protected_server() as protected:
-            taken_port = f"port {port}, to which the browser returns after the log-in, is taken"
-            with pytest.raises(errors.AuthorizationError, match=taken_port):
-                await host.connect(protected.url, name="notes", auth={"redirect_port": port})
-
-
-async def test_the_answer_of_another_log_in_does_not_end_this_one(host: Host) -> None:
-    person = logging_in(host, Person())
-    host.logins.seconds = 2.0
-    async with protected_server(Behaviour(state="forged")) as protected:
-        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were rejected"):
-            await host.connect(protected.url, name="notes")
-    assert person.pages[0][0] == 400
-    assert "An older log-in" in person.pages[0][1]
-
-
-@pytest.mark.parametrize(
-    "issuer", ["https://evil.example", None], ids=["another issuer", "no issuer, and one promised"]
-)
-async def test_log_in_hides_error_text_from_elsewhere(host: Host, issuer: str | None) -> None:
-    person = logging_in(host, Person())
-    host.logins.seconds = 2.0
-    promised = {"authorization_response_iss_parameter_supported": True}
-    async with protected_server(Behaviour(error="access_denied", issuer_sent=issuer, endpoints=promised)) as protected:
-        with pytest.raises(errors.AuthorizationError, match="1 answers to other log-ins were rejected") as caught:
-            await host.connect(protected.url, name="notes")
-    assert "the person said" not in str(caught.value) + person.pages[0][1]
-
-
-async def test_a_server_that_does_not_take_the_token_that_it_asked_for(host: Host) -> None:
+async def test_a_server_that_refuses_the_token_just_given(host: Host) -> None:
     person = logging_in(host)
     async with protected_server(Behaviour(expires_in=-5)) as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
@@ -184,3 +146,31 @@ async def test_a_server_that_does_not_take_the_token_that_it_asked_for(host: Hos
         str(caught.value),
     )
     assert len(person.shown) == 1
+
+
+async def test_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
+    logging_in(host)
+    async with protected_server(Behaviour(expires_in=10**400)) as protected:
+        with pytest.raises(errors.AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
+            await host.connect(protected.url, name="notes")
+
+
+async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
+    async with logged_in(host) as (protected, connection, _):
+        protected.authority.tokens.clear()
+        protected.authority.behaves.expires_in = 10**400
+        with pytest.raises(errors.AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
+            await connection.call("whoami")
+        protected.authority.behaves.expires_in = 3600
+        assert (await connection.call("whoami")).text.startswith("client-1")
+
+
+async def test_refused_log_in_explains_only_its_own_call(host: Host) -> None:
+    async with logged_in(host) as (protected, connection, _):
+        protected.authority.behaves.error = "access_denied"
+        with pytest.raises(errors.AuthorizationError, match="did not give access"):
+            await connection.call("erase", name="a")
+        protected.status = 403
+        with pytest.raises(errors.ProtocolError, match=r"notes:whoami: HTTP 403 \(forbidden; fault: you\)"):
+            await connection.call("whoami")
+        protected.status = 0
