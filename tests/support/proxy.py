@@ -31,6 +31,11 @@ class Proxy:
         self._sockets: dict[asyncio.StreamWriter, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def lose(self) -> None:
+        """Reset all connections, and take no more."""
+        self.refuse()
+        self.cut()
+
     def url(self, path: str = "/mcp", scheme: str = "http") -> str:
         """Where it listens."""
         return f"{scheme}://127.0.0.1:{self.port}{path}"

@@ -6,54 +6,43 @@ import asyncio
 import json
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.errors import RequestTimeoutError
 from mcp_magic.ui.progress import wait_markup
+from tests.environments import ROOT
 from tests.support.asgi import answer, serving
 from tests.support.plain import HANDSHAKE, MODERN
 from tests.support.processes import PLAIN
+from tests.support.speaking import answer_to, called
 from tests.support.waiting import until
-from tests.test_progress import Watching
+from tests.support.watching import Watching
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from mcp_magic._host import Host
     from mcp_magic.inflight import Report
     from mcp_magic.session.connection import Connection
 
 # Of one thread: a call of `spin` keeps it until the file is there.
-COMPUTING = f"""
+COMPUTING = """
 import json, pathlib, sys, time
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from tests.support.plain import Plain
+from tests.support.speaking import answer_to, called
 
-class Single(Plain):
-    def run(self):
-        for line in sys.stdin:
-            message = json.loads(line)
-            if message.get("method") != "tools/call":
-                if "id" in message:
-                    self._answer(message["id"], message["method"])
-                continue
-            while message["params"]["name"] == "spin" and not pathlib.Path(sys.argv[2]).exists():
-                time.sleep(0.01)
-            content = {{"resultType": "complete", "content": [{{"type": "text", "text": "done"}}]}}
-            self.say(id=message["id"], result=content)
-
-server = Single("math", sys.argv[1])
-
-@server.tool
-def spin() -> str: ...
-
-@server.tool
-def add() -> str: ...
-
-server.run()
+version, finished = sys.argv[1], pathlib.Path(sys.argv[2])
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = answer_to(message, version, ["spin", "add"])
+    if message.get("method") == "tools/call":
+        while message["params"]["name"] == "spin" and not finished.exists():
+            time.sleep(0.01)
+        answer = called(message["id"], version)
+    if answer is not None:
+        print(json.dumps(answer), flush=True)
 """
 
 
@@ -66,24 +55,14 @@ class WebServer:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] != "POST":
-            await answer(send, 405, b"")
+            await answer(send, 405)
             return
         message = json.loads((await receive())["body"])
-        about = {
-            "protocolVersion": HANDSHAKE,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "web", "version": ""},
-        }
-        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("spin", "add")]
-        results = {"initialize": about, "tools/list": {"tools": tools}, "ping": {}, "tools/call": {"content": []}}
-        self._spins = self._spins or (message.get("params") or {}).get("name") == "spin"
+        is_call = message.get("method") == "tools/call"
+        self._spins = self._spins or (is_call and message["params"]["name"] == "spin")
         await until(lambda: not self._spins or self._finished.exists())
-        if "id" not in message:
-            await answer(send, 202, b"")
-            return
-        result = results.get(message["method"])
-        found = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
-        await answer(send, 200, json.dumps({"jsonrpc": "2.0", "id": message["id"], **found}).encode())
+        said = called(message["id"], HANDSHAKE) if is_call else answer_to(message, HANDSHAKE, ["spin", "add"])
+        await answer(send, 202 if said is None else 200, b"" if said is None else json.dumps(said).encode())
 
 
 class Computing:
@@ -102,45 +81,33 @@ class Computing:
         await until(lambda: len(self.watching.shown) > before)
         return call, self.watching.shown[-1]
 
-    async def interrupt(self) -> None:
-        """Call `spin`, and interrupt it once the server works on it."""
-        call, report = await self.waits("spin")
-        assert "seems to work" not in report.words()
-        call.cancel()
-        await asyncio.wait({call})
 
-
-WAYS = ("stdio, modern", "stdio, handshake", "http")
-
-
-@pytest.fixture(params=WAYS)
-async def computing(request: pytest.FixtureRequest, host: Host, tmp_path: Path) -> AsyncIterator[Computing]:
+@pytest.fixture(params=("stdio, modern", "stdio, handshake", "http"))
+async def computing(
+    request: pytest.FixtureRequest, host: Host, watching: Watching, tmp_path: Path
+) -> AsyncIterator[Computing]:
     finished = tmp_path / "finished"
-    host.reports.reporter = watching = Watching()
     async with AsyncExitStack() as stack:
         todo = "`%mcp reconnect math` starts it again"
-        target: Any = [
-            sys.executable,
-            "-c",
-            COMPUTING,
-            MODERN if "modern" in request.param else HANDSHAKE,
-            str(finished),
-        ]
+        version = MODERN if "modern" in request.param else HANDSHAKE
+        target: Any = [sys.executable, "-c", COMPUTING, version, str(finished)]
         if request.param == "http":
             todo = "restart that server"
             target = f"{await stack.enter_async_context(serving(WebServer(finished), lifespan='off'))}/mcp"
-        connection = await host.connect(target, name="math")
-        yield Computing(connection, finished, watching, todo)
+        options = {} if request.param == "http" else {"cwd": str(ROOT)}
+        yield Computing(await host.connect(target, name="math", **options), finished, watching, todo)
         finished.touch()
         await host.close()
 
 
 @pytest.mark.timed
 async def test_a_call_behind_an_interrupted_one_says_so(computing: Computing) -> None:
-    await computing.interrupt()
+    spin, report = await computing.waits("spin")
+    assert "seems to work" not in report.words()
+    spin.cancel()
+    await asyncio.wait({spin})
 
     call, report = await computing.waits("add")
-
     line = f"math still seems to work on math:spin, which was interrupted; {computing.todo}"
     assert report.words().endswith(f" · {line}")
     assert "`" not in wait_markup(report), "what to type is shown as code"
@@ -154,26 +121,19 @@ async def test_a_time_out_behind_a_call_that_timed_out_says_so(computing: Comput
     with pytest.raises(RequestTimeoutError) as first:
         await computing.connection.call_tool("spin", {}, timeout=0.2)
     assert "seems to work" not in str(first.value)
-
     with pytest.raises(RequestTimeoutError) as second:
         await computing.connection.call_tool("add", {}, timeout=0.2)
-
     line = f"math still seems to work on math:spin, which timed out; {computing.todo}"
     assert str(second.value).endswith(f"\n  {line}")
 
 
 @pytest.mark.timed
-async def test_a_server_that_answers_is_not_blamed(host: Host) -> None:
-    host.reports.reporter = watching = Watching()
-    connection = await host.connect(PLAIN, name="plain")
-    computing = Computing(connection, Path(), watching, "")
-    slow = asyncio.create_task(connection.call("slow"))
-    await until(lambda: bool(watching.shown))
+async def test_a_server_that_answers_is_not_blamed(host: Host, watching: Watching, tmp_path: Path) -> None:
+    computing = Computing(await host.connect(PLAIN, name="plain"), tmp_path, watching, "")
+    slow, _ = await computing.waits("slow")
     slow.cancel()
     await asyncio.wait({slow})
-
     call, report = await computing.waits("slow")
-
     assert "seems to work" not in report.words()
     call.cancel()
     await asyncio.wait({call})
