@@ -14,8 +14,8 @@ from mcp_magic._host import Host
 from mcp_magic.doctor import DoctorReport, examine
 from mcp_magic.errors import CassetteError
 from tests.cassette.test_cassette import GONE, hosting, lines
-from tests.doctor.test_doctor import TOOL, sick
 from tests.support.asgi import serving
+from tests.support.doctors import TOOL, sick
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_magic.doctor import examine
-from tests.doctor.test_doctor import fails, told
 from tests.support.authorization_server import Behaviour
+from tests.support.doctors import fails, told
 from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 

@@ -18,7 +18,6 @@ from tests.support.plain import HANDSHAKE, MODERN
 from tests.support.processes import PLAIN
 from tests.support.speaking import answer_to, called
 from tests.support.waiting import until
-from tests.support.watching import Watching
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.inflight import Report
     from mcp_magic.session.connection import Connection
+    from tests.support.watching import Watching
 
 # Of one thread: a call of `spin` keeps it until the file is there.
 COMPUTING = """

@@ -1,4 +1,4 @@
-"""Tools as Python functions: what Tab and Shift-Tab see is what the schema says."""
+"""A connection as its user sees it: its card, its tools as Python functions, and what its calls take and say."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from mcp import MCPError
 from mcp.server import Server
 
-from mcp_magic import errors
+from mcp_magic import errors, schema
 from tests.support.bundled import load
 from tests.support.lowlevel import serving_tools
+from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -27,6 +28,24 @@ async def show(host: Host) -> Connection:
     return await host.connect(load("showcase_server").server, name="show")
 
 
+async def test_connection_info_is_a_value_that_does_not_change(host: Host) -> None:
+    connection = await host.connect(load("math_server").server, name="math")
+    shown: dict[str, Any] = connection._repr_mimebundle_()
+    assert shown["text/plain"].startswith("math: open\n  in-process MCPServer 'math'")
+    assert "%mcp tools math" in shown["text/html"]
+    await connection.call("add", a=1, b=2)
+    info = connection.info()
+    await connection.close()
+    assert (info.state, info.calls, info.failures, info.problem) == ("open", connection.calls, 0, "")
+    assert (info.counts["tools"], info.row(why="asked")["tools"], info.row(why="asked")["why"]) == (8, 8, "asked")
+    assert info._repr_mimebundle_()["text/plain"].startswith("math: open\n")
+    assert connection.info().state == "closed"
+    assert "%mcp reconnect math" in connection._repr_mimebundle_()["text/plain"]
+
+
+# Tools as functions
+
+
 async def test_tool_is_awaitable_with_signature_and_documentation(show: Connection) -> None:
     enums = show.tools.enums
     assert inspect.iscoroutinefunction(type(enums).__call__)
@@ -36,21 +55,16 @@ async def test_tool_is_awaitable_with_signature_and_documentation(show: Connecti
     assert any(getattr(hint, "__origin__", None) is Literal for hint in hints)
     assert "Args:" in (enums.__doc__ or "")
     assert enums.__name__ == "enums"
-
-
-async def test_a_tool_is_called_with_python_values(show: Connection) -> None:
     assert (await show.tools.large(kilobytes=3)).text
     assert (await show.tools["one_text"](text="hello")).text == "hello"
 
 
-@pytest.mark.parametrize("name", ["enums", "nullable", "union", "tree", "defaults", "formats"])
-async def test_signatures_accept_the_examples_of_their_schemas(show: Connection, name: str) -> None:
-    from mcp_magic import schema
-
-    tool = show.tools[name]
-    example = schema.example_arguments(tool.definition.input_schema)
-    tool.__signature__.bind(**{k: v for k, v in example.items() if k in tool.__signature__.parameters})
-    assert not (await tool(**example)).is_error
+async def test_signatures_accept_the_examples_of_their_schemas(show: Connection) -> None:
+    for name in ("enums", "nullable", "union", "tree", "defaults", "formats"):
+        tool = show.tools[name]
+        example = schema.example_arguments(tool.definition.input_schema)
+        tool.__signature__.bind(**{k: v for k, v in example.items() if k in tool.__signature__.parameters})
+        assert not (await tool(**example)).is_error
 
 
 async def test_missing_and_unknown_arguments_are_refused_unsent(show: Connection) -> None:
@@ -61,6 +75,12 @@ async def test_missing_and_unknown_arguments_are_refused_unsent(show: Connection
         await show.tools.slow(second=1)
     with pytest.raises(errors.ArgumentsError):
         await show.tools.slow(seconds="soon")
+    with pytest.raises(errors.ArgumentsError) as caught:
+        await show.call("slow", seconds=1, timeout="x")
+    assert str(caught.value) == (
+        "unknown argument 'timeout'. It takes seconds\n"
+        "  `timeout` is an option of call_tool: `await host['show'].call_tool('slow', arguments, timeout=...)`"
+    )
     assert show.calls == sent
 
 
@@ -71,12 +91,21 @@ async def test_the_namespace_completes_counts_and_iterates(show: Connection) -> 
     assert "slow" in show.tools._ipython_key_completions_()
     assert "tools of 'show'" in repr(show.tools)
     assert repr(show.tools.slow).startswith("<tool show:slow(seconds: float")
+    with pytest.raises(AttributeError, match=r"show has no tool 'slo'\. Did you mean 'slow'"):
+        show.tools.slo
+    with pytest.raises(errors.UnknownToolError):
+        show.tools["slo"]
+    assert not hasattr(show.tools, "_repr_html_")
+    before = show.tools.slow
+    assert show.tools.slow is before
+    await show.listing("tools", refresh=True)
+    assert show.tools.slow is not before, "a definition that may have changed has a new function"
 
 
 async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host: Host) -> None:
     names = ["get-sum", "a-b", "a.b", "c_d", "c-d", "class", "3d"]
-    schema = {"type": "object", "properties": {"max-width": {"type": "integer"}}, "required": ["max-width"]}
-    server = serving_tools(*(types.Tool(name=name, input_schema=schema) for name in names))
+    wide = {"type": "object", "properties": {"max-width": {"type": "integer"}}, "required": ["max-width"]}
+    server = serving_tools(*(types.Tool(name=name, input_schema=wide) for name in names))
     tools = (await host.connect(server, name="s")).tools
     assert dir(tools) == ["c_d", "class_", "get_sum"]
     assert (tools.get_sum.__name__, tools.c_d.__name__, tools.class_.__name__) == ("get-sum", "c_d", "class")
@@ -89,52 +118,22 @@ async def test_underscore_reaches_a_hyphenated_tool_where_unambiguous(host: Host
         await tools.get_sum()
 
 
-async def test_unknown_tool_is_attribute_error_with_suggestion(show: Connection) -> None:
-    with pytest.raises(AttributeError, match=r"show has no tool 'slo'\. Did you mean 'slow'"):
-        show.tools.slo
-    with pytest.raises(errors.UnknownToolError):
-        show.tools["slo"]
-    assert not hasattr(show.tools, "_repr_html_")
-
-
-async def test_a_tool_whose_definition_changes_gets_a_new_function(show: Connection) -> None:
-    before = show.tools.slow
-    assert show.tools.slow is before
-    await show.listing("tools", refresh=True)
-    assert show.tools.slow is not before
-
-
-async def test_a_connection_shows_who_it_is_and_what_it_offers(show: Connection) -> None:
-    shown: dict[str, Any] = show._repr_mimebundle_()
-    assert shown["text/plain"].startswith("show: open\n  in-process MCPServer 'showcase'")
-    assert "%mcp tools show" in shown["text/html"]
-
-
-async def test_calls_take_arguments_that_are_named_like_options(show: Connection) -> None:
-    result = await show.call("one_text", {"text": "a"})
-    assert result.text == "a"
-    assert (await show.call("one_text", {"text": "a"}, text="b")).text == "b"
+# Calls
 
 
 async def test_all_ways_to_call_accept_any_argument_name(host: Host) -> None:
     names = ("self", "tool", "name", "arguments", "timeout", "server", "connection", "args", "kwargs", "named", "class")
-    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
-
-    async def tools(context: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[types.Tool(name="f", input_schema=schema)])
-
-    async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return types.CallToolResult(content=[types.TextContent(text=repr(params.arguments))])
-
-    connection = await host.connect(Server("any", on_list_tools=tools, on_call_tool=called), name="any")
-    given: dict[str, Any] = {name: name.upper() for name in names}
+    texts = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": list(names)}
+    connection = await host.connect(serving_tools(types.Tool(name="f", input_schema=texts)), name="any")
+    all_named: dict[str, Any] = {name: name.upper() for name in names}
     for answer in (
-        await connection.tools.f(**given),
-        await connection.call("f", **given),
-        await host.call("any:f", **given),
-        await host.call("any:f", given),
+        await connection.tools.f(**all_named),
+        await connection.call("f", **all_named),
+        await connection.call("f", {"self": "x"}, **all_named),
+        await host.call("any:f", **all_named),
+        await host.call("any:f", all_named),
     ):
-        assert answer.text == repr(given)
+        assert answer.text == repr(sorted(all_named.items()))
 
 
 async def test_call_refused_before_listing_is_sent_again_once(host: Host) -> None:
@@ -177,3 +176,24 @@ async def test_a_call_goes_straight_to_its_transport(show: Connection, monkeypat
     # three of them, in `session/loops.py`, ask whether this is the loop of the session
     assert len(way) <= 19, "\n".join(map(str, way))
     assert len({module for module, _ in way}) <= 7, way
+
+
+async def test_answers_that_break_a_promise_say_so(host: Host, show: Connection) -> None:
+    paging = load("paging_server")
+    connection = await host.connect(paging.make_server(paging.Pages(wrong_output=True)), name="paging")
+    tool = next(iter(connection.tools))
+    result = await connection.call_tool(tool, {}, validate=False)
+    assert result.unfit.startswith("the answer does not fit the tool's output schema: ")
+    host.outputs.strict = True
+    with pytest.raises(errors.InvalidResponseError, match=rf"paging:{tool}: the answer does not fit") as caught:
+        await connection.call_tool(tool, {}, validate=False)
+    assert caught.value.result.data == result.data
+
+    with pytest.raises(errors.ProtocolError) as failed:
+        await show.call("fail_protocol")
+    said = "show:fail_protocol: This tool always refuses its parameters (-32602, invalid params; fault: the caller)"
+    assert str(failed.value) == said
+    assert (failed.value.code, failed.value.data) == (-32602, {"reason": "showcase"})
+
+    noisy = await host.connect(PLAIN, name="noisy")
+    assert [(await noisy.call("noise")).text for _ in range(2)] == ["hi", "hi"]

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_magic.errors import ToolError
 from mcp_magic.results.cards import edited
-from tests.support import SUPPORT
+from tests.support.doctors import SICK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
 
-SICK = SUPPORT / "sick_server.py"
+CHANGED = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
 
 
 def card(connection: Connection) -> str:
@@ -44,8 +44,7 @@ async def test_reconnecting_reports_age_and_changed_file(host: Host, tmp_path: P
     assert edited("ed", connection.spec, connection.opened_at) == ""
     program.write_text("def (")
     os.utime(program, (time.time() + 5,) * 2)
-    changed = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
-    assert f"  since      open already since {since}; {changed}\n" in card(connection)
+    assert f"  since      open already since {since}; {CHANGED}\n" in card(connection)
 
     program.write_text(source)
     os.utime(program, (0, 0))
@@ -69,8 +68,7 @@ async def test_call_and_its_error_report_changed_server_program(
     os.utime(program, (time.time() + 5,) * 2)
 
     result = await connection.call_tool("add", {})
-    changed = "ed.py has changed since it was started; `%mcp reconnect ed` starts it again"
-    assert changed in result._repr_mimebundle_()["text/plain"]
+    assert CHANGED in result._repr_mimebundle_()["text/plain"]
     with pytest.raises(ToolError) as caught:
         await connection.call("add")
-    assert str(caught.value).endswith(f"\n  {changed}")
+    assert str(caught.value).endswith(f"\n  {CHANGED}")

@@ -81,9 +81,8 @@ async def test_data_frame_becomes_rows_of_sheet_and_table(host: Host, tmp_path: 
 @needs_node
 async def test_a_data_frame_with_a_named_index_is_records(host: Host, tmp_path: Path) -> None:
     memory = await host.connect(memory_command(), name="memory", env={"MEMORY_FILE_PATH": str(tmp_path / "m.json")})
-    people = pd.DataFrame(
-        {"entityType": ["person"], "observations": [["likes tea"]]}, index=pd.Index(["Ada"], name="name")
-    )
+    columns = {"entityType": ["person"], "observations": [["likes tea"]]}
+    people = pd.DataFrame(columns, index=pd.Index(["Ada"], name="name"))
     await host.call("memory:create_entities", entities=people)
     assert (await memory.tools.read_graph()).data["entities"] == [
         {"name": "Ada", "entityType": "person", "observations": ["likes tea"]}
@@ -139,27 +138,25 @@ async def test_all_ways_to_call_send_an_object_as_the_same_json(server: Connecti
         assert f'"x": {expected!r}'.replace("'", '"').replace("None", "null") in sent["content"][0]["text"]
 
 
-@pytest.mark.parametrize(
-    ("tool", "name", "value", "expected"),
-    [
-        ("rows", "rows", SUMS, [["city", "n"], ["Oslo", 4], ["Rome", 2]]),
-        ("rows", "rows", CITIES[["x"]], [["x"], [0.5], [None], [2.0]]),
-        ("rows", "rows", CITIES.groupby("city").n.sum(), [["city", "n"], ["Oslo", 4], ["Rome", 2]]),
-        ("rows", "rows", CITIES[["n"]].to_numpy(), [[1], [2], [3]]),
-        ("rows", "rows", pd.DataFrame([[1, 2]]), [[1, 2]]),
-        ("documents-table", "data", CITIES[1:2], [["city", "n", "x"], ["Rome", "2", ""]]),
-        ("records", "rows", SUMS, [{"city": "Oslo", "n": 4}, {"city": "Rome", "n": 2}]),
-        ("records", "rows", CITIES[CITIES.n > 2][["n"]], [{"n": 3}]),
-        ("records", "rows", SUMS.rename_axis(None), [{"index": "Oslo", "n": 4}, {"index": "Rome", "n": 2}]),
-        ("records", "rows", CITIES.groupby("city").n.sum(), [{"city": "Oslo", "n": 4}, {"city": "Rome", "n": 2}]),
-        ("settings", "values", pd.Series({"a": 1.5, "b": math.nan}), {"a": 1.5, "b": None}),
-        ("settings", "values", CITIES.iloc[1][["n", "x"]], {"n": 2, "x": None}),
-    ],
-)  # fmt: skip
-async def test_a_table_is_what_the_schema_wants(
-    server: Connection, tool: str, name: str, value: Any, expected: Any
-) -> None:
-    assert (await echoed(server, tool, **{name: value}))[name] == expected
+TABLES: list[tuple[str, str, Any, Any]] = [
+    ("rows", "rows", SUMS, [["city", "n"], ["Oslo", 4], ["Rome", 2]]),
+    ("rows", "rows", CITIES[["x"]], [["x"], [0.5], [None], [2.0]]),
+    ("rows", "rows", CITIES.groupby("city").n.sum(), [["city", "n"], ["Oslo", 4], ["Rome", 2]]),
+    ("rows", "rows", CITIES[["n"]].to_numpy(), [[1], [2], [3]]),
+    ("rows", "rows", pd.DataFrame([[1, 2]]), [[1, 2]]),
+    ("documents-table", "data", CITIES[1:2], [["city", "n", "x"], ["Rome", "2", ""]]),
+    ("records", "rows", SUMS, [{"city": "Oslo", "n": 4}, {"city": "Rome", "n": 2}]),
+    ("records", "rows", CITIES[CITIES.n > 2][["n"]], [{"n": 3}]),
+    ("records", "rows", SUMS.rename_axis(None), [{"index": "Oslo", "n": 4}, {"index": "Rome", "n": 2}]),
+    ("records", "rows", CITIES.groupby("city").n.sum(), [{"city": "Oslo", "n": 4}, {"city": "Rome", "n": 2}]),
+    ("settings", "values", pd.Series({"a": 1.5, "b": math.nan}), {"a": 1.5, "b": None}),
+    ("settings", "values", CITIES.iloc[1][["n", "x"]], {"n": 2, "x": None}),
+]
+
+
+async def test_a_table_is_what_the_schema_wants(server: Connection) -> None:
+    for tool, name, value, expected in TABLES:
+        assert (await echoed(server, tool, **{name: value}))[name] == expected
 
 
 async def test_error_names_missing_value_where_null_is_invalid(host: Host) -> None:
