@@ -1,4 +1,4 @@
-"""What functions of a server in this kernel raise beyond an `Exception`: an error of one request."""
+"""What functions of a server in this kernel raise, even beyond an `Exception`: an error of one request."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import pytest
 from mcp.server import Server
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Tool
+from mcp_types import CallToolResult, ListToolsResult, Tool
 
 from mcp_magic.errors import ProtocolError
 from mcp_magic.errors import ToolError as MCPToolError
 from mcp_magic.results.results import ToolCrashError
 
 if TYPE_CHECKING:
-    from mcp_types import PaginatedRequestParams
-
     from mcp_magic._host import Host
 
 
@@ -42,11 +40,6 @@ def leaving() -> MCPServer:
         await asyncio.Event().wait()
         return "never"
 
-    @server.tool()
-    async def add(a: int, b: int) -> int:
-        """Add."""
-        return a + b
-
     @server.resource("leaving://now")
     async def now() -> str:
         """Leave while it is read."""
@@ -60,24 +53,32 @@ def leaving() -> MCPServer:
     return server
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "cause", "said"),
-    [
+async def test_exit_fails_its_request_and_session_goes_on(host: Host) -> None:
+    server = leaving()
+    before = list(server.middleware), dict(vars(server))
+    connection = await host.connect(server)
+    for tool, arguments, cause, said in (
         ("leave", {"code": 3}, SystemExit, "SystemExit: 3"),
         ("interrupt", {}, KeyboardInterrupt, "KeyboardInterrupt"),
-    ],
-)
-async def test_tool_that_exits_fails_and_session_goes_on(
-    host: Host, tool: str, arguments: dict[str, Any], cause: type[BaseException], said: str
-) -> None:
-    connection = await host.connect(leaving())
-    with pytest.raises(ToolCrashError, match=f"^leaving:{tool} failed: {said}$") as failed:
-        await connection.call(tool, arguments)
-    assert isinstance(failed.value.__cause__, cause)
-    assert [entry.name for entry in failed.traceback[-1:]] == [tool]
-    answer = await connection.call_tool(tool, arguments)
-    assert (answer.is_error, answer.text) == (True, f"Error executing tool {tool}: {said}")
-    assert (await connection.call("add", a=1, b=2)).data == 3
+    ):
+        with pytest.raises(ToolCrashError, match=f"^leaving:{tool} failed: {said}$") as failed:
+            await connection.call(tool, arguments)
+        assert isinstance(failed.value.__cause__, cause)
+        assert [entry.name for entry in failed.traceback[-1:]] == [tool]
+        answer = await connection.call_tool(tool, arguments)
+        assert (answer.is_error, answer.text) == (True, f"Error executing tool {tool}: {said}")
+    with pytest.raises(ProtocolError, match="the server raised SystemExit: no more"):
+        await connection.read("leaving://now")
+    with pytest.raises(ProtocolError, match="the server raised SystemExit: not today"):
+        await connection.prompt("ask")
+
+    waiting = asyncio.ensure_future(connection.call("wait"))
+    await asyncio.wait({waiting}, timeout=0.1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await host.close()
+    assert (server.middleware, vars(server)) == before, "the object is left as it was"
 
 
 def failing() -> MCPServer:
@@ -137,14 +138,10 @@ async def test_tool_error_shows_own_words_and_frames_without_sdk(host: Host, cap
     assert not isinstance(refused.value, ToolCrashError)
     assert (await second.call("price", item="pear")).text == "2.0"
     assert caplog.records == []
-
-
-async def test_wrong_return_value_is_error_without_sdk_lines(host: Host) -> None:
-    connection = await host.connect(failing())
-    with pytest.raises(MCPToolError) as failed:
-        await connection.call("count")
-    assert str(failed.value) == "failing:count failed: count returned 'many'; its return type is int"
-    assert failed.value.__cause__ is None
+    with pytest.raises(MCPToolError) as wrong:
+        await second.call("count")
+    assert str(wrong.value) == "two:count failed: count returned 'many'; its return type is int"
+    assert wrong.value.__cause__ is None
 
 
 async def test_resources_prompts_and_low_level_tools_say_their_error(
@@ -158,49 +155,20 @@ async def test_resources_prompts_and_low_level_tools_say_their_error(
     with pytest.raises(MCPToolError, match=r"failing:read failed: .*KeyError: 'melon'"):
         await connection.call("read")
 
-    async def listing(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def listing(context: Any, params: Any) -> ListToolsResult:
         return ListToolsResult(tools=[Tool(name="divide", input_schema={"type": "object"})])
 
-    async def calling(context: Any, params: CallToolRequestParams) -> CallToolResult:
+    async def calling(context: Any, params: Any) -> CallToolResult:
         raise ZeroDivisionError("by nothing")
+
+    async def leaves(context: Any, params: Any) -> ListToolsResult:
+        sys.exit("no tools")
 
     low = await host.connect(Server("low", on_list_tools=listing, on_call_tool=calling), name="low")
     with pytest.raises(ToolCrashError, match=r"^low:divide failed: ZeroDivisionError: by nothing$"):
         await low.call("divide")
     assert [record.name for record in caplog.records if record.exc_info] == []
-
-
-async def test_exit_in_resource_or_prompt_fails_only_its_request(host: Host) -> None:
-    connection = await host.connect(leaving())
-    with pytest.raises(ProtocolError, match="the server raised SystemExit: no more"):
-        await connection.read("leaving://now")
-    with pytest.raises(ProtocolError, match="the server raised SystemExit: not today"):
-        await connection.prompt("ask")
-    assert (await connection.call("add", a=1, b=2)).data == 3
-
-
-async def test_exit_in_low_level_listing_fails_only_the_listing(host: Host) -> None:
-    async def listing(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        sys.exit("no tools")
-
-    connection = await host.connect(Server("low", on_list_tools=listing), name="low")
+    low = await host.connect(Server("low", on_list_tools=leaves), name="low")
     with pytest.raises(ProtocolError, match="SystemExit: no tools"):
-        await connection.catalog.get("tools")
-    assert connection.state == "open"
-
-
-async def test_a_call_that_is_cancelled_stays_cancelled(host: Host) -> None:
-    connection = await host.connect(leaving())
-    waiting = asyncio.ensure_future(connection.call("wait"))
-    await asyncio.wait({waiting}, timeout=0.1)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
-async def test_the_server_object_is_left_as_it_was(host: Host) -> None:
-    server = leaving()
-    before = list(server.middleware), dict(vars(server))
-    await host.connect(server)
-    await host.close()
-    assert (server.middleware, vars(server)) == before
+        await low.catalog.get("tools")
+    assert low.state == "open"
