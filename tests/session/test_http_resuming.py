@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +14,16 @@ from mcp.server.streamable_http import EventMessage, EventStore
 
 from mcp_magic import errors
 from mcp_magic.session import http, notifications
-from tests.support.asgi import Forgetful, serving
+from tests.support.asgi import Forgetful, answer, serving
 from tests.support.proxy import proxied
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from mcp_magic._host import Host
     from mcp_magic.session.connection import Connection
+    from tests.support.proxy import Proxy
 
 RETRY_MS = 60
 
@@ -63,9 +67,7 @@ class Stepping:
         self._server = MCPServer("stepping")
         self._server.add_tool(self.step)
         self._server.add_tool(self.grow)
-        self._app = Forgetful(
-            self._server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS),
-        )
+        self._app = Forgetful(self._server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS))
         self.forget = self._app.forget
 
     async def step(self, ctx: Context[Any, Any]) -> str:
@@ -93,9 +95,7 @@ class Stepping:
             headers = dict(scope["headers"])
             self.gets.append((time.monotonic(), headers.get(b"last-event-id", b"").decode()))
             if self.gates:
-                status = self.gates.pop(0)
-                await send({"type": "http.response.start", "status": status, "headers": []})
-                await send({"type": "http.response.body", "body": b""})
+                await answer(send, self.gates.pop(0))
                 return
 
         async def sent(message: Any) -> None:
@@ -110,30 +110,35 @@ class Stepping:
         return [found for found in self.gets if found[1]]
 
 
-async def stepping(connection: Connection) -> asyncio.Task[Any]:
+@asynccontextmanager
+async def connected(host: Host, app: Any) -> AsyncIterator[tuple[Connection, Proxy]]:
+    async with serving(app) as url, proxied(url) as proxy:
+        yield await host.connect(proxy.url(), name="stepping"), proxy
+        await host.close()
+
+
+async def stepping(connection: Connection, told: list[float] | None = None) -> asyncio.Task[Any]:
     """Start a call, and return when the first of it has come back: from then on it can be resumed."""
-    heard = asyncio.Event()
+    heard: list[float] = [] if told is None else told
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        heard.set()
+        heard.append(progress)
 
     call = asyncio.create_task(connection.call_tool("step", {}, on_progress=on_progress))
-    await heard.wait()
+    await until(lambda: heard == [0])
     return call
+
+
+def has(connection: Connection, name: str) -> bool:
+    return any(tool.name == name for tool in connection.catalog.cached("tools"))
 
 
 @pytest.mark.parametrize("cuts", [1, 4])
 async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts: int) -> None:
     server = Stepping()
     told: list[float] = []
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        told.append(progress)
-
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
-        call = asyncio.create_task(connection.call_tool("step", {}, on_progress=on_progress))
-        await until(lambda: told == [0])
+    async with connected(quick, server) as (connection, proxy):
+        call = await stepping(connection, told)
         for number in range(1, cuts + 1):
             seen = len(server.resumed())
             cut = time.monotonic()
@@ -148,40 +153,28 @@ async def test_answer_and_progress_arrive_after_stream_is_cut(quick: Host, cuts:
         assert told == list(range(2 * cuts + 1)), "nothing is lost, nothing comes twice"
         assert server.runs == 1
         assert (connection.state, connection.failures) == ("open", 0)
-        await quick.disconnect("stepping")
 
 
-async def test_stream_resumes_after_absence_longer_than_sdk_waits(quick: Host) -> None:
+async def test_stream_resumes_after_a_long_absence_and_refusals(quick: Host) -> None:
     server = Stepping()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
+    async with connected(quick, server) as (connection, proxy):
         call = await stepping(connection)
-        proxy.refuse()
-        proxy.cut()
-        await until(lambda: re.search(r"tried ([7-9]|\d\d)", connection.problem))
+        proxy.lose()
+        await until(lambda: re.search(r"tried ([7-9]|\d\d)", connection.problem))  # longer than the SDK tries
         server.steps.put_nowait(None)
         await proxy.listen()
         assert (await call).text == "done"
-        assert server.runs == 1
-        await quick.disconnect("stepping")
-
-
-async def test_a_stream_that_is_refused_for_a_while_is_asked_for_again(quick: Host) -> None:
-    server = Stepping()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
         call = await stepping(connection)
         server.gates = [503, 409, 502, 429]
         proxy.cut()
         server.steps.put_nowait(None)
         assert (await call).text == "done"
-        await quick.disconnect("stepping")
+        assert server.runs == 2
 
 
 async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> None:
     server = Stepping()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
+    async with connected(quick, server) as (connection, proxy):
         call = await stepping(connection)
         server.gates = [404, 404, 404, 404]
         server.forget()
@@ -190,29 +183,23 @@ async def test_call_with_forgotten_session_ends_with_an_error(quick: Host) -> No
             await call
         await until(lambda: connection.state == "open")
         assert server.runs == 1
-        await quick.disconnect("stepping")
 
 
 async def test_an_interrupted_call_whose_stream_is_away_ends_at_once(quick: Host) -> None:
-    server = Stepping()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
+    begun = time.monotonic()
+    async with connected(quick, Stepping()) as (connection, proxy):
         call = await stepping(connection)
-        proxy.refuse()
-        proxy.cut()
+        proxy.lose()
         await until(lambda: connection.state == "reconnecting")
-        begun = time.monotonic()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        await quick.disconnect("stepping")
-        assert time.monotonic() - begun < 20.0
+    assert time.monotonic() - begun < 20.0
 
 
 async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> None:
     server = Stepping()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="stepping")
+    async with connected(quick, server) as (connection, proxy):
         await until(lambda: len(server.gets) == 1)
         await connection.call("grow")
         await until(lambda: len(connection.catalog.cached("tools")) == 3)
@@ -221,9 +208,8 @@ async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> No
             await until(lambda: len(server.gets) > cuts)  # noqa: B023
             await until(lambda: connection.state == "open")
             name = (await connection.call("grow")).text
-            await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))  # noqa: B023
+            await until(lambda: has(connection, name))  # noqa: B023
         assert all(after for _, after in server.gets[1:]), "each goes on where the one before was cut"
-        await quick.disconnect("stepping")
 
 
 class Dallying:
@@ -247,26 +233,21 @@ class Dallying:
         await self._app(scope, receive, send)
 
 
-async def test_notice_of_first_call_is_kept_if_stream_opens_late(
-    host: Host,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_notice_of_first_call_is_kept_if_stream_opens_late(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STREAM_SECONDS", 30)
+    monkeypatch.setattr("mcp_magic._host.PREFETCH_SECONDS", 0.1)
     server = Dallying()
     async with serving(server) as url:
         connection = await host.connect(f"{url}/mcp", name="dallying")
         asyncio.get_running_loop().call_later(0.1, server.opens.set)
         name = (await connection.call("grow")).text
-        await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))
-        asked = server.order.index("GET")
-        assert server.order[:asked] == ["POST"] * 3, "discovery and the handshake, and nothing else before the stream"
+        await until(lambda: has(connection, name))
+        before = server.order[: server.order.index("GET")]
+        assert before == ["POST"] * 3, "discovery and the handshake, and nothing else before the stream"
         await host.disconnect("dallying")
 
 
-async def test_late_stream_of_notifications_is_waited_for_once(
-    host: Host,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_late_stream_of_notifications_is_waited_for_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STREAM_SECONDS", 0.05)
     server = Dallying()
     async with serving(server) as url:
@@ -312,31 +293,25 @@ class Announcing:
 
 
 async def test_stream_of_2026_07_28_changes_reopens_after_all_cuts(
-    quick: Host,
-    monkeypatch: pytest.MonkeyPatch,
+    quick: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notifications, "FIRST_PAUSE_SECONDS", 0.02)
     monkeypatch.setattr(notifications, "LONGEST_PAUSE_SECONDS", 0.02)
     server = Announcing()
-    async with serving(server) as url, proxied(url) as proxy:
-        connection = await quick.connect(proxy.url(), name="announcing")
+    async with connected(quick, server) as (connection, proxy):
         assert connection.protocol_version == "2026-07-28"
         for cuts in range(4):
             await until(lambda: server.listens > cuts and connection.state == "open")  # noqa: B023
             name = (await connection.call("grow")).text
-            await until(lambda: any(tool.name == name for tool in connection.catalog.cached("tools")))  # noqa: B023
+            await until(lambda: has(connection, name))  # noqa: B023
             proxy.cut()
-        await quick.disconnect("announcing")
 
 
-async def test_a_server_that_goes_while_nothing_is_asked_is_noticed(quick: Host) -> None:
-    for app in (Announcing(), Stepping()):
-        async with serving(app) as url, proxied(url) as proxy:
-            connection = await quick.connect(proxy.url(), name="server")
-            await until(lambda: proxy.accepted > 1)
-            proxy.refuse()
-            proxy.cut()
-            await until(lambda: connection.state == "reconnecting")  # noqa: B023
-            await proxy.listen()
-            await until(lambda: connection.state == "open")  # noqa: B023
-            await quick.disconnect("server")
+@pytest.mark.parametrize("made", [Announcing, Stepping])
+async def test_a_server_that_goes_while_nothing_is_asked_is_noticed(quick: Host, made: Any) -> None:
+    async with connected(quick, made()) as (connection, proxy):
+        await until(lambda: proxy.accepted > 1)
+        proxy.lose()
+        await until(lambda: connection.state == "reconnecting")
+        await proxy.listen()
+        await until(lambda: connection.state == "open")
