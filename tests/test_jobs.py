@@ -119,7 +119,7 @@ async def test_the_question_of_a_job_shows_in_its_status(host: Host, connect: Co
     async def elicitor(elicitation: Elicitation) -> Answer:
         return Answer.accept({"branch": await answer})
 
-    host.elicitor = elicitor
+    host.elicitation.elicitor = elicitor
     script = Scripted(state("input_required", inputRequests={"branch": form()}))
     await connect(script)
     job = await host.start("ci:build")

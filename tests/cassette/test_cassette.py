@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import shutil
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,35 +23,20 @@ from mcp_magic.errors import CassetteError, ProtocolError, ToolError
 from tests.ask.test_elicitation import Scripted, trip_server
 from tests.support.asgi import Forgetful, serving
 from tests.support.bundled import load
+from tests.support.cassettes import GONE, hosting, lines
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 from tests.support.watching import SERVER, Watching
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
 OLD = Path(__file__).parents[1] / "data" / "cassettes" / "format-1.jsonl"
-GONE = ["/nonexistent/server"]
 
 
 @pytest.fixture
 def tape(tmp_path: Path) -> Path:
     return tmp_path / "cassettes" / "a.jsonl"
-
-
-@asynccontextmanager
-async def hosting(tape: Path, mode: str, **options: Any) -> AsyncIterator[Host]:
-    """A host whose servers are recorded or replayed."""
-    host = Host()
-    with deck.holding(tape, mode, **options):
-        try:
-            yield host
-        finally:
-            await host.close()
-
-
-def lines(tape: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in tape.read_text("utf-8").splitlines()]
 
 
 async def everything(host: Host, target: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from mcp.server.mcpserver import MCPServer
 from mcp_magic._host import Host
 from mcp_magic.doctor import DoctorReport, examine
 from mcp_magic.errors import CassetteError
-from tests.cassette.test_cassette import GONE, hosting, lines
 from tests.support.asgi import serving
+from tests.support.cassettes import GONE, hosting, lines
 from tests.support.doctors import TOOL, sick
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from mcp_magic.cassette.cassette import deck
 from mcp_magic.config.specs import HttpSpec, StdioSpec
 from mcp_magic.errors import CassetteError, CommandNotFoundError, MCPMagicError, ServerExitedError, SessionClosedError
-from tests.cassette.test_cassette import GONE, hosting, lines
 from tests.environments import ROOT
 from tests.support import SUPPORT
 from tests.support.asgi import Forgetful, answering, serving
 from tests.support.bundled import load
+from tests.support.cassettes import GONE, hosting, lines
 from tests.support.processes import PLAIN, children, free_port
 from tests.support.rogue_http import rogue_http
 from tests.support.speaking import LEGACY, MODERN

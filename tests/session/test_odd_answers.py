@@ -23,8 +23,8 @@ from mcp_magic.errors import (
 )
 from mcp_magic.session import stdio
 from mcp_magic.session.stdio import SpreadMessages
-from tests.cassette.test_cassette import hosting
 from tests.support.asgi import serving
+from tests.support.cassettes import hosting
 from tests.support.odd_server import TOOL, TRANSPORTS, USUAL, VERSION, connected
 from tests.support.processes import free_port
 from tests.support.waiting import until
