@@ -1,4 +1,4 @@
-"""The first connect of a process starts a stdio server before heavy imports: the SDK, and in a line the host too."""
+"""What is imported, and which process is started, before the first connect and by it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -15,11 +16,12 @@ from mcp.client import stdio
 from mcp_magic.config.specs import StdioSpec
 from mcp_magic.stderr import INHERITED, started_early
 from tests.environments import ROOT
+from tests.support.bundled import FOLDER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="servers are started early on POSIX")
+POSIX = pytest.mark.skipif(os.name != "posix", reason="servers are started early on POSIX")
 
 SPY = """
 import asyncio, json, sys
@@ -73,42 +75,60 @@ print(json.dumps({"at import": at_import, "error": type(failed).__name__}))
 """
 
 
-def seen_by(
-    program: str, target: str = str(ROOT / "notebooks" / "servers" / "math_server.py"), **variables: str
-) -> Any:
+def seen_by(program: str, target: str = str(FOLDER / "math_server.py"), **variables: str) -> Any:
     command = [sys.executable, "-c", SPY + program, target]
     env = {**os.environ, **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True, cwd=ROOT, env=env)
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@POSIX
 @pytest.mark.parametrize("program", [PROGRAM, LINES], ids=["program", "lines"])
 def test_server_starts_before_heavy_imports_and_answers(program: str) -> None:
     seen = seen_by(program)
-
     assert len(seen["at import"]) == 1
     assert seen == {"at import": seen["running"], "data": 3, "running": seen["running"]}
 
 
-def test_no_server_starts_where_a_cassette_answers(tmp_path: Path) -> None:
+@POSIX
+def test_no_server_starts_for_a_cassette_or_an_invalid_target(tmp_path: Path) -> None:
     seen = seen_by(FAILING, MCP_MAGIC_CASSETTE=str(tmp_path / "missing.jsonl"), MCP_MAGIC_CASSETTE_MODE="replay")
-
     assert seen == {"at import": [[]], "error": "CassetteError"}
-
-
-def test_invalid_target_is_refused_before_sdk_import() -> None:
     assert seen_by(FAILING, "nowhere") == {"at import": [], "error": "TargetError"}
 
 
-async def test_early_server_ends_if_no_session_takes_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@POSIX
+async def test_early_server_ends_if_no_session_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mcp")  # as before the first connect
     before = set(psutil.Process().children())
     async with started_early(StdioSpec(command=sys.executable, args=("-c", "input()"))):
         (server,) = set(psutil.Process().children()) - before
     assert not server.is_running()
+    assert list(INHERITED) == stdio.DEFAULT_INHERITED_ENV_VARS, "it gets the variables that the SDK passes on"
 
 
-def test_it_gets_the_variables_that_the_sdk_passes_on() -> None:
-    assert list(INHERITED) == stdio.DEFAULT_INHERITED_ENV_VARS
+def test_a_connect_imports_what_checks_a_call_and_not_jsonschema() -> None:
+    program = """
+        import asyncio, sys
+        from mcp.server.mcpserver import MCPServer
+        from mcp_magic._host import Host
+
+        server = MCPServer("s", log_level="ERROR")
+
+        @server.tool()
+        def add(a: int, b: int) -> dict[str, int]:
+            return {"sum": a + b}
+
+        async def main():
+            host = Host()
+            connection = await host.connect(server, name="s")
+            print("jsonschema_rs" in sys.modules)
+            await connection.call_tool("add", {"a": 1, "b": 2})
+            print("jsonschema" in sys.modules)
+            await host.close()
+
+        asyncio.run(main())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout.split(), ran.stderr) == (["True", "False"], "")

@@ -37,15 +37,6 @@ def texts(letters: str, size: int) -> list[str]:
     return ["".join(each) for length in range(size + 1) for each in product(letters, repeat=length)]
 
 
-def test_what_a_pattern_matches_is_matched_by_one_that_covers_it() -> None:
-    names = texts("ab[]!", 3)
-    matched = {p: {name for name in names if fnmatchcase(name, p)} for p in [*texts("a*?[]", 3), *SETS]}
-    covering = [(wide, narrow) for wide, narrow in product(matched, repeat=2) if pattern_covers(wide, narrow)]
-
-    assert len(covering) > 500
-    assert [(wide, narrow) for wide, narrow in covering if not matched[narrow] <= matched[wide]] == []
-
-
 SETS = [
     "[]a]",
     "[!]",
@@ -63,3 +54,11 @@ SETS = [
     "a[*",
     "!",
 ]
+
+
+def test_what_a_pattern_matches_is_matched_by_one_that_covers_it() -> None:
+    names = texts("ab[]!", 3)
+    matched = {p: {name for name in names if fnmatchcase(name, p)} for p in [*texts("a*?[]", 3), *SETS]}
+    covering = [(wide, narrow) for wide, narrow in product(matched, repeat=2) if pattern_covers(wide, narrow)]
+    assert len(covering) > 500
+    assert [(wide, narrow) for wide, narrow in covering if not matched[narrow] <= matched[wide]] == []
