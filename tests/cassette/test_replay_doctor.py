@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,19 +13,13 @@ from mcp_magic._host import Host
 from mcp_magic.doctor import DoctorReport, examine
 from mcp_magic.errors import CassetteError
 from tests.support.asgi import serving
-from tests.support.cassettes import GONE, hosting, lines
+from tests.support.cassettes import GONE, hosting, lines, replayed
 from tests.support.doctors import TOOL, sick
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 BROKEN = {"name": "count", "description": "", "inputSchema": {"type": "object", "properties": {"a": {"type": "char"}}}}
-
-
-@pytest.fixture
-def tape(tmp_path: Path) -> Path:
-    return tmp_path / "cassettes" / "a.jsonl"
 
 
 def whole(report: DoctorReport) -> tuple[Any, ...]:
@@ -45,16 +38,6 @@ def notes(text: str = "kept") -> MCPServer:
         return text
 
     return server
-
-
-@asynccontextmanager
-async def another() -> AsyncIterator[Host]:
-    """A second host, as a notebook has it for a client of what it serves."""
-    host = Host()
-    try:
-        yield host
-    finally:
-        await host.close()
 
 
 async def test_cassette_replays_doctor_report_without_starting_servers(tape: Path) -> None:
@@ -78,9 +61,8 @@ async def test_cassette_replays_doctor_report_without_starting_servers(tape: Pat
     async with hosting(tape, "replay") as host:
         assert await seen(host, GONE, GONE, f"{base}/mcp") == recorded
         assert host.connections == {}
-        with pytest.raises(
-            CassetteError, match=r"a doctor's report of other is not in the cassette .* those of ill, well"
-        ):
+        said = r"a doctor's report of other is not in the cassette .* those of ill, well"
+        with pytest.raises(CassetteError, match=said):
             await examine(host, GONE, name="other")
 
 
@@ -91,11 +73,8 @@ async def test_cassette_separates_doctor_sessions_from_later_ones(tape: Path) ->
         tools = [tool.name for tool in await connection.listing("tools")]
         return [first, tools, whole(await examine(host, "sick"))]
 
-    async with hosting(tape, "record") as host:
-        recorded = await seen(host, sick(tools__list={"tools": [TOOL]}))
+    await replayed(tape, seen, sick(tools__list={"tools": [TOOL]}))
     assert len([line for line in lines(tape) if "server" in line]) == 1
-    async with hosting(tape, "replay") as host:
-        assert await seen(host, GONE) == recorded
 
 
 async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape: Path) -> None:
@@ -103,21 +82,16 @@ async def test_cassette_doctor_shows_recorded_report_for_kernel_server(tape: Pat
         recorded = whole(await examine(host, notes(), name="notes", call="keep"))
     async with hosting(tape, "replay") as host:
         assert whole(await examine(host, notes(), name="notes", call="keep")) == recorded
-        assert [entry.method for entry in host.trace.entries("notes") if entry.direction == "→"].count(
-            "tools/call"
-        ) == 1
+        sent = [entry.method for entry in host.trace.entries("notes") if entry.direction == "→"]
+        assert sent.count("tools/call") == 1
     async with hosting(tape, "replay", in_process="replay") as host:
         assert whole(await examine(host, notes(), name="notes", call="keep")) == recorded
 
 
 async def test_a_report_says_no_secret_and_can_be_read(tape: Path) -> None:
+    command = [sys.executable, "-c", "import os, sys; sys.exit('bad ' + os.environ['API_TOKEN'])"]
     async with hosting(tape, "record") as host:
-        await examine(
-            host,
-            [sys.executable, "-c", "import os, sys; sys.exit('bad ' + os.environ['API_TOKEN'])"],
-            name="bad",
-            env={"API_TOKEN": "sesame-4711"},
-        )
+        await examine(host, command, name="bad", env={"API_TOKEN": "sesame-4711"})
     (report,) = [line for line in lines(tape) if "steps" in line]
     assert (report["title"], report["call"]) == ("bad", None)
     assert "bad ***" in json.dumps(report)
@@ -131,9 +105,9 @@ async def test_cassette_replays_url_server_beside_live_namesake(tape: Path) -> N
         client = await other.connect(url, name="notes", headers={"Authorization": "Bearer canary-4711"})
         return [mine, (await client.call("keep")).text, client.spec.transport]
 
-    async with serving(notes().streamable_http_app()) as base, hosting(tape, "record") as host, another() as other:
+    # the second host is that of a client of what the notebook serves
+    async with serving(notes().streamable_http_app()) as base, hosting(tape, "record") as host, Host() as other:
         assert await seen(host, other, notes(), f"{base}/mcp") == ["kept", "kept", "http"]
     assert "canary" not in tape.read_text("utf-8")
-
-    async with hosting(tape, "replay") as host, another() as other:
+    async with hosting(tape, "replay") as host, Host() as other:
         assert await seen(host, other, notes("live"), "http://127.0.0.1:9/mcp") == ["live", "kept", "http"]
