@@ -14,7 +14,6 @@ from mcp.server import Server
 from mcp_magic import errors, schema
 from tests.support.bundled import load
 from tests.support.lowlevel import serving_tools
-from tests.support.processes import PLAIN
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -178,22 +177,9 @@ async def test_a_call_goes_straight_to_its_transport(show: Connection, monkeypat
     assert len({module for module, _ in way}) <= 7, way
 
 
-async def test_answers_that_break_a_promise_say_so(host: Host, show: Connection) -> None:
-    paging = load("paging_server")
-    connection = await host.connect(paging.make_server(paging.Pages(wrong_output=True)), name="paging")
-    tool = next(iter(connection.tools))
-    result = await connection.call_tool(tool, {}, validate=False)
-    assert result.unfit.startswith("the answer does not fit the tool's output schema: ")
-    host.outputs.strict = True
-    with pytest.raises(errors.InvalidResponseError, match=rf"paging:{tool}: the answer does not fit") as caught:
-        await connection.call_tool(tool, {}, validate=False)
-    assert caught.value.result.data == result.data
-
+async def test_a_protocol_error_has_its_code_and_what_it_means(show: Connection) -> None:
     with pytest.raises(errors.ProtocolError) as failed:
         await show.call("fail_protocol")
     said = "show:fail_protocol: This tool always refuses its parameters (-32602, invalid params; fault: the caller)"
     assert str(failed.value) == said
     assert (failed.value.code, failed.value.data) == (-32602, {"reason": "showcase"})
-
-    noisy = await host.connect(PLAIN, name="noisy")
-    assert [(await noisy.call("noise")).text for _ in range(2)] == ["hi", "hi"]

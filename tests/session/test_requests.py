@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 # Connections that are cut
 
 
-@pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
-async def test_call_that_may_have_run_is_not_repeated(quick: Host, legacy: bool) -> None:
+async def test_call_that_may_have_run_is_not_repeated(quick: Host) -> None:
     server = Counting()
-    async with behind_proxy(quick, server.app(legacy=legacy)) as (connection, proxy):
+    async with behind_proxy(quick, server.app()) as (connection, proxy):
         held = asyncio.create_task(connection.call("hold"))
         await until(lambda: server.runs == ["hold"])
         proxy.cut()

@@ -12,7 +12,6 @@ import httpx2
 import pytest
 from mcp import MCPDeprecationWarning
 from mcp.server import Server
-from mcp.server.mcpserver import MCPServer
 from mcp_types import EmptyResult, ListResourcesResult, SubscribeRequestParams
 
 from mcp_magic import doctor, errors
@@ -180,7 +179,7 @@ async def test_a_stdio_server_is_started_again_where_its_spec_says_so(quick: Hos
     assert connection.reconnects == 2
 
 
-async def test_server_that_dies_in_a_call_is_reported_with_last_words(host: Host) -> None:
+async def test_a_stdio_server_that_dies_is_told_and_opened_by_hand(host: Host) -> None:
     connection = await host.connect(PLAIN, name="show")
     with pytest.raises(errors.SessionClosedError) as caught:
         await connection.call("die", message="out of ink")
@@ -191,36 +190,12 @@ async def test_server_that_dies_in_a_call_is_reported_with_last_words(host: Host
     assert connection.state == "lost"
     assert await host.connect(PLAIN, name="show") is connection, "who connects to it opens it again"
     assert not (await connection.call("process")).is_error
-
-
-async def test_server_that_dies_while_idle_is_noticed_and_reopens(host: Host) -> None:
-    connection = await host.connect(PLAIN, name="show")
     children()[0].kill()
     await until(lambda: connection.state == "lost")
     with pytest.raises(errors.SessionClosedError, match="`%mcp reconnect show` opens it again"):
         await connection.call("process")
-    again = await host.reconnect("show")
-    assert host["show"] is again
-    assert not (await again.call("process")).is_error
-
-
-async def test_other_sessions_are_undisturbed_by_one_that_dies(host: Host) -> None:
-    server, go_on = MCPServer("slow"), asyncio.Event()
-
-    @server.tool()
-    async def wait() -> str:
-        """Wait."""
-        await go_on.wait()
-        return "waited"
-
-    show = await host.connect(PLAIN, name="show")
-    math = await host.connect(PLAIN, name="math")
-    waiting = asyncio.create_task((await host.connect(server)).call("wait"))
-    with pytest.raises(errors.SessionClosedError):
-        await show.call("die")
-    assert (await math.call("add", a=1, b=1)).data == 2
-    go_on.set()
-    assert (await waiting).text == "waited"
+    assert await host.reconnect("show") is host["show"] is connection
+    assert not (await connection.call("process")).is_error
 
 
 async def test_a_closed_session_says_so(host: Host) -> None:
