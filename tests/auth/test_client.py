@@ -15,6 +15,7 @@ from tests.support.authorization_server import Behaviour
 from tests.support.persons import Person, logging_in
 from tests.support.processes import free_port
 from tests.support.protected_server import logged_in, protected_server
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,12 +112,13 @@ async def test_log_in_pauses_time_outs_of_handshake_and_call(host: Host) -> None
 # More scopes
 
 
-async def test_a_tool_that_needs_more_makes_the_log_in_ask_for_more(host: Host) -> None:
-    async with logged_in(host) as (_, connection, person):
+async def test_scopes_are_those_that_the_person_and_the_tool_name(host: Host) -> None:
+    async with logged_in(host, auth={"scopes": ["read", "write"]}) as (_, connection, person):
         assert (await connection.call("erase", name="diary")).text == "diary is gone"
-        assert (await connection.call("whoami")).text == f"{USUAL} admin"
-    usual = {"read", "offline_access"}
-    assert [set(login.scopes) for login in person.shown] == [usual, usual | {"admin"}]
+        assert (await connection.call("whoami")).text == "client-1: read write offline_access admin"
+    first, second = (login.scopes for login in person.shown)
+    assert first == ("read", "write", "offline_access")
+    assert set(second) == {*first, "admin"}
 
 
 async def test_scopes_not_given_are_an_error_and_asked_for_once(host: Host) -> None:
@@ -132,11 +134,6 @@ async def test_scopes_not_given_are_an_error_and_asked_for_once(host: Host) -> N
         assert (await connection.call("whoami")).text == "client-1: read"
         assert connection.state == "open"
     assert len(person.shown) == 2
-
-
-async def test_log_in_asks_for_scopes_the_person_names(host: Host) -> None:
-    async with logged_in(host, auth={"scopes": ["read", "write"]}) as (_, _, person):
-        assert person.shown[0].scopes == ("read", "write", "offline_access")
 
 
 # Other kinds of clients
@@ -172,39 +169,31 @@ async def test_a_client_that_a_document_describes_is_not_asked_about(host: Host)
 ROBOT = {"grant": "client_credentials", "client_id": "robot"}
 
 
-@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-async def test_client_credentials_take_no_person(host: Host, method: str) -> None:
+async def test_client_credentials_take_no_person_and_go_to_their_issuer(host: Host) -> None:
     host.logins.where = "memory"
-    async with protected_server(Behaviour(methods=[method])) as protected:
-        protected.authority.clients["robot"] = {"client_secret": "pass%word:1"}
-        auth = {**ROBOT, "client_secret": "pass%word:1", "issuer": protected.authority.url}
-        assert (await (await host.connect(protected.url, auth=auth)).call("whoami")).text.endswith(": read")
-        asked = protected.authority.asked("token")[0]
-        await host.close()
-    assert (asked["grant_type"], asked["resource"]) == ("client_credentials", protected.url)
-    assert ("client_secret" in asked) == (method == "client_secret_post")
+    secret = {"client_secret": "pass%word:1"}
+    for method in ("client_secret_basic", "client_secret_post"):
+        async with protected_server(Behaviour(methods=[method])) as protected:
+            protected.authority.clients["robot"] = secret
+            auth = {**ROBOT, **secret, "issuer": protected.authority.url}
+            assert (await (await host.connect(protected.url, auth=auth)).call("whoami")).text.endswith(": read")
+            asked = protected.authority.asked("token")[0]
+            await host.close()
+        assert (asked["grant_type"], asked["resource"]) == ("client_credentials", protected.url)
+        assert ("client_secret" in asked) == (method == "client_secret_post")
 
-
-async def test_credentials_go_to_nobody_but_their_issuer(host: Host) -> None:
-    host.logins.where = "memory"
-    auth = {**ROBOT, "client_secret": "sesame-1234", "issuer": "https://auth.example.com"}
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError, match=r"https://auth\.example\.com"):
-            await host.connect(protected.url, name="notes", auth=auth)
-    assert not protected.authority.asked("token")
-
-
-async def test_a_key_signs_in_place_of_a_secret(host: Host) -> None:
-    host.logins.where = "memory"
-    key = ec.generate_private_key(ec.SECP256R1())
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    async with protected_server() as protected:
+            await host.connect(protected.url, auth={**ROBOT, **secret, "issuer": "https://auth.example.com"})
+        assert not protected.authority.asked("token")
+        key = ec.generate_private_key(ec.SECP256R1())
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         protected.authority.keys["robot"] = public.decode()
         auth = {**ROBOT, "grant": "client-credentials", "private_key": pem, "issuer": protected.authority.url}
         assert (await (await host.connect(protected.url, auth=auth)).call("whoami")).text.endswith(": read")
         await host.close()
-    assert "client_secret" not in protected.authority.asked("token")[0]
+    assert "client_secret" not in protected.authority.asked("token")[0], "a key signs in its place"
 
 
 @pytest.mark.parametrize("nonce", ["yes", "nonce"])
@@ -222,24 +211,32 @@ async def test_log_in_without_person_registers_nothing_and_says_where(host: Host
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
             await host.connect(protected.url, name="notes")
-    at = protected.authority.url.partition("//")[2]
-    assert str(caught.value) == (
-        f"notes: {protected.url} wants a log-in at {at}, and you cannot be asked here. "
-        f"Log in once with `%mcp connect {protected.url}` in a notebook or terminal; the token is kept.\n"
-        'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
-    )
-    assert {name for name, _ in protected.authority.seen} == {"metadata"}
+        at = protected.authority.url.partition("//")[2]
+        assert str(caught.value) == (
+            f"notes: {protected.url} wants a log-in at {at}, and you cannot be asked here. "
+            f"Log in once with `%mcp connect {protected.url}` in a notebook or terminal; the token is kept.\n"
+            'Without a user: auth = { grant = "client_credentials", ... }, or a header Authorization.'
+        )
+        assert {name for name, _ in protected.authority.seen} == {"metadata"}
 
+        person, answer = logging_in(host), False
+        protected.authority.seen.clear()
+        not_wanted: list[dict[str, Any]] = [{"auth": "none"}, {"headers": {"Authorization": "Bearer mine"}}]
+        for options in not_wanted:
+            with pytest.raises(errors.HTTPStatusError) as refused:
+                await host.connect(protected.url, **options)
+            assert (refused.value.status, protected.authority.seen) == (401, [])
 
-@pytest.mark.parametrize(
-    "options", [{"auth": "none"}, {"headers": {"Authorization": "Bearer mine"}}], ids=["none", "header"]
-)
-async def test_a_log_in_that_is_not_wanted_does_not_begin(host: Host, options: dict[str, Any]) -> None:
-    person = logging_in(host)
-    async with protected_server() as protected:
-        with pytest.raises(errors.HTTPStatusError) as caught:
-            await host.connect(protected.url, **options)
-    assert (caught.value.status, person.shown, protected.authority.seen) == (401, [], [])
+        async def confirm(text: str) -> bool | None:
+            return answer
+
+        host.logins.confirm = confirm
+        with pytest.raises(errors.AuthorizationError, match="was not begun: you declined"):
+            await host.connect(protected.url, name="notes")
+        answer = None
+        with pytest.raises(errors.AuthorizationError, match="you cannot be asked here"):
+            await host.connect(protected.url, name="notes")
+        assert protected.authority.asked("register") == person.shown == []
 
 
 async def test_oauth_registration_asks_the_person_first(host: Host) -> None:
@@ -268,45 +265,28 @@ async def test_oauth_registration_asks_the_person_first(host: Host) -> None:
     assert len(person.shown) == 2
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"), [(False, "was not begun: you declined"), (None, "you cannot be asked here")]
-)
-async def test_without_a_yes_nothing_is_registered(host: Host, answer: bool | None, said: str) -> None:
-    async def confirm(text: str) -> bool | None:
-        return answer
-
-    person = logging_in(host)
-    host.logins.confirm = confirm
-    async with protected_server() as protected:
-        with pytest.raises(errors.AuthorizationError, match=said):
-            await host.connect(protected.url, name="notes")
-    assert protected.authority.asked("register") == person.shown == []
-
-
 # Calls that wait for a log-in
 
 
-async def test_one_log_in_serves_all_calls_that_wait_for_it(host: Host) -> None:
-    async with logged_in(host) as (protected, connection, person):
-        protected.authority.forget()
-        results = await asyncio.gather(*(connection.call("whoami") for _ in range(5)))
-    assert {result.text for result in results} == {USUAL}
-    assert len(person.shown) == 2
-
-
-async def test_waiting_calls_do_not_repeat_a_refused_log_in(host: Host) -> None:
+async def test_one_log_in_or_refusal_serves_all_calls_that_wait_for_it(host: Host) -> None:
     asked = []
 
     async def refusing(login: LogIn) -> None:
         asked.append(login)
+        await until(lambda: connection.in_flight >= 4)
+        await asyncio.sleep(0.1)  # in which the other calls get their refusals, too
         login.cancel()
         await login.answered()
 
-    async with logged_in(host) as (protected, connection, _):
+    async with logged_in(host) as (protected, connection, person):
+        protected.authority.forget()
+        results = await asyncio.gather(*(connection.call("whoami") for _ in range(5)))
+        assert {result.text for result in results} == {USUAL}
+        assert len(person.shown) == 2
         protected.authority.forget()
         host.logins.authorizer = refusing
-        results = await asyncio.gather(*(connection.call("whoami") for _ in range(4)), return_exceptions=True)
-    assert [type(result) for result in results] == [errors.AuthorizationError] * 4
+        failures = await asyncio.gather(*(connection.call("whoami") for _ in range(4)), return_exceptions=True)
+    assert [type(failure) for failure in failures] == [errors.AuthorizationError] * 4
     assert len(asked) == 1
 
 

@@ -90,31 +90,30 @@ WRONG: dict[str, tuple[Behaviour, str]] = {
         r"the address of the log-in page at auth\.example\.com has no https, so others on the network could read what "
         r"you type there; it was not opened\. Its operator must fix that\.",
     ),
+    "gone": (
+        Behaviour(endpoints={"token_endpoint": f"http://127.0.0.1:{free_port()}/token"}),
+        rf"{AT}, which the log-in needs, cannot be reached \(ConnectError\); try again when it runs\.",
+    ),
+    "token refused at once": (
+        Behaviour(expires_in=-5),
+        rf"http://{AT}/mcp does not take the token that {AT} has just given \(HTTP 401\); one of the two is set "
+        r"up wrong, and their operators must fix that\.",
+    ),
+    "lifetime beyond the clock": (Behaviour(expires_in=10**400), r".*its answers do not fit OAuth 2\.1.*"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 async def test_what_went_wrong_is_said_and_whose_fault_it_is(host: Host, name: str) -> None:
     behaves, says = WRONG[name]
-    logging_in(host)
+    person = logging_in(host)
     async with protected_server(behaves) as protected:
         with pytest.raises(errors.AuthorizationError) as caught:
             await host.connect(protected.url, name="notes")
     assert re.fullmatch(f"notes: {says}", str(caught.value)), str(caught.value)
     assert caught.value.__context__ is None
+    assert len(person.shown) <= 1
     assert not len(host)
-
-
-GONE = f"http://127.0.0.1:{free_port()}/token"  # nothing listens there
-
-
-async def test_an_authorization_server_that_is_gone(host: Host) -> None:
-    logging_in(host)
-    async with protected_server(Behaviour(endpoints={"token_endpoint": GONE})) as protected:
-        with pytest.raises(errors.AuthorizationError) as caught:
-            await host.connect(protected.url, name="notes")
-    gone = rf"notes: {AT}, which the log-in needs, cannot be reached \(ConnectError\); try again when it runs\."
-    assert re.fullmatch(gone, str(caught.value))
 
 
 async def test_a_server_that_claims_to_be_another_gets_no_token(host: Host) -> None:
@@ -133,26 +132,6 @@ async def test_server_without_metadata_fails_with_401_and_no_log_in(host: Host) 
         with pytest.raises(errors.HTTPStatusError) as caught:
             await host.connect(protected.url, name="notes")
     assert (caught.value.status, person.shown) == (401, [])
-
-
-async def test_a_server_that_refuses_the_token_just_given(host: Host) -> None:
-    person = logging_in(host)
-    async with protected_server(Behaviour(expires_in=-5)) as protected:
-        with pytest.raises(errors.AuthorizationError) as caught:
-            await host.connect(protected.url, name="notes")
-    assert re.fullmatch(
-        rf"notes: {protected.url} does not take the token that {AT} has just given \(HTTP 401\); one of the two is set "
-        r"up wrong, and their operators must fix that\.",
-        str(caught.value),
-    )
-    assert len(person.shown) == 1
-
-
-async def test_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:
-    logging_in(host)
-    async with protected_server(Behaviour(expires_in=10**400)) as protected:
-        with pytest.raises(errors.AuthorizationError, match=r"its answers do not fit OAuth 2\.1"):
-            await host.connect(protected.url, name="notes")
 
 
 async def test_renewed_token_lifetime_beyond_the_clock_is_refused(host: Host) -> None:

@@ -88,11 +88,10 @@ async def test_answers_from_elsewhere_end_no_log_in_and_stay_hidden(host: Host, 
     assert "the person said" not in str(caught.value) + person.pages[0][1]
 
 
-async def waiting(login: LogIn) -> None:
-    await login.answered()
+async def test_cancel_or_time_ends_a_log_in(host: Host) -> None:
+    async def waiting(login: LogIn) -> None:
+        await login.answered()
 
-
-async def test_cancel_ends_a_log_in(host: Host) -> None:
     async def cancelling(login: LogIn) -> None:
         login.cancel()
         await login.answered()
@@ -101,11 +100,7 @@ async def test_cancel_ends_a_log_in(host: Host) -> None:
     async with protected_server() as protected:
         with pytest.raises(errors.AuthorizationError, match=r"x: the log-in at 127.0.0.1:[0-9]+ was cancelled"):
             await host.connect(protected.url, name="x")
-
-
-async def test_nobody_is_waited_for_for_ever(host: Host) -> None:
-    host.logins.where, host.logins.authorizer, host.logins.seconds = "memory", waiting, 0.2
-    async with protected_server() as protected:
+        host.logins.authorizer, host.logins.seconds = waiting, 0.2
         with pytest.raises(errors.AuthorizationError, match=r"you did not log in at 127\.0\.0\.1:") as caught:
             await host.connect(protected.url, name="x")
     assert "within 0.2 s. Try again; MCPMagics.login_timeout gives more time." in str(caught.value)

@@ -22,6 +22,7 @@ from mcp_magic.session.pool import HELD_BYTES, KEPT_CONNECTIONS, ConnectionPool
 from mcp_magic.session.services import Services
 from tests.support.asgi import serving
 from tests.support.counting import Holding, answers, calls
+from tests.support.proxy import Proxy, proxied
 from tests.support.waiting import until
 from tests.support.watching import Watching
 from tests.support.websockets_server import serve_websocket
@@ -36,55 +37,14 @@ if TYPE_CHECKING:
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a hundred connections at once take as long as they do on a busy machine."""
     monkeypatch.setattr(transports, "CONNECT_SECONDS", 100.0)
-
-
-class Relay:
-    """Passes bytes on between clients and a server.
-
-    Attributes:
-        sent: What clients sent, in the parts in which it arrived.
-        opened: How many connections were opened.
-        open: Those that are open.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.sent: list[bytes] = []
-        self.opened = 0
-        self.open: set[asyncio.StreamWriter] = set()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client."""
-        self.opened += 1
-        self.open.add(writer)
-        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
-        ways = [self._pass(reader, to_server, self.sent), self._pass(from_server, writer, [])]
-        try:
-            await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.open.discard(writer)
-            writer.close()
-            to_server.close()
-
-    @staticmethod
-    async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts: list[bytes]) -> None:
-        try:
-            while part := await reader.read(2**20):
-                parts.append(part)
-                writer.write(part)
-                await writer.drain()
-        except ConnectionError:
-            return
+    monkeypatch.setattr("mcp.shared.jsonrpc_dispatcher._ABANDON_WRITE_TIMEOUT", 100.0)
 
 
 @asynccontextmanager
-async def relayed(server: MCPServer) -> AsyncIterator[tuple[str, Relay]]:
-    """Serve a server behind a relay; yield the URL and the relay."""
-    async with serving(server.streamable_http_app()) as url:
-        relay = Relay(int(url.rpartition(":")[2]))
-        async with await asyncio.start_server(relay, "127.0.0.1", 0) as listener:
-            yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp", relay
-            listener.close()
+async def relayed(server: MCPServer) -> AsyncIterator[tuple[str, Proxy]]:
+    """Serve a server behind a proxy; yield the URL and the proxy."""
+    async with serving(server.streamable_http_app()) as url, proxied(url) as proxy:
+        yield proxy.url(), proxy
 
 
 async def test_requests_go_out_whole_on_one_connection(host: Host) -> None:
@@ -107,14 +67,13 @@ async def test_requests_go_out_whole_on_one_connection(host: Host) -> None:
 
         for size in (HELD_BYTES - 1, HELD_BYTES, 20 * HELD_BYTES):
             assert (await connection.call("length", text="x" * size)).data == size
-        opened = relay.opened
+        opened = relay.accepted
         for _ in range(20):
             await connection.call("length", text="")
-        assert relay.opened == opened
+        assert relay.accepted == opened
 
-        for writer in list(relay.open):
-            writer.close()
-        await until(lambda: not relay.open or relay.opened > opened)
+        relay.cut()
+        await until(lambda: not relay.open or relay.accepted > opened)
         assert (await connection.call("length", text="word")).data == 4, "none is used that the server has closed"
         assert connection.failures == 0
         await host.disconnect("echo")
@@ -126,10 +85,10 @@ async def test_few_of_the_connections_of_many_calls_at_once_are_kept(host: Host)
         connection = await host.connect(url, name="load")
         tasks = calls(connection, 3 * KEPT_CONNECTIONS)
         await until(lambda: len(holding.held) == len(tasks))
-        assert len(relay.open) >= len(tasks)
+        assert relay.open >= len(tasks)
         holding.release.set()
         assert await answers(tasks) == list(range(len(tasks)))
-        await until(lambda: len(relay.open) <= KEPT_CONNECTIONS + 1)  # and the stream of notifications
+        await until(lambda: relay.open <= KEPT_CONNECTIONS + 1)  # and the stream of notifications
         await host.disconnect("load")
         await until(lambda: not relay.open)
 
@@ -157,7 +116,7 @@ async def test_an_interrupted_request_leaves_no_connection() -> None:
         async with httpx2.AsyncClient(transport=ConnectionPool(httpx2.create_ssl_context)) as client:
             request = asyncio.create_task(client.post(url, **CALL))  # type: ignore[arg-type]
             await until(lambda: len(holding.held) == 1)
-            assert len(relay.open) == 1
+            assert relay.open == 1
             request.cancel()
             await until(lambda: not relay.open)
             holding.release.set()
@@ -178,7 +137,7 @@ async def test_errors_are_those_of_httpx2() -> None:
 
 @pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
 async def test_many_calls_at_once_are_answered_or_interrupted(host: Host, legacy: bool) -> None:
-    holding, count = Holding(), 120
+    holding, count = Holding(), 110
     async with serving(holding.app(legacy=legacy)) as url:
         connection = await host.connect(f"{url}/mcp", name="load")
         before = psutil.Process().num_fds()
@@ -204,7 +163,7 @@ async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch
         connection = await host.connect(url, name="load")
         tasks = calls(connection, 60)
         await until(lambda: len(holding.held) == 60)
-        assert len(relay.open) >= 60
+        assert relay.open >= 60
         monkeypatch.setattr(pool, "IDLE_SECONDS", 0.0)
         for task in tasks[:40]:
             task.cancel()
@@ -215,7 +174,7 @@ async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch
         assert await answers(tasks[40:]) == list(range(40, 60))
         for _ in range(10):
             await connection.listing("tools", refresh=True)
-        await until(lambda: len(relay.open) <= 3)
+        await until(lambda: relay.open <= 3)
         await host.disconnect("load")
 
 

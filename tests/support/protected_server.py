@@ -35,27 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Protected:
-    """The two servers.
+    """The two servers."""
 
-    Attributes:
-        url: The MCP server's.
-        authority: The authorization server.
-        tokens: The tokens that were sent to the MCP server.
-        methods: The JSON-RPC methods that came with a valid token.
-        needs: The scope that each tool needs beside "read".
-        status: What every request is answered, 0 for what is right.
-        challenges: Whether a refusal says where to log in.
-        resource: What the resource metadata claim to be; "" for the truth.
-    """
-
-    url: str
+    url: str  # the MCP server's
     authority: AuthorizationServer
-    tokens: list[str] = field(default_factory=list)
-    methods: list[str] = field(default_factory=list)
-    needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})
-    status: int = 0
-    challenges: bool = True
-    resource: str = ""
+    tokens: list[str] = field(default_factory=list)  # those that were sent to the MCP server
+    methods: list[str] = field(default_factory=list)  # the JSON-RPC methods that came with a valid token
+    needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})  # scope of a tool beside "read"
+    status: int = 0  # what every request is answered, 0 for what is right
+    challenges: bool = True  # whether a refusal says where to log in
+    resource: str = ""  # what the resource metadata claim to be; "" for the truth
 
     @property
     def metadata_url(self) -> str:

@@ -21,15 +21,22 @@ class Proxy:
         port: Its own port.
         target: The port of 127.0.0.1 that it hands on to.
         accepted: Connections that were made to it.
+        sent: What clients sent, in the parts in which it arrived.
     """
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
         self.accepted = 0
+        self.sent: list[bytes] = []
         self._server: asyncio.Server | None = None
         self._sockets: dict[asyncio.StreamWriter, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self._sockets) // 2
 
     def lose(self) -> None:
         """Reset all connections, and take no more."""
@@ -88,16 +95,19 @@ class Proxy:
             return
         self._sockets[ahead] = flowing
         try:
-            await asyncio.gather(_pump(reader, ahead, flowing), _pump(behind, writer, flowing))
+            await asyncio.gather(_pump(reader, ahead, flowing, self.sent), _pump(behind, writer, flowing, []))
         finally:
             for one in (writer, ahead):
                 self._sockets.pop(one, None)
                 one.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event, parts: list[bytes]
+) -> None:
     with suppress(OSError):
-        while data := await reader.read(65536):
+        while data := await reader.read(2**20):
+            parts.append(data)
             await flowing.wait()
             writer.write(data)
             await writer.drain()
