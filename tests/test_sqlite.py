@@ -65,5 +65,5 @@ async def test_decisions_yeses_and_tokens_are_all_kept(folder: Path, said: dict[
     assert len({(record["server"], record["reason"]) for record in records}) == len(records) == MANY * LINES
     for number in range(MANY):
         store = FileStore(folder / "tokens")
-        found = await KeptTokens(store, "https://server.example/mcp", options(number), lambda _: None).load()
-        assert found["tokens"]["access_token"] == f"token {number}"
+        loaded = await KeptTokens(store, "https://server.example/mcp", options(number), lambda _: None).load()
+        assert loaded["tokens"]["access_token"] == f"token {number}"

@@ -169,7 +169,7 @@ async def test_a_client_that_a_document_describes_is_not_asked_about(host: Host)
 ROBOT = {"grant": "client_credentials", "client_id": "robot"}
 
 
-async def test_client_credentials_take_no_person_and_go_to_their_issuer(host: Host) -> None:
+async def test_client_credentials_take_no_person_and_go_to_the_issuer(host: Host) -> None:
     host.logins.where = "memory"
     secret = {"client_secret": "pass%word:1"}
     for method in ("client_secret_basic", "client_secret_post"):

@@ -89,11 +89,11 @@ async def test_sessions_of_one_name_are_played_in_their_order(tape: Path) -> Non
         return made
 
     async def seen(host: Host) -> list[Any]:
-        found = []
+        shown = []
         for target in (server("broken", "a"), server("mended", "a", "b")):
             connection = await host.connect(target, name="mended")
-            found += [[tool.name for tool in await connection.listing("tools")], (await connection.call("a")).text]
-        return found
+            shown += [[tool.name for tool in await connection.listing("tools")], (await connection.call("a")).text]
+        return shown
 
     recorded = await replayed(tape, seen, again=(), in_process="replay")
     assert recorded == [["a"], "broken", ["a", "b"], "mended"]

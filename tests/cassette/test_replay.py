@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client
 
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.cassette.cassette import deck
@@ -22,12 +20,13 @@ from mcp_magic.errors import (
     SessionClosedError,
     ToolError,
 )
-from tests.ask.test_elicitation import Scripted, trip_server
 from tests.environments import ROOT
 from tests.support import SUPPORT
 from tests.support.asgi import Forgetful, answering, serving
 from tests.support.bundled import load
 from tests.support.cassettes import GONE, hosting, lines, replayed, written
+from tests.support.eliciting_server import trip_server
+from tests.support.persons import Scripted
 from tests.support.processes import PLAIN, children, free_port
 from tests.support.reporting_server import reporting_server
 from tests.support.rogue_http import rogue_http
@@ -114,10 +113,10 @@ OSLO, ROME = (Answer.accept({"city": city, "days": 2}) for city in ("Oslo", "Rom
 
 @pytest.mark.parametrize("era", ["rounds", "handshake"])
 async def test_cassette_replays_answers_or_asks_the_person_again(
-    tape: Path, era: str, monkeypatch: pytest.MonkeyPatch
+    tape: Path, era: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if era == "handshake":
-        monkeypatch.setattr("mcp.Client", partial(Client, mode="legacy"))
+        request.getfixturevalue("handshake")
 
     async def seen(host: Host, *answers: Answer) -> list[str]:
         if answers:
@@ -220,12 +219,12 @@ async def test_cassette_replays_fallback_and_forgotten_session(tape: Path) -> No
 
     async def seen(host: Host, sse: str, url: str) -> list[Any]:
         connection = await host.connect(f"{sse}/sse", name="old")
-        found = [connection.spec.transport, (await connection.call("add", a=1, b=2)).data]
+        told = [connection.spec.transport, (await connection.call("add", a=1, b=2)).data]
         connection = await quick(host).connect(f"{url}/mcp", name="math")
-        found.append((await connection.call("add", a=1, b=2)).data)
+        told.append((await connection.call("add", a=1, b=2)).data)
         app.forget()
-        found.append((await connection.call("add", a=1, b=3)).data)
-        return [*found, connection.reconnects, connection.state]
+        told.append((await connection.call("add", a=1, b=3)).data)
+        return [*told, connection.reconnects, connection.state]
 
     async with serving(math.sse_app()) as sse, serving(app) as url, hosting(tape, "record") as host:
         recorded = await seen(host, sse, url)
@@ -245,20 +244,20 @@ FAULTS = (
 @ERAS
 async def test_cassette_replays_dying_server_with_stray_output(tape: Path, tmp_path: Path, version: str) -> None:
     async def seen(host: Host, target: list[str]) -> list[Any]:
-        found = []
+        told = []
         connection = await host.connect(target, name="rogue")
         for tool in FAULTS:
             host.trace.clear()
-            found += [tool, await tried(connection, tool), await tried(connection, "right")]
+            told += [tool, await tried(connection, tool), await tried(connection, "right")]
             if connection.state != "open":
-                found += [connection.state, connection.problem, connection.stderr()[-1000:]]
+                told += [connection.state, connection.problem, connection.stderr()[-1000:]]
                 await host.reconnect("rogue")
-            found.append(traced(host, "rogue"))
-        return found
+            told.append(traced(host, "rogue"))
+        return told
 
     command = [sys.executable, str(SUPPORT / "rogue_server.py"), version, str(tmp_path / "log")]
     recorded = await replayed(tape, seen, command)
-    ends = [found for found in recorded if isinstance(found, tuple) and found[0] == "SessionClosedError"]
+    ends = [told for told in recorded if isinstance(told, tuple) and told[0] == "SessionClosedError"]
     assert len(ends) == 5
     assert "\n  stderr: Traceback line 4999" in ends[0][1]
 
@@ -273,15 +272,15 @@ ANSWERS = (
 async def test_cassette_replays_http_errors_at_the_same_place(tape: Path, version: str) -> None:
     async def seen(host: Host, url: str) -> list[Any]:
         connection = await quick(host).connect(url, name="rogue")
-        found = [await tried(connection, tool) for tool in ANSWERS]
+        told = [await tried(connection, tool) for tool in ANSWERS]
         statuses = [(entry.label.partition(" to ")[0], entry.status) for entry in host.trace.entries("rogue")]
-        return [*found, await tried(connection, "hang", 0.3), statuses]
+        return [*told, await tried(connection, "hang", 0.3), statuses]
 
     async with rogue_http(version) as rogue, hosting(tape, "record") as host:
         recorded = await seen(host, rogue.url)
     assert "HTTP 429" in recorded[3][1]
     assert "it asks to wait 3600 s" in recorded[3][1]
-    assert [found[0] for found in recorded[7:9]] == ["SessionClosedError"] * 2
+    assert [told[0] for told in recorded[7:9]] == ["SessionClosedError"] * 2
     async with hosting(tape, "replay") as host:
         assert await seen(host, rogue.url) == recorded
 
@@ -289,16 +288,16 @@ async def test_cassette_replays_http_errors_at_the_same_place(tape: Path, versio
 async def test_cassette_ends_idle_session_by_the_next_call(tape: Path) -> None:
     async def seen(host: Host, target: list[str], *, kill: bool) -> list[Any]:
         connection = await host.connect(target, name="math")
-        found: list[Any] = [(await connection.call("add", a=1, b=2)).data, connection.state]
+        told: list[Any] = [(await connection.call("add", a=1, b=2)).data, connection.state]
         if kill:
             for process in children():
                 process.kill()
             await until(lambda: connection.state == "lost")
         with pytest.raises(SessionClosedError) as failed:
             await connection.call("add", a=2, b=2)
-        found += [str(failed.value), connection.state]
+        told += [str(failed.value), connection.state]
         await host.reconnect("math")
-        return [*found, (await connection.call("add", a=2, b=2)).data]
+        return [*told, (await connection.call("add", a=2, b=2)).data]
 
     async with hosting(tape, "record") as host:
         recorded = await seen(host, PLAIN, kill=True)

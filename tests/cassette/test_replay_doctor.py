@@ -55,7 +55,7 @@ async def test_cassette_replays_doctor_report_without_starting_servers(tape: Pat
     well = sick(tools__list={"tools": [TOOL]}, tools__call={"content": [{"type": "text", "text": "seen"}]})
     async with serving(notes().streamable_http_app()) as base, hosting(tape, "record") as host:
         recorded = await seen(host, ill, well, f"{base}/mcp")
-    assert [found[4] for found in recorded] == ["schemas", None, "resolve", None, "resolve"]
+    assert [one[4] for one in recorded] == ["schemas", None, "resolve", None, "resolve"]
     assert "its first answer came after" in recorded[0][0]
 
     async with hosting(tape, "replay") as host:

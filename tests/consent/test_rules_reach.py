@@ -34,7 +34,7 @@ def test_a_permission_that_is_given_again_is_not_reported() -> None:
 
 
 def texts(letters: str, size: int) -> list[str]:
-    return ["".join(each) for length in range(size + 1) for each in product(letters, repeat=length)]
+    return ["".join(word) for length in range(size + 1) for word in product(letters, repeat=length)]
 
 
 SETS = [

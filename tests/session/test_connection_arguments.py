@@ -57,8 +57,8 @@ async def test_required_default_is_filled_in_and_reported(host: Host, tmp_path: 
     assert "scale: 'css'" in result.text
     assert "filled in from the tool's schema: scale='css'" in str(result)
     assert "filled in from the tool" in result._repr_mimebundle_()["text/html"]
-    given = await browser.tools.browser_take_screenshot(scale="device")
-    assert (given.filled, "filled in" in str(given)) == ({}, False)
+    device = await browser.tools.browser_take_screenshot(scale="device")
+    assert (device.filled, "filled in" in str(device)) == ({}, False)
 
 
 async def test_data_frame_becomes_rows_of_sheet_and_table(host: Host, tmp_path: Path) -> None:

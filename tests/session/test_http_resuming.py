@@ -41,8 +41,8 @@ class Kept(EventStore):
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
         after = int(last_event_id)
         stream = self.events[after - 1][0]
-        for number, (found, message) in list(enumerate(self.events, 1))[after:]:
-            if found == stream and message is not None:
+        for number, (owner, message) in list(enumerate(self.events, 1))[after:]:
+            if owner == stream and message is not None:
                 await send_callback(EventMessage(message, str(number)))
         return stream
 
@@ -107,7 +107,7 @@ class Stepping:
 
     def resumed(self) -> list[tuple[float, str]]:
         """Return the streams that went on after an event."""
-        return [found for found in self.gets if found[1]]
+        return [stream for stream in self.gets if stream[1]]
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ ERAS = pytest.mark.parametrize("legacy", [False, True], ids=[MODERN, "handshake"
 
 
 def count(app: Any, method: str) -> int:
-    return [found for found, _ in app.requests].count(method)
+    return [name for name, _ in app.requests].count(method)
 
 
 # Servers that come back
@@ -271,7 +271,7 @@ async def test_a_session_that_somebody_deleted_is_renewed(quick: Host) -> None:
     app = Counting().app(legacy=True)
     async with serving(app) as url:
         connection = await quick.connect(f"{url}/mcp", name="counting")
-        session = next(found for _, found in app.requests if found)
+        session = next(name for _, name in app.requests if name)
         async with httpx2.AsyncClient(timeout=60) as client:
             assert (await client.delete(f"{url}/mcp", headers={"mcp-session-id": session})).status_code == 200
         assert (await connection.call("count")).data == 1

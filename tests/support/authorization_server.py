@@ -105,7 +105,7 @@ class AuthorizationServer:
         self.seen.append(("metadata", {}))
         if not self.behaves.has_metadata:
             return Response(status_code=404)
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "issuer": self.behaves.metadata_issuer or self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
@@ -120,8 +120,8 @@ class AuthorizationServer:
             "authorization_response_iss_parameter_supported": self.behaves.issuer_sent is not None,
         }
         if self.behaves.dpop:
-            found["dpop_signing_alg_values_supported"] = ["ES256"]
-        return JSONResponse(found | self.behaves.endpoints)
+            entry["dpop_signing_alg_values_supported"] = ["ES256"]
+        return JSONResponse(entry | self.behaves.endpoints)
 
     async def _register(self, request: Request) -> Response:
         body = await request.json()
@@ -182,8 +182,8 @@ class AuthorizationServer:
         if grant == "client_credentials":
             return form.get("client_id", "machine"), form.get("scope", "").split()
         if grant == "refresh_token":
-            found = self.refresh.pop(form["refresh_token"], None)
-            return found or (None, [])
+            entry = self.refresh.pop(form["refresh_token"], None)
+            return entry or (None, [])
         asked = self._codes.pop(form.get("code", ""), None)
         if asked is None or asked["redirect_uri"] != form["redirect_uri"]:
             return None, []

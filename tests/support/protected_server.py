@@ -55,11 +55,11 @@ class Protected:
     async def verify_token(self, token: str) -> AccessToken | None:
         """Say what a token is worth (the SDK's `TokenVerifier`)."""
         self.tokens.append(token)
-        found = self.authority.tokens.get(token)
-        if found is None or found.expires < time.time():
+        entry = self.authority.tokens.get(token)
+        if entry is None or entry.expires < time.time():
             return None
-        resource = found.resource or None
-        return AccessToken(token=token, client_id=found.client, scopes=found.scopes, resource=resource)
+        resource = entry.resource or None
+        return AccessToken(token=token, client_id=entry.client, scopes=entry.scopes, resource=resource)
 
 
 def notes(protected: Protected) -> MCPServer:
@@ -153,11 +153,11 @@ class Guard:
             said = f'DPoP error="use_dpop_nonce", {metadata}'
             await answer(send, 401, www_authenticate=said, dpop_nonce="nonce-of-the-server")
             return False
-        found = protected.authority.tokens.get(token)
-        if found is not None and found.key != key:
+        entry = protected.authority.tokens.get(token)
+        if entry is not None and entry.key != key:
             await answer(send, 401, www_authenticate=f'DPoP error="invalid_token", {metadata}')
             return False
-        others = [each for each in scope["headers"] if each[0] != b"authorization"]
+        others = [header for header in scope["headers"] if header[0] != b"authorization"]
         scope["headers"] = [*others, (b"authorization", f"Bearer {token}".encode())]
         return True
 

@@ -124,5 +124,5 @@ if __name__ == "__main__":
 
     options = parser(__doc__ or "", ("stdio",))
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
-    given = options.parse_args()
-    serve(waiting_server(Waiting(), handshake=given.era == "handshake"), given)
+    chosen = options.parse_args()
+    serve(waiting_server(Waiting(), handshake=chosen.era == "handshake"), chosen)
