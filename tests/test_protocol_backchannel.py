@@ -87,6 +87,7 @@ def answered(host: Host, tmp_path: Path) -> Host:
         ("sampling", "asks a model by `create_message`", "reply: Annotated[CreateMessageResult, Resolve(ask)]"),
         ("roots", "asks for roots by `list_roots`", "roots: Annotated[ListRootsResult, Resolve(ask)]"),
     ],
+    ids=["elicit", "sampling", "roots"],
 )
 async def test_error_of_asking_by_request_suggests_a_parameter(
     answered: Host, tool: str, does: str, parameter: str

@@ -1,4 +1,4 @@
-"""Twenty processes with the same files at once: no file is damaged, nothing is lost, nobody waits for ever."""
+"""Twelve processes with the same files at once: no file is damaged, nothing is lost, nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.threads_in import kept
 if TYPE_CHECKING:
     from pathlib import Path
 
-MANY = 20
+MANY = 12
 SECONDS = 120
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked, which Windows cannot")

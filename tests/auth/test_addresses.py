@@ -51,19 +51,6 @@ class Routed(httpx2.AsyncHTTPTransport):
         return reply
 
 
-class Trap:
-    """A service of this machine; it says what it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.port = 0
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            self.asked.append(f"{scope['method']} {scope['path']}")
-            await answer(send, 404)
-
-
 class Leading:
     """An MCP server that wants a log-in, and says where.
 
@@ -107,13 +94,17 @@ class Leading:
 
 
 @pytest.fixture
-async def trap() -> AsyncIterator[Trap]:
-    trap = Trap()
-    async with serving(trap) as url:
-        trap.port = urlsplit(url).port or 0
-        trap.asked.clear()
-        yield trap
-    assert trap.asked == []
+async def trap() -> AsyncIterator[int]:
+    """The port of a service of this machine that nobody must ask."""
+    asked: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(f"{scope['method']} {scope['path']}")
+        await answer(send, 404)
+
+    async with serving(app, lifespan="off") as url:
+        yield urlsplit(url).port or 0
+    assert asked == []
 
 
 @pytest.fixture
@@ -136,28 +127,28 @@ async def attempt(host: Host, leading: Leading, **options: Any) -> str:
     return str(caught.value)
 
 
-async def test_internet_server_leads_to_no_metadata_of_this_machine(host: Host, trap: Trap, leading: Leading) -> None:
+async def test_internet_server_leads_to_no_metadata_of_this_machine(host: Host, trap: int, leading: Leading) -> None:
     logging_in(host)
     names = ["127.0.0.1", "localhost", "0.0.0.0", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "x.localhost"]
     with suppress(OSError):  # where it has an address
         socket.getaddrinfo(socket.gethostname(), None)
         names.append(socket.gethostname())
     for where in names:
-        leading.resource_metadata = f"http://{where}:{trap.port}/latest/meta-data"
+        leading.resource_metadata = f"http://{where}:{trap}/latest/meta-data"
         said = await attempt(host, leading)
-        assert said.startswith(f"notes: https://{PUBLIC}/mcp leads its log-in to {where}:{trap.port}")
+        assert said.startswith(f"notes: https://{PUBLIC}/mcp leads its log-in to {where}:{trap}")
         assert "an address of this machine or its network" in said
-        assert f"--issuer http://{where}:{trap.port}" in said
+        assert f"--issuer http://{where}:{trap}" in said
     leading.resource_metadata = ""
-    leading.redirects = f"http://127.0.0.1:{trap.port}/"
+    leading.redirects = f"http://127.0.0.1:{trap}/"
     await attempt(host, leading)
     leading.redirects = ""
-    leading.authority = f"http://127.0.0.1:{trap.port}"
+    leading.authority = f"http://127.0.0.1:{trap}"
     assert "leads its log-in to 127.0.0.1" in await attempt(host, leading)
     assert leading.posted == []
 
 
-async def test_local_endpoints_are_refused_without_any_question(host: Host, trap: Trap, leading: Leading) -> None:
+async def test_local_endpoints_are_refused_without_any_question(host: Host, trap: int, leading: Leading) -> None:
     person = logging_in(host)
     asked: list[str] = []
 
@@ -169,13 +160,13 @@ async def test_local_endpoints_are_refused_without_any_question(host: Host, trap
     local = ["127.0.0.1", "10.1.2.3", "169.254.169.254", "[::1]", "[fe80::1]"]
     attempts = [("registration", address) for address in local]
     for endpoint, address in [*attempts, ("token", local[0]), ("authorization", local[0])]:
-        leading.endpoints = {f"{endpoint}_endpoint": f"https://{address}:{trap.port}/x"}
+        leading.endpoints = {f"{endpoint}_endpoint": f"https://{address}:{trap}/x"}
         assert f"leads its log-in to {address}" in await attempt(host, leading)
     assert leading.posted == asked == person.shown == []
 
 
 async def test_name_that_resolves_elsewhere_later_is_not_contacted(
-    host: Host, trap: Trap, leading: Leading, monkeypatch: pytest.MonkeyPatch
+    host: Host, trap: int, leading: Leading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
     loop = asyncio.get_running_loop()
@@ -189,7 +180,7 @@ async def test_name_that_resolves_elsewhere_later_is_not_contacted(
 
     monkeypatch.setattr(loop, "getaddrinfo", rebinding)
     logging_in(host)
-    leading.resource_metadata = f"http://rebind.example:{trap.port}/x"
+    leading.resource_metadata = f"http://rebind.example:{trap}/x"
     assert "leads its log-in to rebind.example" in await attempt(host, leading)
     assert len(looked) == 2
 
@@ -208,17 +199,17 @@ async def test_a_local_issuer_that_the_person_named_is_asked(host: Host, leading
         assert "code" in protected.authority.asked("token")[1]
 
 
-async def test_the_doctor_does_not_follow_it_either(trap: Trap) -> None:
+async def test_the_doctor_does_not_follow_it_either(trap: int) -> None:
     patient = HttpProbe(HttpSpec(url=f"https://{PUBLIC}/mcp"), 5.0, None)
-    reply = await patient.document(f"http://127.0.0.1:{trap.port}/x")
+    reply = await patient.document(f"http://127.0.0.1:{trap}/x")
     assert "an address of this machine or its network" in reply.failure
 
 
-async def test_logging_out_does_not_send_the_tokens_there(host: Host, trap: Trap) -> None:
+async def test_logging_out_does_not_send_the_tokens_there(host: Host, trap: int) -> None:
     spec = HttpSpec(url=f"https://{PUBLIC}/mcp")
     host.logins.where = "memory"
     kept = KeptTokens(host.logins.store(), spec.url, spec.auth, lambda secrets: None)
-    revoking = {"issuer": f"https://{PUBLIC}", "revocation_endpoint": f"http://127.0.0.1:{trap.port}/revoke"}
+    revoking = {"issuer": f"https://{PUBLIC}", "revocation_endpoint": f"http://127.0.0.1:{trap}/revoke"}
     await kept.save(tokens={"access_token": "sesame-4711"}, metadata=revoking)
     done = await log_out(spec, host.logins)
     assert "the address for that is on this machine or its network" in done[0].done

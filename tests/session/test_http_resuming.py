@@ -47,27 +47,50 @@ class Kept(EventStore):
         return stream
 
 
-class Stepping:
-    """A server whose call reports a step whenever it is told to.
+class Growing:
+    """A server that becomes more, and says so on the stream of notifications."""
+
+    def __init__(self) -> None:
+        self.server = MCPServer("growing")
+        self.server.add_tool(self.grow)
+
+    async def grow(self, ctx: Context[Any, Any]) -> str:
+        """Become more, and say so."""
+        name = f"grown_{len(await self.server.list_tools())}"
+        self.server.add_tool(lambda: name, name=name)
+        await self.tell(ctx)
+        return name
+
+    async def tell(self, ctx: Context[Any, Any]) -> None:
+        """Say so."""
+        await ctx.notify_tools_changed()
+
+
+class Stepping(Growing):
+    """A server of the handshake era whose call reports a step whenever it is told to.
 
     Attributes:
         runs: How often it was called.
         steps: Gets the steps to report; None ends the call.
         gets: The streams that were opened with GET: when, and after which event.
+        gates: The statuses that the next of them get.
         live: How many of them went on after an event and have got to what is told from now on. What the SDK's server
             tells between the replay and that is lost until the stream is opened once more.
+        opens: What a GET waits for.
+        order: The HTTP methods of what came, in the order in which it went on.
     """
 
     def __init__(self) -> None:
-        self.runs = 0
+        super().__init__()
+        self.runs = self.live = 0
         self.steps: asyncio.Queue[int | None] = asyncio.Queue()
         self.gets: list[tuple[float, str]] = []
         self.gates: list[int] = []
-        self.live = 0
-        self._server = MCPServer("stepping")
-        self._server.add_tool(self.step)
-        self._server.add_tool(self.grow)
-        self._app = Forgetful(self._server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS))
+        self.opens = asyncio.Event()
+        self.opens.set()
+        self.order: list[str] = []
+        self.server.add_tool(self.step)
+        self._app = Forgetful(self.server.streamable_http_app(event_store=Kept(), retry_interval=RETRY_MS))
         self.forget = self._app.forget
 
     async def step(self, ctx: Context[Any, Any]) -> str:
@@ -78,32 +101,27 @@ class Stepping:
             await ctx.report_progress(number)
         return "done"
 
-    async def grow(self, ctx: Context[Any, Any]) -> str:
-        """Become more, and say so on the stream of notifications."""
-        name = f"grown_{len(await self._server.list_tools())}"
-
-        async def more() -> str:
-            """One more."""
-            return name
-
-        self._server.add_tool(more, name=name)
+    async def tell(self, ctx: Context[Any, Any]) -> None:
         await ctx.request_context.session.send_tool_list_changed()
-        return name
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] == "GET":
-            headers = dict(scope["headers"])
-            self.gets.append((time.monotonic(), headers.get(b"last-event-id", b"").decode()))
-            if self.gates:
-                await answer(send, self.gates.pop(0))
-                return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["method"] == "GET":
+            await self.opens.wait()
+            self.gets.append((time.monotonic(), dict(scope["headers"]).get(b"last-event-id", b"").decode()))
+        self.order.append(scope["method"])
+        if scope["method"] == "GET" and self.gates:
+            await answer(send, self.gates.pop(0))
+            return
 
         async def sent(message: Any) -> None:
             await send(message)
             if scope["method"] == "GET" and b"retry:" in message.get("body", b""):
                 self.live += 1
 
-        await self._app(scope, receive, sent if scope["type"] == "http" else send)
+        await self._app(scope, receive, sent)
 
     def resumed(self) -> list[tuple[float, str]]:
         """Return the streams that went on after an event."""
@@ -212,56 +230,37 @@ async def test_stream_of_notifications_reopens_after_all_cuts(quick: Host) -> No
         assert all(after for _, after in server.gets[1:]), "each goes on where the one before was cut"
 
 
-class Dallying:
-    """A server that lets the request for the stream of notifications wait.
-
-    Attributes:
-        opens: What it waits for.
-        order: The HTTP methods of what came, in the order in which it went on.
-    """
-
-    def __init__(self) -> None:
-        self.opens = asyncio.Event()
-        self.order: list[str] = []
-        self._app = Stepping()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and scope["method"] == "GET":
-            await self.opens.wait()
-        if scope["type"] == "http":
-            self.order.append(scope["method"])
-        await self._app(scope, receive, send)
-
-
 async def test_notice_of_first_call_is_kept_if_stream_opens_late(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STREAM_SECONDS", 30)
     monkeypatch.setattr("mcp_magic._host.PREFETCH_SECONDS", 0.1)
-    server = Dallying()
+    server = Stepping()
+    server.opens.clear()
     async with serving(server) as url:
-        connection = await host.connect(f"{url}/mcp", name="dallying")
+        connection = await host.connect(f"{url}/mcp", name="stepping")
         asyncio.get_running_loop().call_later(0.1, server.opens.set)
         name = (await connection.call("grow")).text
         await until(lambda: has(connection, name))
         before = server.order[: server.order.index("GET")]
         assert before == ["POST"] * 3, "discovery and the handshake, and nothing else before the stream"
-        await host.disconnect("dallying")
+        await host.disconnect("stepping")
 
 
 async def test_late_stream_of_notifications_is_waited_for_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STREAM_SECONDS", 0.05)
-    server = Dallying()
+    server = Stepping()
+    server.opens.clear()
     async with serving(server) as url:
-        connection = await host.connect(f"{url}/mcp", name="dallying")
+        connection = await host.connect(f"{url}/mcp", name="stepping")
         assert (await connection.call("grow")).text == "grown_2"
         monkeypatch.setattr(http, "STREAM_SECONDS", 30)
         async with asyncio.timeout(20):
             assert (await connection.call("grow")).text == "grown_3"
         assert "GET" not in server.order
         server.opens.set()
-        await host.disconnect("dallying")
+        await host.disconnect("stepping")
 
 
-class Announcing:
+class Announcing(Growing):
     """A server of 2026-07-28 that announces changes of its lists.
 
     Attributes:
@@ -269,22 +268,9 @@ class Announcing:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.listens = 0
-        self.server = MCPServer("announcing")
-        self.server.add_tool(self.grow)
         self._app = self.server.streamable_http_app()
-
-    async def grow(self, ctx: Context[Any, Any]) -> str:
-        """Become more, and say so."""
-        name = f"grown_{len(await self.server.list_tools())}"
-
-        async def more() -> str:
-            """One more."""
-            return name
-
-        self.server.add_tool(more, name=name)
-        await ctx.notify_tools_changed()
-        return name
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

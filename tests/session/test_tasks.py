@@ -205,36 +205,31 @@ async def test_a_passing_error_of_the_server_does_not_lose_the_task(connect: Con
 BREAKS = "ci:build: the server's answer breaks the protocol: "
 
 
-@pytest.mark.parametrize(
-    ("step", "problem"),
-    [
-        (done() | {"taskId": "other"}, "it is about the task 'other', not about 'task-1'"),
-        (done() | {"taskId": ["x"]}, "its taskId is not a text of 1 to 2,000 characters"),
-        (state("sleeping"), "the task's status is 'sleeping', not one of working, "),
-        (state("completed"), "the task is completed, but the answer has no result"),
-        (state("input_required", inputRequests={str(n): form() for n in range(101)}), "more than 100 open questions"),
-        (state("input_required", inputRequests={"a": {"method": "shell/run"}}), "method"),
-    ],
-)
-async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect, step: Any, problem: str) -> None:
-    with pytest.raises(InvalidResponseError) as error:
-        await (await connect(Scripted(state(), step))).call("build")
-    assert str(error.value).startswith(BREAKS)
-    assert problem in str(error.value)
+SHAPES = [
+    (done() | {"taskId": "other"}, "it is about the task 'other', not about 'task-1'"),
+    (done() | {"taskId": ["x"]}, "its taskId is not a text of 1 to 2,000 characters"),
+    (state("sleeping"), "the task's status is 'sleeping', not one of working, "),
+    (state("completed"), "the task is completed, but the answer has no result"),
+    (state("input_required", inputRequests={str(n): form() for n in range(101)}), "more than 100 open questions"),
+    (state("input_required", inputRequests={"a": {"method": "shell/run"}}), "method"),
+]
 
 
-async def test_an_odd_result_of_a_task_is_read(connect: Connect) -> None:
+async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect) -> None:
+    for step, problem in SHAPES:
+        with pytest.raises(InvalidResponseError) as error:
+            await (await connect(Scripted(state(), step))).call("build")
+        assert str(error.value).startswith(BREAKS)
+        assert problem in str(error.value)
+    for created in (state() | {"taskId": ""}, state() | {"taskId": 7}, state("odd")):
+        script = Scripted(done(), created=created)
+        with pytest.raises(InvalidResponseError, match=BREAKS):
+            await (await connect(script)).call("build")
+        assert script.methods() == ["tools/call"]
+
     connection = await connect(Scripted(state(), state("completed", result={"content": "x"})))
-    assert (await connection.call("build")).text == "x"
+    assert (await connection.call("build")).text == "x", "an odd result is read"
     assert connection.info().remarks == ("the answer of the tool `build`: a block is a text, not an object",)
-
-
-@pytest.mark.parametrize("created", [state() | {"taskId": ""}, state() | {"taskId": 7}, state("odd")])
-async def test_a_task_of_an_unknown_shape_is_no_result(connect: Connect, created: dict[str, Any]) -> None:
-    script = Scripted(done(), created=created)
-    with pytest.raises(InvalidResponseError, match=BREAKS):
-        await (await connect(script)).call("build")
-    assert script.methods() == ["tools/call"]
 
 
 async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect: Connect) -> None:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
+from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
+from websockets.asyncio.server import ServerConnection, serve
 
-from mcp_magic.config.specs import HttpSpec, StdioSpec
-from mcp_magic.errors import HTTPStatusError, MissingDependencyError, UnreachableError
+from mcp_magic.config.specs import HttpSpec, StdioSpec, WebSocketSpec
+from mcp_magic.errors import ConnectError, HTTPStatusError, MissingDependencyError, UnreachableError
 from tests.environments import everything_command
 from tests.support.asgi import answering, serving
 from tests.support.bundled import command, load
 from tests.support.certificates import self_signed
+from tests.support.no_json_server import serve_no_json
 from tests.support.processes import PLAIN, start_http
 from tests.support.websockets_server import serve_websocket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from websockets.http11 import Request, Response
 
     from mcp_magic._host import Host
 
@@ -155,3 +162,51 @@ async def test_tls_is_verified_against_the_authority_that_is_named(host: Host, t
         assert (await host.connect(f"{url}/mcp", name="secure", verify=str(certificate))).state == "open"
         assert (await host.connect(f"{url}/mcp", name="any", verify=False)).state == "open"
         await host.disconnect("secure", "any")
+
+
+# WebSocket servers that redirect: the headers of the spec stay with the server that they are for
+
+SECONDS = 40.0
+HEADERS = {"X-API-Key": "canary-4711", "Authorization": "Bearer canary-4711"}
+
+
+@asynccontextmanager
+async def redirecting(location: str, seen: list[Request]) -> AsyncIterator[str]:
+    """Redirect `/` to a location, take note of each request and yield the WebSocket URL."""
+
+    def process(socket: ServerConnection, request: Request) -> Response:
+        seen.append(request)
+        response = socket.respond(HTTPStatus.FOUND if request.path == "/" else HTTPStatus.NOT_FOUND, "")
+        response.headers["Location"] = location
+        return response
+
+    async with serve(lambda socket: socket.close(), "127.0.0.1", 0, process_request=process) as listener:
+        yield f"ws://127.0.0.1:{next(iter(listener.sockets)).getsockname()[1]}/"
+
+
+async def refused(host: Host, url: str) -> str:
+    with pytest.raises(ConnectError) as caught:
+        await host.connect_spec(WebSocketSpec(url=url, headers=HEADERS), "rogue")
+    assert "canary" not in str(caught.value)
+    return str(caught.value)
+
+
+async def test_redirect_to_another_origin_is_not_followed(host: Host) -> None:
+    other: list[Request] = []
+    async with asyncio.timeout(SECONDS), serve_no_json() as there, redirecting("/", other) as away:
+        for location in (away, away.replace("127.0.0.1", "localhost"), there):
+            first: list[Request] = []
+            async with redirecting(location, first) as url:
+                assert f"it redirects to {location}" in await refused(host, url)
+            assert [request.headers["X-API-Key"] for request in first] == ["canary-4711"]
+        assert not other, "nothing was sent there"
+        assert (await (await host.connect(there, name="rogue")).call("right")).text == "right"
+        await host.close()
+
+
+async def test_redirect_within_the_server_keeps_the_headers(host: Host) -> None:
+    seen: list[Request] = []
+    async with asyncio.timeout(SECONDS), redirecting("/mcp", seen) as url:
+        await refused(host, url)  # there is nothing at /mcp either
+    assert [request.path for request in seen] == ["/", "/mcp"]
+    assert [request.headers["X-API-Key"] for request in seen] == ["canary-4711"] * 2
