@@ -42,16 +42,22 @@ pytestmark = pytest.mark.usefixtures("own_data")
 
 async def test_a_job_is_there_at_once_and_awaiting_it_gives_the_result(host: Host, connect: Connect) -> None:
     script = Scripted(state(statusMessage="step 1 of 2"))
-    await connect(script)
+    events = (await connect(script)).events()
     job = await host.start("ci:build", ref="main")
     assert (job.number, job.title, job.status, job.task, job.ended) == (1, "ci:build", "working", "task-1", False)
     await until(lambda: job.message == "step 1 of 2")
+    under_way = [(event.kind, event.name, event.text) for _, event in host.events.under_way()]
+    assert under_way == [("job", "1: build", "working · step 1 of 2")]
     assert "● ci:build · job 1 · working · " in str(job)
     assert str(job).endswith("a task of the server, which keeps it for 1 min")
     script.steps = [state(statusMessage="step 2 of 2"), done("built main")]
     assert (await job).text == "built main"
     assert (job.status, job.result is not None, (await job).text) == ("completed", True, "built main")
     assert [event.message for event in job.events if event.status == "working"] == ["", "step 1 of 2", "step 2 of 2"]
+    seen = [await anext(events) for _ in range(4)]
+    steps = ("working", "working · step 1 of 2", "working · step 2 of 2", "completed · step 2 of 2")
+    assert [(event.text, event.ended) for event in seen] == [(step, step == steps[-1]) for step in steps]
+    assert not host.events.under_way()
     assert host.jobs[1] is job
     assert str(job).startswith("✓ ci:build · job 1 · completed · ")
     assert str(job).endswith("built main")
@@ -65,26 +71,6 @@ async def test_job_that_cannot_start_raises_and_is_not_listed(host: Host, connec
     with pytest.raises(DeniedError):
         await host.start("ci:build")
     assert len(host.jobs) == 0
-
-
-async def test_job_is_a_session_event_under_way_until_its_end(host: Host, connect: Connect) -> None:
-    script = Scripted(state(statusMessage="step 1 of 2"))
-    ci = await connect(script)
-    events = ci.events()
-    job = await host.start("ci:build")
-    await until(lambda: bool(job.message))
-    assert [(event.kind, event.name, event.text) for _, event in host.events.under_way()] == [
-        ("job", "1: build", "working · step 1 of 2")
-    ]
-    script.steps = [done()]
-    await job
-    seen = [await anext(events) for _ in range(3)]
-    assert [(event.text, event.ended) for event in seen] == [
-        ("working", False),
-        ("working · step 1 of 2", False),
-        ("completed · step 1 of 2", True),
-    ]
-    assert not host.events.under_way()
 
 
 async def test_cancelling_a_job_tells_the_server(host: Host, connect: Connect) -> None:
@@ -119,7 +105,7 @@ async def test_the_question_of_a_job_shows_in_its_status(host: Host, connect: Co
     async def elicitor(elicitation: Elicitation) -> Answer:
         return Answer.accept({"branch": await answer})
 
-    host.elicitor = elicitor
+    host.elicitation.elicitor = elicitor
     script = Scripted(state("input_required", inputRequests={"branch": form()}))
     await connect(script)
     job = await host.start("ci:build")
@@ -212,22 +198,18 @@ async def test_call_waiting_for_task_resumes_in_later_kernel(host: Host, connect
     assert (len(host.jobs), host.jobs.unfollowed) == (0, 0)
 
 
-@pytest.mark.parametrize("end", [done(), state("failed", error={"code": -32603, "message": "no"}), fails(UNKNOWN)])
+@pytest.mark.parametrize(
+    "end", [done(), state("failed", error={"code": -32603, "message": "no"}), fails(UNKNOWN), None]
+)
 async def test_a_call_whose_task_has_ended_leaves_nothing_to_take_up(host: Host, connect: Connect, end: Any) -> None:
-    script = Scripted(state(), end)
-    with suppress(ProtocolError):
-        await (await connect(script)).call("build")
-    async with Host() as later:
-        assert later.jobs.unfollowed == 0
-
-
-async def test_an_interrupted_call_leaves_nothing_to_take_up(host: Host, connect: Connect) -> None:
-    script = Scripted(state())
+    script = Scripted(state(), *([end] if end else []))
     call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: bool(script.times()))
-    call.cancel()
-    await asyncio.wait({call})
-    assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
+    if end is None:
+        call.cancel()
+    with suppress(ProtocolError, asyncio.CancelledError):
+        await call
+    assert script.params("tasks/cancel") == ([{"taskId": "task-1"}] if end is None else [])
     async with Host() as later:
         assert later.jobs.unfollowed == 0
 
@@ -247,11 +229,27 @@ async def test_a_call_that_lost_its_session_leaves_its_task(host: Host, connect:
     assert (await host.jobs[1]).text == "built"
 
 
-async def test_task_unknown_to_server_fails_and_is_forgotten(host: Host, connect: Connect) -> None:
+async def test_only_the_kernel_and_server_of_a_job_take_it_up(host: Host, connect: Connect, own_data: Path) -> None:
     script = Scripted(state())
     ci = await connect(script)
     await host.start("ci:build")
     host.jobs.leave()
+    other = Scripted(done("a lie"))
+    async with Host() as later, serving(other) as url:
+        await later.connect(f"{url}/mcp", name="ci")
+        assert await later.jobs.resume() == ["ci:build: ci is another server now; its job belongs to the one before"]
+        assert (len(later.jobs), other.methods()) == (0, [])
+        await later.close()
+
+    with sqlite3.connect(own_data) as file:
+        (process,) = file.execute("SELECT process FROM jobs").fetchone()
+        file.execute("UPDATE jobs SET process = ?", (os.getppid(),))
+    async with Host() as later:
+        assert await later.jobs.resume() == ["1 job of another kernel that is running"]
+        assert later.jobs.unfollowed == 0
+
+    with sqlite3.connect(own_data) as file:
+        file.execute("UPDATE jobs SET process = ?", (process,))
     script.steps = [fails(UNKNOWN)]
     async with Host() as later:
         await later.connect(ci.spec.where, name="ci")
@@ -259,31 +257,7 @@ async def test_task_unknown_to_server_fails_and_is_forgotten(host: Host, connect
         [job] = later.jobs
         with pytest.raises(ProtocolError, match=r"^ci:build: the server no longer knows the task\.$"):
             await job
-        assert (job.status, later.jobs.unfollowed) == ("failed", 0)
-
-
-async def test_another_server_under_the_same_name_is_not_asked(host: Host, connect: Connect) -> None:
-    await connect(Scripted(state()))
-    await host.start("ci:build")
-    host.jobs.leave()
-    other = Scripted(done("a lie"))
-    async with Host() as later, serving(other) as url:
-        await later.connect(f"{url}/mcp", name="ci")
-        [note] = await later.jobs.resume()
-        assert note == "ci:build: ci is another server now; its job belongs to the one before"
-        assert (len(later.jobs), other.methods()) == (0, [])
-        await later.close()
-
-
-async def test_the_job_of_another_running_kernel_is_left_to_it(host: Host, connect: Connect, own_data: Path) -> None:
-    await connect(Scripted(state()))
-    await host.start("ci:build")
-    host.jobs.leave()
-    with sqlite3.connect(own_data) as file:
-        file.execute("UPDATE jobs SET process = ?", (os.getppid(),))
-    async with Host() as later:
-        assert await later.jobs.resume() == ["1 job of another kernel that is running"]
-        assert later.jobs.unfollowed == 0
+        assert (job.status, later.jobs.unfollowed) == ("failed", 0), "it is forgotten"
 
 
 async def test_job_without_file_runs_and_says_it_cannot_resume(host: Host, connect: Connect, own_data: Path) -> None:
@@ -295,9 +269,7 @@ async def test_job_without_file_runs_and_says_it_cannot_resume(host: Host, conne
     assert (await job).text == "built"
 
 
-@pytest.fixture
-async def plain(host: Host) -> None:
-    """Connect a server that makes no tasks."""
+async def test_a_server_without_tasks_runs_a_job_in_its_session(host: Host) -> None:
     server = MCPServer("math", log_level="ERROR")
 
     @server.tool()
@@ -309,10 +281,6 @@ async def plain(host: Host) -> None:
         return "never"
 
     await host.connect(server, name="math")
-
-
-@pytest.mark.usefixtures("plain")
-async def test_a_server_without_tasks_runs_a_job_in_its_session(host: Host) -> None:
     job = await host.start("math:slow")
     await until(lambda: job.message == "first quarter")
     assert job.task == ""
@@ -324,14 +292,11 @@ async def test_a_server_without_tasks_runs_a_job_in_its_session(host: Host) -> N
         await job
     assert job.status == "cancelled"
 
-
-@pytest.mark.usefixtures("plain")
-async def test_the_error_of_a_tool_is_raised_where_the_job_is_awaited(host: Host) -> None:
     job = await host.start("math:slow", fail=True)
     with pytest.raises(ToolError, match="no"):
         await job
     assert job.status == "completed"
-    assert str(job).startswith("✗ math:slow · job 1 · completed with an error · ")
+    assert str(job).startswith("✗ math:slow · job 2 · completed with an error · ")
 
 
 async def test_old_jobs_are_dropped_and_running_ones_never(host: Host, connect: Connect, monkeypatch: Any) -> None:

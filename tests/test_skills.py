@@ -14,15 +14,15 @@ from tests.support.skills_server import MANIFEST, SkillServer, entry_of
 if TYPE_CHECKING:
     from mcp_magic._host import Host
 
-REFUNDS = "skill://acme/refunds/SKILL.md"
+REFUNDS, FORMS = "skill://acme/refunds/SKILL.md", "skill://acme/refunds/references/FORMS.md"
 
 
-async def test_all_pages_of_the_list_are_read_and_no_file(host: Host) -> None:
+@pytest.mark.parametrize("last", [None, "", "2"], ids=["none", "empty", "circle"])
+async def test_all_pages_of_the_list_are_read_and_no_file(host: Host, last: str | None) -> None:
     published = SkillServer("refunds", "invoices", "taxes")
+    published.last = last
     connection = await host.connect(published.server(), name="acme")
-
     skills = await connection.skills.list()
-
     assert [(skill.server, skill.name, skill.problem) for skill in skills] == [
         ("acme", name, "") for name in ("refunds", "invoices", "taxes")
     ]
@@ -31,79 +31,43 @@ async def test_all_pages_of_the_list_are_read_and_no_file(host: Host) -> None:
     assert published.reads == []
 
 
-@pytest.mark.parametrize("last", ["", "2"], ids=["empty", "circle"])
-async def test_a_list_of_skills_ends_although_a_cursor_comes(host: Host, last: str) -> None:
-    published = SkillServer("refunds", "invoices", "taxes")
-    published.last = last
-    connection = await host.connect(published.server(), name="acme")
-    assert [skill.name for skill in await connection.skills.list()] == ["refunds", "invoices", "taxes"]
-
-
-async def test_skill_loads_by_uri_and_reads_files_on_demand(host: Host) -> None:
-    published = SkillServer("refunds")
+async def test_skill_loads_by_uri_and_reads_only_its_files_on_demand(host: Host) -> None:
+    published = SkillServer("refunds", "invoices")
     connection = await host.connect(published.server())
-
     loaded = await connection.skills.load(REFUNDS)
     assert loaded.instructions.strip() == "Do it with care."
     assert loaded.text == MANIFEST.format(name="refunds")
+    for path in ("../invoices/SKILL.md", "scripts/run.py", "skill://acme/invoices/SKILL.md"):
+        with pytest.raises(VerificationError, match="is not a file of the skill 'refunds'"):
+            await loaded.read(path)
     assert published.reads == [REFUNDS]
-
     assert (await loaded.read("references/FORMS.md")).text == "The forms.\n"
-    assert published.reads == [REFUNDS, "skill://acme/refunds/references/FORMS.md"]
-
-
-@pytest.mark.parametrize(
-    ("tampered", "wrong"),
-    [
-        (lambda text: text.replace("care", "fire"), "it has another SHA-256"),
-        (lambda text: text + "more", "it has 92 bytes instead of 88"),
-    ],
-    ids=["digest", "size"],
-)
-async def test_a_file_that_is_not_what_the_entry_says_is_not_given_out(tampered: Any, wrong: str, host: Host) -> None:
-    published = SkillServer("refunds")
-    connection = await host.connect(published.server(), name="acme")
-    [skill] = await connection.skills.list()
-    published.files[REFUNDS] = tampered(published.files[REFUNDS])
-
-    with pytest.raises(VerificationError) as raised:
-        await connection.skills.load(skill)
-
-    assert str(raised.value) == (
-        f"acme: {REFUNDS} is not used: {wrong}. "
-        "It may have changed since the skill was listed: skills.get(uri) returns the current entry."
-    )
-
-
-async def test_a_supporting_file_is_verified_too(host: Host) -> None:
-    published = SkillServer("refunds")
-    connection = await host.connect(published.server())
-    loaded = await connection.skills.load(REFUNDS)
-    published.files["skill://acme/refunds/references/FORMS.md"] = "Evil forms"
-
+    assert published.reads == [REFUNDS, FORMS]
+    published.files[FORMS] = "Evil forms"
     with pytest.raises(VerificationError, match=r"FORMS\.md is not used"):
         await loaded.read("references/FORMS.md")
 
 
-async def test_skill_with_other_front_matter_than_entry_is_refused(host: Host) -> None:
+async def test_a_file_that_is_not_what_the_entry_says_is_not_used(host: Host) -> None:
     published = SkillServer("refunds")
-    connection = await host.connect(published.server())
+    connection = await host.connect(published.server(), name="acme")
+    [skill] = await connection.skills.list()
+    honest = published.files[REFUNDS]
+    for text, wrong in (
+        (honest.replace("care", "fire"), "it has another SHA-256"),
+        (honest + "more", "it has 92 bytes instead of 88"),
+    ):
+        published.files[REFUNDS] = text
+        with pytest.raises(VerificationError) as raised:
+            await connection.skills.load(skill)
+        assert str(raised.value) == (
+            f"acme: {REFUNDS} is not used: {wrong}. "
+            "It may have changed since the skill was listed: skills.get(uri) returns the current entry."
+        )
+    published.files[REFUNDS] = honest
     published.entries[0]["frontmatter"]["description"] = "About something harmless"
-
     with pytest.raises(VerificationError, match="its front matter is not the one of the skill's entry"):
         await connection.skills.load(REFUNDS)
-
-
-@pytest.mark.parametrize("path", ["../invoices/SKILL.md", "scripts/run.py", "skill://acme/invoices/SKILL.md"])
-async def test_nothing_but_the_listed_files_of_the_skill_is_asked_for(path: str, host: Host) -> None:
-    published = SkillServer("refunds", "invoices")
-    connection = await host.connect(published.server())
-    loaded = await connection.skills.load(REFUNDS)
-
-    with pytest.raises(VerificationError, match="is not a file of the skill 'refunds'"):
-        await loaded.read(path)
-
-    assert published.reads == [REFUNDS]
 
 
 async def test_skill_without_digests_is_checked_by_front_matter(host: Host) -> None:
@@ -124,7 +88,7 @@ async def test_skill_without_digests_is_checked_by_front_matter(host: Host) -> N
 
 BIG = [{"uri": f"skill://a/x/{n}", "digest": "sha256:" + "0" * 64, "size": 1} for n in range(MAX_FILES)]
 HONEST = entry_of("skill://a/x", {"SKILL.md": "x"})
-WRONG = [
+WRONG: list[tuple[str, Any, str]] = [
     ("nothing", None, "does not end with /SKILL.md"),
     ("no resources", {**HONEST, "resources": None}, 'neither a list nor "dynamic"'),
     ("no manifest", {**HONEST, "resources": []}, "its SKILL.md is not among its files"),
@@ -139,26 +103,17 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "problem"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-async def test_a_wrong_entry_is_listed_with_its_problem_and_not_loaded(entry: Any, problem: str, host: Host) -> None:
+async def test_a_wrong_entry_is_listed_with_its_problem_and_not_loaded(host: Host) -> None:
     published = SkillServer("refunds")
-    published.entries.append(entry)
     connection = await host.connect(published.server())
-
-    good, bad = await connection.skills.list()
-
-    assert good.problem == ""
-    assert problem in bad.problem
-    with pytest.raises(VerificationError, match="is not loaded"):
-        await connection.skills.load(bad)
+    for name, entry, problem in WRONG:
+        published.entries[1:] = [entry]
+        good, bad = await connection.skills.list()
+        assert good.problem == ""
+        assert problem in bad.problem, name
+        with pytest.raises(VerificationError, match="is not loaded"):
+            await connection.skills.load(bad)
     assert published.reads == []
-
-
-async def test_a_server_without_the_extension_is_not_asked(host: Host) -> None:
-    connection = await host.connect(MCPServer("plain"), name="plain")
-
-    with pytest.raises(NotOfferedError, match=r"plain publishes no skills \(it does not name io\.modelcontext"):
-        await connection.skills.list()
 
 
 async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host: Host) -> None:
@@ -176,6 +131,10 @@ async def test_an_unknown_skill_and_an_answer_about_another_are_errors(host: Hos
     connection = await host.connect(published.server(), name="odd")
     with pytest.raises(InvalidResponseError, match=r"was asked for skill://acme/none/SKILL\.md and answered"):
         await connection.skills.get("skill://acme/none/SKILL.md")
+
+    plain = await host.connect(MCPServer("plain"), name="plain")
+    with pytest.raises(NotOfferedError, match=r"plain publishes no skills \(it does not name io\.modelcontext"):
+        await plain.skills.list()
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_recorded_test_needs_no_server_afterwards(pytester: pytest.Pytester) -> 
     missing.stdout.fnmatch_lines(["*there is no cassette *test_sum?2?.jsonl; `pytest --mcp-record=once` makes it*"])
 
     run(pytester, "--mcp-record=once", command=REAL).assert_outcomes(passed=2)
-    found = {path.relative_to(pytester.path).as_posix() for path in pytester.path.rglob("*.jsonl")}
-    assert found == {"cassettes/test_adding/test_sum[2].jsonl", "sums.jsonl"}
+    made = {path.relative_to(pytester.path).as_posix() for path in pytester.path.rglob("*.jsonl")}
+    assert made == {"cassettes/test_adding/test_sum[2].jsonl", "sums.jsonl"}
 
     failed = run(pytester, numbers="2, 3")
     failed.assert_outcomes(passed=1, failed=1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.doctor.test_doctor import SICK, TOOL
+from tests.support.doctors import SICK, TOOL
 from tests.support.pages import assert_readable, expect, run, themes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tests.doctor.test_doctor import SICK
+from tests.support.doctors import SICK
 from tests.support.kernels import until
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from mcp_magic.auth.login import LogIns
 from mcp_magic.errors import CommandError, ConfigError
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.doctor.test_doctor import SICK, TOOL
+from tests.support.doctors import SICK, TOOL
 from tests.support.persons import logging_in
 from tests.support.protected_server import protected_server
 

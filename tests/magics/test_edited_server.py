@@ -13,8 +13,8 @@ import pytest
 
 from mcp_magic.errors import ArgumentsError, CommandError, MCPMagicError, UnknownToolError
 from mcp_magic.notebook import host
-from tests.doctor.test_doctor import TOOL
 from tests.support import SUPPORT
+from tests.support.doctors import TOOL
 
 if TYPE_CHECKING:
     from mcp_magic.session.connection import Connection

@@ -11,8 +11,8 @@ from mcp_magic import errors
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.ipython.completion import candidates
 from mcp_magic.notebook import host
-from tests.session.test_lasting import Counting
 from tests.support.asgi import serving
+from tests.support.counting import Counting
 from tests.support.proxy import proxied
 from tests.support.waiting import until
 

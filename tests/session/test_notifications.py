@@ -18,7 +18,7 @@ from tests.support import SUPPORT
 from tests.support.processes import PLAIN
 from tests.support.reporting_server import reporting_server
 from tests.support.waiting import until
-from tests.support.watching import SERVER, Watching, reports, target, watching  # noqa: F401 - fixtures
+from tests.support.watching import SERVER, Watching, reports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,8 @@ async def logged(connection: Connection, count: int) -> list[Any]:
 
 async def test_the_level_is_obeyed_and_messages_belong_to_calls(
     host: Host,
-    target: Any,  # noqa: F811
-    watching: Watching,  # noqa: F811
+    target: Any,
+    watching: Watching,
     request: pytest.FixtureRequest,
 ) -> None:
     connection = await reports(host, target)
@@ -92,7 +92,7 @@ async def test_a_server_that_refuses_a_level_keeps_its_own(host: Host) -> None:
 async def test_a_message_says_if_its_call_is_uncertain(
     host: Host,
     tmp_path: Path,
-    watching: Watching,  # noqa: F811
+    watching: Watching,
 ) -> None:
     connection = await reports(host, [*SERVER, "--era", "handshake"])
     holding = asyncio.create_task(connection.call("hold", folder=str(tmp_path)))
@@ -106,7 +106,7 @@ async def test_a_message_says_if_its_call_is_uncertain(
     assert [message.logger for message in connection.notices.messages] == ["reports", "reports"]
 
 
-async def test_a_report_keeps_the_last_messages_masked(host: Host, watching: Watching) -> None:  # noqa: F811
+async def test_a_report_keeps_the_last_messages_masked(host: Host, watching: Watching) -> None:
     connection = await reports(host)
     await connection.call("log", level="error", data="again", count=500)
     assert (watching.reports[0].logged, len(watching.reports[0].messages)) == (500, 50)

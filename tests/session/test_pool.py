@@ -4,75 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+import resource
+import time
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import httpx2
+import psutil
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from mcp_magic.config.specs import HttpSpec
+from mcp_magic.inflight import Reports
+from mcp_magic.session import pool, transports
+from mcp_magic.session.connection import Connection
 from mcp_magic.session.pool import HELD_BYTES, KEPT_CONNECTIONS, ConnectionPool
-from tests.session.test_load import Holding, answers, calls
+from mcp_magic.session.services import Services
 from tests.support.asgi import serving
+from tests.support.counting import Holding, answers, calls
+from tests.support.proxy import Proxy, proxied
 from tests.support.waiting import until
+from tests.support.watching import Watching
+from tests.support.websockets_server import serve_websocket
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from mcp_magic._host import Host
 
 
-class Relay:
-    """Passes bytes on between clients and a server.
-
-    Attributes:
-        sent: What clients sent, in the parts in which it arrived.
-        opened: How many connections were opened.
-        open: Those that are open.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self.sent: list[bytes] = []
-        self.opened = 0
-        self.open: set[asyncio.StreamWriter] = set()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client."""
-        self.opened += 1
-        self.open.add(writer)
-        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
-        ways = [self._pass(reader, to_server, self.sent), self._pass(from_server, writer, [])]
-        try:
-            await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self.open.discard(writer)
-            writer.close()
-            to_server.close()
-
-    @staticmethod
-    async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, parts: list[bytes]) -> None:
-        try:
-            while part := await reader.read(2**20):
-                parts.append(part)
-                writer.write(part)
-                await writer.drain()
-        except ConnectionError:
-            return
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a hundred connections at once take as long as they do on a busy machine."""
+    monkeypatch.setattr(transports, "CONNECT_SECONDS", 100.0)
+    monkeypatch.setattr("mcp.shared.jsonrpc_dispatcher._ABANDON_WRITE_TIMEOUT", 100.0)
 
 
 @asynccontextmanager
-async def relayed(server: MCPServer) -> AsyncIterator[tuple[str, Relay]]:
-    """Serve a server behind a relay; yield the URL and the relay."""
-    async with serving(server.streamable_http_app()) as url:
-        relay = Relay(int(url.rpartition(":")[2]))
-        async with await asyncio.start_server(relay, "127.0.0.1", 0) as listener:
-            yield f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp", relay
-            listener.close()
+async def relayed(server: MCPServer) -> AsyncIterator[tuple[str, Proxy]]:
+    """Serve a server behind a proxy; yield the URL and the proxy."""
+    async with serving(server.streamable_http_app()) as url, proxied(url) as proxy:
+        yield proxy.url(), proxy
 
 
-def echo() -> MCPServer:
-    """Return a server with one tool."""
+async def test_requests_go_out_whole_on_one_connection(host: Host) -> None:
     server = MCPServer("echo", log_level="ERROR")
 
     @server.tool()
@@ -80,51 +55,26 @@ def echo() -> MCPServer:
         """Return how long a text is."""
         return len(text)
 
-    return server
-
-
-async def test_a_request_arrives_with_its_body_in_one_part(host: Host) -> None:
-    async with relayed(echo()) as (url, relay):
+    async with relayed(server) as (url, relay):
         connection = await host.connect(url, name="echo")
         relay.sent.clear()
         assert (await connection.call("length", text="word")).data == 4
-        await host.disconnect("echo")
+        (request,) = [part for part in relay.sent if b'"tools/call"' in part]
+        head, _, body = request.partition(b"\r\n\r\n")
+        size = re.search(rb"(?i)content-length: (\d+)", head)
+        assert size is not None
+        assert len(body) == int(size[1])
 
-    (request,) = [part for part in relay.sent if b'"tools/call"' in part]
-    head, _, body = request.partition(b"\r\n\r\n")
-    found = re.search(rb"(?i)content-length: (\d+)", head)
-    assert found is not None
-    assert len(body) == int(found[1])
-
-
-async def test_a_long_request_arrives_too(host: Host) -> None:
-    async with relayed(echo()) as (url, _):
-        connection = await host.connect(url, name="echo")
-        for length in (HELD_BYTES - 1, HELD_BYTES, 20 * HELD_BYTES):
-            assert (await connection.call("length", text="x" * length)).data == length
-        await host.disconnect("echo")
-
-
-async def test_calls_one_after_the_other_use_one_connection(host: Host) -> None:
-    async with relayed(echo()) as (url, relay):
-        connection = await host.connect(url, name="echo")
-        await connection.call("length", text="")
-        opened = relay.opened
+        for size in (HELD_BYTES - 1, HELD_BYTES, 20 * HELD_BYTES):
+            assert (await connection.call("length", text="x" * size)).data == size
+        opened = relay.accepted
         for _ in range(20):
             await connection.call("length", text="")
-        assert relay.opened == opened
-        await host.disconnect("echo")
+        assert relay.accepted == opened
 
-
-async def test_pool_does_not_reuse_connection_closed_by_server(host: Host) -> None:
-    async with relayed(echo()) as (url, relay):
-        connection = await host.connect(url, name="echo")
-        await connection.call("length", text="")
-        opened = relay.opened
-        for writer in list(relay.open):
-            writer.close()
-        await until(lambda: not relay.open or relay.opened > opened)
-        assert (await connection.call("length", text="word")).data == 4
+        relay.cut()
+        await until(lambda: not relay.open or relay.accepted > opened)
+        assert (await connection.call("length", text="word")).data == 4, "none is used that the server has closed"
         assert connection.failures == 0
         await host.disconnect("echo")
 
@@ -135,52 +85,156 @@ async def test_few_of_the_connections_of_many_calls_at_once_are_kept(host: Host)
         connection = await host.connect(url, name="load")
         tasks = calls(connection, 3 * KEPT_CONNECTIONS)
         await until(lambda: len(holding.held) == len(tasks))
-        assert len(relay.open) >= len(tasks)
+        assert relay.open >= len(tasks)
         holding.release.set()
         assert await answers(tasks) == list(range(len(tasks)))
-        await until(lambda: len(relay.open) <= KEPT_CONNECTIONS + 1)  # and the stream of notifications
+        await until(lambda: relay.open <= KEPT_CONNECTIONS + 1)  # and the stream of notifications
         await host.disconnect("load")
         await until(lambda: not relay.open)
+
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+CALL = {
+    "json": {
+        **{"jsonrpc": "2.0", "id": 1, "method": "tools/call"},
+        "params": {"name": "hold", "arguments": {"n": 1}, "_meta": META},
+    },
+    "headers": {
+        **{"accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28"},
+        **{"mcp-method": "tools/call", "mcp-name": "hold"},
+    },
+}
 
 
 async def test_an_interrupted_request_leaves_no_connection() -> None:
     holding = Holding()
     async with relayed(holding.server) as (url, relay):
         async with httpx2.AsyncClient(transport=ConnectionPool(httpx2.create_ssl_context)) as client:
-            request = asyncio.create_task(client.post(url, json=_call(), headers=_HEADERS))
+            request = asyncio.create_task(client.post(url, **CALL))  # type: ignore[arg-type]
             await until(lambda: len(holding.held) == 1)
-            assert len(relay.open) == 1
+            assert relay.open == 1
             request.cancel()
             await until(lambda: not relay.open)
             holding.release.set()
-            assert (await client.post(url, json=_call(), headers=_HEADERS)).status_code == 200
+            assert (await client.post(url, **CALL)).status_code == 200  # type: ignore[arg-type]
         await until(lambda: not relay.open)
 
 
-@pytest.mark.parametrize(
-    ("url", "error"),
-    [("http://127.0.0.1:9/", httpx2.ConnectError), ("ftp://127.0.0.1/", httpx2.UnsupportedProtocol)],
-    ids=["refused", "no HTTP"],
-)
-async def test_errors_are_those_of_httpx2(url: str, error: type[Exception]) -> None:
+async def test_errors_are_those_of_httpx2() -> None:
     async with httpx2.AsyncClient(transport=ConnectionPool(httpx2.create_ssl_context)) as client:
-        with pytest.raises(error):
-            await client.get(url)
+        with pytest.raises(httpx2.ConnectError):
+            await client.get("http://127.0.0.1:9/")
+        with pytest.raises(httpx2.UnsupportedProtocol):
+            await client.get("ftp://127.0.0.1/")
 
 
-_HEADERS = {
-    "accept": "application/json, text/event-stream",
-    "mcp-protocol-version": "2026-07-28",
-    "mcp-method": "tools/call",
-    "mcp-name": "hold",
-}
+# Many at once
 
 
-def _call() -> dict[str, object]:
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"name": "hold", "arguments": {"n": 1}, "_meta": meta}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+@pytest.mark.parametrize("legacy", [False, True], ids=["2026-07-28", "handshake"])
+async def test_many_calls_at_once_are_answered_or_interrupted(host: Host, legacy: bool) -> None:
+    holding, count = Holding(), 110
+    async with serving(holding.app(legacy=legacy)) as url:
+        connection = await host.connect(f"{url}/mcp", name="load")
+        before = psutil.Process().num_fds()
+        tasks = calls(connection, count)
+        await until(lambda: len(holding.held) == count)
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+        await until(lambda: not holding.held)
+        tasks = calls(connection, count)
+        await until(lambda: len(holding.held) == count)
+        holding.release.set()
+        assert await answers(tasks) == list(range(count))
+        assert (connection.state, connection.failures, connection.reconnects) == ("open", 0, 0)
+        await until(lambda: psutil.Process().num_fds() <= before + 50)
+        await host.disconnect("load")
+
+
+async def test_idle_connections_close_and_busy_ones_stay(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    holding = Holding()
+    async with relayed(holding.server) as (url, relay):
+        connection = await host.connect(url, name="load")
+        tasks = calls(connection, 60)
+        await until(lambda: len(holding.held) == 60)
+        assert relay.open >= 60
+        monkeypatch.setattr(pool, "IDLE_SECONDS", 0.0)
+        for task in tasks[:40]:
+            task.cancel()
+        await until(lambda: len(holding.held) == 20)
+        await connection.listing("tools", refresh=True)
+        assert len(holding.held) == 20
+        holding.release.set()
+        assert await answers(tasks[40:]) == list(range(40, 60))
+        for _ in range(10):
+            await connection.listing("tools", refresh=True)
+        await until(lambda: relay.open <= 3)
+        await host.disconnect("load")
+
+
+async def test_waiting_for_limited_client_is_no_failure(host: Host) -> None:
+    def limited(**options: Any) -> httpx2.AsyncClient:
+        timeout = httpx2.Timeout(15.0, read=None, pool=0.05)
+        return httpx2.AsyncClient(headers=options["headers"], timeout=timeout, limits=httpx2.Limits(max_connections=4))
+
+    holding = Holding()
+    async with serving(holding.app()) as url:
+        connection = await host.connect_spec(HttpSpec(url=f"{url}/mcp", client_factory=limited), "load")
+        tasks = calls(connection, 12)
+        await until(lambda: len(holding.held) >= 3)
+        begun = time.monotonic()
+        await until(lambda: time.monotonic() - begun > 0.2 or any(task.done() for task in tasks))
+        assert (len(holding.held) <= 4, connection.state) == (True, "open")
+        holding.release.set()
+        assert await answers(tasks) == list(range(12))
+        await host.disconnect("load")
+
+
+@contextmanager
+def open_files(limit: int) -> Iterator[None]:
+    """Let this process open no more than so many files meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_concurrent_calls_use_at_most_half_of_open_files() -> None:
+    holding, watching = Holding(), Watching()
+    async with serving(holding.app()) as url:
+        with open_files(20):
+            connection = Connection("load", HttpSpec(url=f"{url}/mcp"), Services(reports=Reports(reporter=watching)))
+        await connection.open()
+        tasks = calls(connection, 25)
+        await until(lambda: len(holding.held) == 10)
+        # on a busy machine what came before may have taken a second, too
+        await until(lambda: len([r for r in watching.shown if r.state == "running"]) == 25)
+        running = [r.words() for r in watching.shown if r.state == "running"]
+        assert all(words.endswith("s · 10 calls are under way, others wait") for words in running), running
+        assert await connection.ping() < 60, "what is no call does not stand behind calls"
+        for task in tasks[10:15]:
+            task.cancel()
+        holding.release.set()
+        assert await answers(tasks[:10] + tasks[15:]) == [*range(10), *range(15, 25)]
+        assert holding.most == 10
+        await connection.close()
+
+
+async def test_thousand_concurrent_calls_report_no_stray_answers(host: Host) -> None:
+    holding = Holding()
+    async with serve_websocket(holding.server) as url:
+        connection = await host.connect(url, name="load")
+        tasks = calls(connection, 1050)
+        await until(lambda: len(holding.held) == 1050)
+        holding.release.set()
+        assert await answers(tasks) == list(range(1050))
+        assert not connection.notices.messages
+        await host.disconnect("load")

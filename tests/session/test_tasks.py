@@ -1,17 +1,26 @@
-"""Calls that a server makes tasks: waited for, asked about, cancelled; servers that do it wrongly."""
+"""Calls that a server makes tasks: waited for, asked about, cancelled; servers that do it wrongly, and a real one."""
 
 from __future__ import annotations
 
 import asyncio
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_magic import Answer, CallCancelledError, Elicitation, InvalidResponseError, ProtocolError, RequestTimeoutError
-from mcp_magic.cassette.cassette import deck
+from mcp_magic import (
+    Answer,
+    CallCancelledError,
+    Elicitation,
+    InvalidResponseError,
+    ProtocolError,
+    RequestTimeoutError,
+    ToolError,
+)
 from mcp_magic.results.reasons import last_failure
 from mcp_magic.session import tasks
+from tests.environments import tasks_command
+from tests.support.cassettes import hosting
 from tests.support.scripted_tasks import TASKS, UNKNOWN, Scripted, done, fails, form, state, text
 from tests.support.waiting import until
 
@@ -25,12 +34,16 @@ if TYPE_CHECKING:
     Connect = Callable[[Scripted], Awaitable[Connection]]
 
 pytestmark = pytest.mark.usefixtures("own_data")
+CANCELLED = [{"taskId": "task-1"}]
 
 
-async def test_call_that_becomes_a_task_returns_its_result(connect: Connect) -> None:
+async def accepts(elicitation: Elicitation) -> Answer:
+    return Answer.accept({"branch": "main"})
+
+
+async def test_call_that_becomes_a_task_returns_its_result(host: Host, connect: Connect) -> None:
     script = Scripted(state(), state(), done("built main"))
-    ci = await connect(script)
-    result = await ci.call("build", ref="main")
+    result = await (await connect(script)).call("build", ref="main")
     assert (result.text, result.server, result.tool) == ("built main", "ci", "build")
     assert script.methods() == ["tools/call", "tasks/get", "tasks/get", "tasks/get"]
     assert script.params("tasks/get") == [{"taskId": "task-1"}] * 3
@@ -38,6 +51,7 @@ async def test_call_that_becomes_a_task_returns_its_result(connect: Connect) -> 
         if one.method.startswith("tasks/"):
             assert one.headers["mcp-name"] == "task-1"
             assert one.params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"][TASKS] == {}
+    assert [entry.method for entry in host.trace.entries()].count("tasks/get") == 6, "a row for each and its answer"
 
 
 async def test_a_call_that_becomes_no_task_is_answered_as_ever(connect: Connect) -> None:
@@ -46,29 +60,20 @@ async def test_a_call_that_becomes_no_task_is_answered_as_ever(connect: Connect)
     assert script.methods() == ["tools/call"]
 
 
-async def test_a_tool_error_of_a_task_is_one_of_its_call(connect: Connect) -> None:
+async def test_an_error_of_a_task_is_one_of_its_call(connect: Connect) -> None:
     ci = await connect(Scripted(state("completed", result=text("no such branch", isError=True))))
     result = await ci.call_tool("build", {})
     assert (result.is_error, result.text) == (True, "no such branch")
 
-
-async def test_a_failed_task_says_its_error(connect: Connect) -> None:
-    ci = await connect(Scripted(state("failed", error={"code": -32603, "message": "rate limit exceeded"})))
-    with pytest.raises(ProtocolError, match=r"ci:build: rate limit exceeded \(-32603, internal error") as error:
-        await ci.call("build")
-    assert error.value.code == -32603
-
-
-async def test_a_failed_task_keeps_the_whole_error(connect: Connect) -> None:
     error = {"code": -32603, "message": "\nError:\nthe queue is full\n  retry later", "data": {"queue": "ci"}}
     ci = await connect(Scripted(state("failed", error=error)))
-    with pytest.raises(ProtocolError, match=r"ci:build: the queue is full \(-32603") as caught:
+    said = r"ci:build: the queue is full \(-32603, internal error"
+    with pytest.raises(ProtocolError, match=said) as caught:
         await ci.call("build")
+    assert caught.value.code == -32603
     assert caught.value.whole.endswith('Error:\nthe queue is full\n  retry later\ndata: {"queue": "ci"}')
     assert last_failure().error is caught.value
 
-
-async def test_a_task_that_the_server_cancels_says_so(connect: Connect) -> None:
     ci = await connect(Scripted(state("cancelled", statusMessage="the queue is full")))
     with pytest.raises(CallCancelledError, match=r"^ci:build: the server has cancelled the task: the queue is full\.$"):
         await ci.call("build")
@@ -86,27 +91,23 @@ async def test_server_poll_interval_is_kept_after_first_seconds(
 @pytest.mark.parametrize("interval", [0, None, 1e300])
 async def test_no_interval_makes_it_ask_all_the_time_or_never(connect: Connect, interval: Any) -> None:
     script = Scripted(state(pollIntervalMs=interval))
-    ci = await connect(script)
-    call = asyncio.create_task(ci.call("build"))
+    call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: len(script.times()) > 2)
-    await asyncio.sleep(0.5)
+    await asyncio.wait({call}, timeout=0.5)
     call.cancel()
     await asyncio.wait({call})
     assert len(script.times()) < 9
 
 
-async def test_an_interrupted_cell_cancels_the_task(connect: Connect) -> None:
+async def test_an_interrupt_a_button_and_a_limit_cancel_the_task(host: Host, connect: Connect) -> None:
     script = Scripted(state())
-    ci = await connect(script)
-    call = asyncio.create_task(ci.call("build"))
+    call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: bool(script.times()))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
+    assert script.params("tasks/cancel") == CANCELLED
 
-
-async def test_the_cancel_button_cancels_the_task(host: Host, connect: Connect) -> None:
     shown: list[Report] = []
 
     def report(one: Report) -> Callable[[], None]:
@@ -122,15 +123,13 @@ async def test_the_cancel_button_cancels_the_task(host: Host, connect: Connect) 
     shown[0].cancel()
     with pytest.raises(CallCancelledError, match=r"^ci:build: cancelled\.$"):
         await call
-    assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
-
-
-async def test_a_limit_in_all_ends_the_wait_and_the_task(connect: Connect) -> None:
-    script = Scripted(state())
-    ci = await connect(script)
+    assert script.params("tasks/cancel") == CANCELLED
     with pytest.raises(RequestTimeoutError, match=r"no answer within 0\.4 s in total"):
         await ci.call_tool("build", {}, timeout=30, max_total_timeout=0.4)
-    assert script.params("tasks/cancel") == [{"taskId": "task-1"}]
+    assert script.params("tasks/cancel") == CANCELLED * 2
+
+
+# Questions
 
 
 async def test_task_question_is_asked_once_and_answered_by_update(host: Host, connect: Connect) -> None:
@@ -138,9 +137,9 @@ async def test_task_question_is_asked_once_and_answered_by_update(host: Host, co
 
     async def elicitor(elicitation: Elicitation) -> Answer:
         asked.append(elicitation)
-        return Answer.accept({"branch": "main"})
+        return await accepts(elicitation)
 
-    host.elicitor = elicitor
+    host.elicitation.elicitor = elicitor
     script = Scripted(*[state("input_required", inputRequests={"branch": form()})] * 4, state(), done())
     assert (await (await connect(script)).call("build")).text == "built"
     assert [one.message for one in asked] == ["Which branch?"]
@@ -158,54 +157,42 @@ async def test_a_question_that_the_task_no_longer_has_is_taken_away(host: Host, 
             ended.append(elicitation.message)
         return Answer.decline()
 
-    host.elicitor = elicitor
+    host.elicitation.elicitor = elicitor
     script = Scripted(*[state("input_required", inputRequests={"branch": form()})] * 3, done())
     assert (await (await connect(script)).call("build")).text == "built"
     await until(lambda: ended == ["Which branch?"])
     assert not script.params("tasks/update")
 
 
-async def test_endless_questions_without_a_user_get_pauses(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_questions_get_pauses_and_are_cut_off(
+    host: Host, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tasks, "MAX_QUESTIONS", 3)
-    numbers = iter(range(1000))
-
-    def more() -> dict[str, Any]:
-        return state("input_required", inputRequests={f"q{next(numbers)}": {"method": "roots/list"}})
-
-    script = Scripted(more)
+    numbers = count()
+    script = Scripted(lambda: state("input_required", inputRequests={f"q{next(numbers)}": {"method": "roots/list"}}))
     call = asyncio.create_task((await connect(script)).call("build"))
     await until(lambda: len(script.times()) >= 12)
     call.cancel()
     assert script.times()[-1] - script.times()[0] > 1.0, "the pauses grow to the usual interval"
 
-
-async def test_endless_questions_are_cut_off(host: Host, connect: Connect) -> None:
-    numbers = iter(range(1000))
-
-    async def elicitor(elicitation: Elicitation) -> Answer:
-        return Answer.accept({"branch": "main"})
-
-    def more() -> dict[str, Any]:
-        return state("input_required", inputRequests={f"q{next(numbers)}": form() for _ in range(10)})
-
-    host.elicitor = elicitor
-    script = Scripted(more)
+    monkeypatch.undo()
+    host.elicitation.elicitor = accepts
+    ten = lambda: state("input_required", inputRequests={f"q{next(numbers)}": form() for _ in range(10)})  # noqa: E731
+    script = Scripted(ten)
     with pytest.raises(CallCancelledError, match="the user is asked 20 questions in a call at most"):
         await (await connect(script)).call("build")
     assert script.methods()[-1] == "tasks/cancel"
 
 
-async def test_a_task_that_has_expired_says_how_long_it_was_kept(connect: Connect) -> None:
-    script = Scripted(state(ttlMs=10), fails(UNKNOWN))
-    with pytest.raises(ProtocolError) as error:
-        await (await connect(script)).call("build")
-    kept = "it keeps tasks for 10 ms, which are over"
-    assert str(error.value) == f"ci:build: the server no longer knows the task: {kept}."
+# Servers that do it wrongly
 
 
-async def test_a_task_that_is_gone_early_says_that(connect: Connect) -> None:
-    with pytest.raises(ProtocolError, match=r"^ci:build: the server no longer knows the task\.$"):
-        await (await connect(Scripted(state(ttlMs=None), fails(UNKNOWN)))).call("build")
+async def test_a_task_that_is_gone_says_how_long_it_was_kept(connect: Connect) -> None:
+    gone = "ci:build: the server no longer knows the task"
+    for kept, said in ((10, f"{gone}: it keeps tasks for 10 ms, which are over."), (None, f"{gone}.")):
+        with pytest.raises(ProtocolError) as error:
+            await (await connect(Scripted(state(ttlMs=kept), fails(UNKNOWN)))).call("build")
+        assert str(error.value) == said
 
 
 async def test_a_passing_error_of_the_server_does_not_lose_the_task(connect: Connect) -> None:
@@ -218,37 +205,31 @@ async def test_a_passing_error_of_the_server_does_not_lose_the_task(connect: Con
 BREAKS = "ci:build: the server's answer breaks the protocol: "
 
 
-@pytest.mark.parametrize(
-    ("step", "problem"),
-    [
-        (done() | {"taskId": "other"}, "it is about the task 'other', not about 'task-1'"),
-        (done() | {"taskId": ["x"]}, "its taskId is not a text of 1 to 2,000 characters"),
-        (state("sleeping"), "the task's status is 'sleeping', not one of working, "),
-        (state("completed"), "the task is completed, but the answer has no result"),
-        (state("input_required", inputRequests={str(n): form() for n in range(101)}), "more than 100 open questions"),
-        (state("input_required", inputRequests={"a": {"method": "shell/run"}}), "method"),
-    ],
-)
-async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect, step: Any, problem: str) -> None:
-    script = Scripted(state(), step)
-    with pytest.raises(InvalidResponseError) as error:
-        await (await connect(script)).call("build")
-    assert str(error.value).startswith(BREAKS)
-    assert problem in str(error.value)
+SHAPES = [
+    (done() | {"taskId": "other"}, "it is about the task 'other', not about 'task-1'"),
+    (done() | {"taskId": ["x"]}, "its taskId is not a text of 1 to 2,000 characters"),
+    (state("sleeping"), "the task's status is 'sleeping', not one of working, "),
+    (state("completed"), "the task is completed, but the answer has no result"),
+    (state("input_required", inputRequests={str(n): form() for n in range(101)}), "more than 100 open questions"),
+    (state("input_required", inputRequests={"a": {"method": "shell/run"}}), "method"),
+]
 
 
-async def test_an_odd_result_of_a_task_is_read(connect: Connect) -> None:
+async def test_an_answer_of_an_unknown_shape_ends_the_wait(connect: Connect) -> None:
+    for step, problem in SHAPES:
+        with pytest.raises(InvalidResponseError) as error:
+            await (await connect(Scripted(state(), step))).call("build")
+        assert str(error.value).startswith(BREAKS)
+        assert problem in str(error.value)
+    for created in (state() | {"taskId": ""}, state() | {"taskId": 7}, state("odd")):
+        script = Scripted(done(), created=created)
+        with pytest.raises(InvalidResponseError, match=BREAKS):
+            await (await connect(script)).call("build")
+        assert script.methods() == ["tools/call"]
+
     connection = await connect(Scripted(state(), state("completed", result={"content": "x"})))
-    assert (await connection.call("build")).text == "x"
+    assert (await connection.call("build")).text == "x", "an odd result is read"
     assert connection.info().remarks == ("the answer of the tool `build`: a block is a text, not an object",)
-
-
-@pytest.mark.parametrize("created", [state() | {"taskId": ""}, state() | {"taskId": 7}, state("odd")])
-async def test_a_task_of_an_unknown_shape_is_no_result(connect: Connect, created: dict[str, Any]) -> None:
-    script = Scripted(done(), created=created)
-    with pytest.raises(InvalidResponseError, match=BREAKS):
-        await (await connect(script)).call("build")
-    assert script.methods() == ["tools/call"]
 
 
 async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect: Connect) -> None:
@@ -257,23 +238,45 @@ async def test_huge_message_is_cut_and_nothing_is_heard_after_end(connect: Conne
     assert script.methods().count("tasks/get") == 2
 
 
-async def test_the_trace_has_a_row_for_each_request_about_a_task(host: Host, connect: Connect) -> None:
-    await (await connect(Scripted(done()))).call("build")
-    methods = [entry.method for entry in host.trace.entries()]
-    assert methods.count("tasks/get") == 2
-
-
-async def test_a_cassette_has_a_task_from_its_start_to_its_end(host: Host, connect: Connect, tmp_path: Path) -> None:
+async def test_a_cassette_has_a_task_from_its_start_to_its_end(connect: Connect, host: Host, tmp_path: Path) -> None:
     script = Scripted(state(statusMessage="step 1 of 2"), state(), done("built main"))
-    tape = tmp_path / "tasks.jsonl"
-    with deck.holding(tape, "record"):
+    async with hosting(tmp_path / "tasks.jsonl", "record"):
         ci = await connect(script)
         assert (await ci.call("build", ref="main")).text == "built main"
-        where = ci.spec.where
         await host.close()
     asked = len(script.asked)
-    with deck.holding(tape, "replay"):
-        ci = await host.connect(where, name="ci")
+    async with hosting(tmp_path / "tasks.jsonl", "replay") as later:
+        ci = await later.connect(ci.spec.where, name="ci")
         assert (await ci.call("build", ref="main")).text == "built main"
-        assert len(script.asked) == asked
-        await host.close()
+    assert len(script.asked) == asked
+
+
+async def test_tasks_of_a_real_server_are_awaited_and_cancelled(host: Host) -> None:
+    host.elicitation.elicitor = accepts
+    ci = await host.connect(tasks_command(), name="ci")  # over stdio; tests/kernel/test_jobs.py has it over HTTP
+    assert ci.makes_tasks
+
+    # the server has its tasks in memory, and a new process has none
+    forgotten = await host.start("ci:build", ref="main")
+    await host.reconnect("ci")
+    async with asyncio.timeout(30):
+        with pytest.raises(ProtocolError, match=r"^ci:build: the server no longer knows the task\.$"):
+            await forgotten
+    assert forgotten.status == "failed"
+
+    assert (await ci.call("quick", ref="main")).data == "quick main"  # a tool that only runs as a task
+    job = await host.start("ci:build", ref="main")
+    assert (job.status, bool(job.task)) == ("working", True)
+    await until(lambda: job.message == "building main")
+    other = await host.start("ci:build", ref="other")
+    other.cancel()
+    with pytest.raises(CallCancelledError):
+        await other
+    assert (await ci.call("choose")).data == "accept main"
+    with pytest.raises(ToolError, match="no such branch"):
+        await ci.call("fail", how="tool")
+    with pytest.raises(ProtocolError, match="the queue is full") as error:
+        await (await host.start("ci:fail", how="protocol"))
+    assert error.value.code == -32099
+    await ci.call("release")
+    assert (await job).data == {"built": "main"}

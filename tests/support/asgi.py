@@ -60,34 +60,37 @@ class Forgetful:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = b""
-        more = True
-        while more:
-            event = await receive()
-            body += event.get("body", b"")
-            more = event.get("more_body", False)
+        body, again = await read(receive)
         message = json.loads(body)
         session = dict(scope["headers"]).get(b"mcp-session-id", b"").decode()
         self.requests.append((message.get("method", "response"), session))
         if message.get("method") == "server/discover" or session in self._forgotten:
             await answer(send, 404, b'{"error": "not found"}')
             return
-        sent = False
-
-        async def again() -> Any:
-            nonlocal sent
-            if sent:
-                return await receive()
-            sent = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
         await self._app(scope, again, send)
 
 
-async def answer(send: Any, status: int, body: bytes, content_type: str = "application/json") -> None:
-    """Answer a request."""
-    headers = [(b"content-type", content_type.encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+async def read(receive: Any) -> tuple[bytes, Callable[[], Awaitable[Any]]]:
+    """Return a request's body, and what receives it once more."""
+    body, more = b"", True
+    while more:
+        event = await receive()
+        body, more = body + event.get("body", b""), event.get("more_body", False)
+    events = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Any:
+        return events.pop() if events else await receive()
+
+    return body, again
+
+
+async def answer(
+    send: Any, status: int, body: bytes = b"", content_type: str = "application/json", **more: str
+) -> None:
+    """Answer a request; `more` are headers, with `_` for `-`."""
+    headers = {"content-type": content_type, **{name.replace("_", "-"): value for name, value in more.items()}}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
 
 

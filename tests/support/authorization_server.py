@@ -35,43 +35,24 @@ class Token:
 
 @dataclass
 class Behaviour:
-    """What the server does, and what it does wrong.
+    """What the server does, and what it does wrong."""
 
-    Attributes:
-        registers: Whether clients may register by themselves.
-        registration: The status and the error code of a registration, or None for what is right.
-        methods: How clients may show who they are at the token endpoint.
-        error: The error that the browser comes back with, or "".
-        state: What the browser comes back with in place of the state; "" for the state.
-        issuer_sent: What it comes back with as `iss`: "" for the issuer itself, None for nothing.
-        metadata_issuer: What the metadata claim to be, or "" for the truth.
-        has_metadata: Whether there are any.
-        status: What the token endpoint answers, 0 for what is right.
-        token_error: The error of a token request, by grant.
-        expires_in: Seconds of an access token.
-        gives: The scopes that it gives, whatever is asked for; None for what is asked for.
-        endpoints: Endpoints in place of its own, by their name in the metadata.
-        dpop: Whether tokens are bound to keys; with a nonce if it is "nonce".
-        garbled: Whether a token is answered as something else, with the token in it.
-        cimd: Whether a URL may be a client's id.
-    """
-
-    registers: bool = True
-    registration: tuple[int, str] | None = None
+    registers: bool = True  # whether clients may register by themselves
+    registration: tuple[int, str] | None = None  # status and error code of a registration, or None for what is right
     methods: list[str] = field(default_factory=lambda: ["none", "client_secret_basic", "client_secret_post"])
-    error: str = ""
-    state: str = ""
-    issuer_sent: str | None = ""
-    metadata_issuer: str = ""
+    error: str = ""  # the error that the browser comes back with
+    state: str = ""  # what the browser comes back with in place of the state
+    issuer_sent: str | None = ""  # what it comes back with as `iss`: "" for the issuer itself, None for nothing
+    metadata_issuer: str = ""  # what the metadata claim to be, or "" for the truth
     has_metadata: bool = True
-    status: int = 0
-    token_error: dict[str, str] = field(default_factory=dict)
-    expires_in: int = 3600
-    gives: list[str] | None = None
-    endpoints: dict[str, Any] = field(default_factory=dict)
-    dpop: str = ""
-    garbled: bool = False
-    cimd: bool = False
+    status: int = 0  # what the token endpoint answers, 0 for what is right
+    token_error: dict[str, str] = field(default_factory=dict)  # the error of a token request, by grant
+    expires_in: int = 3600  # seconds of an access token
+    gives: list[str] | None = None  # the scopes that it gives; None for what is asked for
+    endpoints: dict[str, Any] = field(default_factory=dict)  # in place of its own, by their name in the metadata
+    dpop: str = ""  # whether tokens are bound to keys; with a nonce if it is "nonce"
+    garbled: bool = False  # whether a token is answered as something else, with the token in it
+    cimd: bool = False  # whether a URL may be a client's id
 
 
 class AuthorizationServer:
@@ -124,7 +105,7 @@ class AuthorizationServer:
         self.seen.append(("metadata", {}))
         if not self.behaves.has_metadata:
             return Response(status_code=404)
-        found: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "issuer": self.behaves.metadata_issuer or self.url,
             "authorization_endpoint": f"{self.url}/authorize",
             "token_endpoint": f"{self.url}/token",
@@ -139,8 +120,8 @@ class AuthorizationServer:
             "authorization_response_iss_parameter_supported": self.behaves.issuer_sent is not None,
         }
         if self.behaves.dpop:
-            found["dpop_signing_alg_values_supported"] = ["ES256"]
-        return JSONResponse(found | self.behaves.endpoints)
+            entry["dpop_signing_alg_values_supported"] = ["ES256"]
+        return JSONResponse(entry | self.behaves.endpoints)
 
     async def _register(self, request: Request) -> Response:
         body = await request.json()
@@ -201,8 +182,8 @@ class AuthorizationServer:
         if grant == "client_credentials":
             return form.get("client_id", "machine"), form.get("scope", "").split()
         if grant == "refresh_token":
-            found = self.refresh.pop(form["refresh_token"], None)
-            return found or (None, [])
+            entry = self.refresh.pop(form["refresh_token"], None)
+            return entry or (None, [])
         asked = self._codes.pop(form.get("code", ""), None)
         if asked is None or asked["redirect_uri"] != form["redirect_uri"]:
             return None, []

@@ -67,20 +67,8 @@ async def yeses_audit_and_tokens(folder: Path, me: int) -> Any:
     audit = Audit()
     audit.file = folder / "audit.jsonl"
     for number in range(LINES):
-        audit.add(
-            Record(
-                "2026-11-23T05:00:00+00:00",
-                "agent",
-                f"s{me}",
-                "t",
-                {"a": "é" * 1000},
-                "deny",
-                "rule",
-                str(number),
-                (),
-                0.0,
-            )
-        )
+        asked = ("agent", f"s{me}", "t", {"a": "é" * 1000}, "deny", "rule", str(number))
+        audit.add(Record("2026-11-23T05:00:00+00:00", *asked, (), 0.0))
     kept = KeptTokens(FileStore(folder / "tokens"), "https://server.example/mcp", options(me), lambda _: None)
     await kept.set_tokens(OAuthToken(access_token=f"token {me}"))
     return is_trusted(declaration(me))

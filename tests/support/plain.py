@@ -141,9 +141,9 @@ def names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def described(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the definition of a tool."""
-    given = [name for name in names(function) if name != "call"]
+    own = [name for name in names(function) if name != "call"]
     kinds = {name: str(getattr(kind, "__name__", kind)) for name, kind in function.__annotations__.items()}
-    properties = {name: {"type": TYPES[kinds[name]]} for name in given}
-    required = given[: len(given) - len(function.__defaults__ or ())]
+    properties = {name: {"type": TYPES[kinds[name]]} for name in own}
+    required = own[: len(own) - len(function.__defaults__ or ())]
     schema = {"type": "object", "properties": properties, "required": required}
     return {"name": function.__name__, "description": function.__doc__ or "", "inputSchema": schema}

@@ -88,6 +88,14 @@ def work(call: Call, text: str) -> str:
 
 
 @server.tool
+def burst(call: Call, count: int) -> str:
+    """Report as fast as it goes."""
+    for step in range(count):
+        call.progress(step + 1, count)
+    return "done"
+
+
+@server.tool
 def stderr(text: str) -> str:
     """Write to stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -21,37 +21,30 @@ from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 
-from tests.support.asgi import Forgetful, answer
+from tests.support.asgi import Forgetful, answer, read
 from tests.support.authorization_server import AuthorizationServer, Behaviour, read_proof
+from tests.support.persons import Person, logging_in
 from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from mcp_magic._host import Host
+    from mcp_magic.session.connection import Connection
+
 
 @dataclass
 class Protected:
-    """The two servers.
+    """The two servers."""
 
-    Attributes:
-        url: The MCP server's.
-        authority: The authorization server.
-        tokens: The tokens that were sent to the MCP server.
-        methods: The JSON-RPC methods that came with a valid token.
-        needs: The scope that each tool needs beside "read".
-        status: What every request is answered, 0 for what is right.
-        challenges: Whether a refusal says where to log in.
-        resource: What the resource metadata claim to be; "" for the truth.
-    """
-
-    url: str
+    url: str  # the MCP server's
     authority: AuthorizationServer
-    tokens: list[str] = field(default_factory=list)
-    methods: list[str] = field(default_factory=list)
-    needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})
-    status: int = 0
-    challenges: bool = True
-    resource: str = ""
+    tokens: list[str] = field(default_factory=list)  # those that were sent to the MCP server
+    methods: list[str] = field(default_factory=list)  # the JSON-RPC methods that came with a valid token
+    needs: dict[str, str] = field(default_factory=lambda: {"erase": "admin"})  # scope of a tool beside "read"
+    status: int = 0  # what every request is answered, 0 for what is right
+    challenges: bool = True  # whether a refusal says where to log in
+    resource: str = ""  # what the resource metadata claim to be; "" for the truth
 
     @property
     def metadata_url(self) -> str:
@@ -62,11 +55,11 @@ class Protected:
     async def verify_token(self, token: str) -> AccessToken | None:
         """Say what a token is worth (the SDK's `TokenVerifier`)."""
         self.tokens.append(token)
-        found = self.authority.tokens.get(token)
-        if found is None or found.expires < time.time():
+        entry = self.authority.tokens.get(token)
+        if entry is None or entry.expires < time.time():
             return None
-        resource = found.resource or None
-        return AccessToken(token=token, client_id=found.client, scopes=found.scopes, resource=resource)
+        resource = entry.resource or None
+        return AccessToken(token=token, client_id=entry.client, scopes=entry.scopes, resource=resource)
 
 
 def notes(protected: Protected) -> MCPServer:
@@ -76,12 +69,8 @@ def notes(protected: Protected) -> MCPServer:
         log_level="ERROR",
         token_verifier=protected,
         auth=AuthSettings.model_validate(  # as texts: an `AnyHttpUrl` would put a slash behind the issuer
-            {
-                "issuer_url": protected.authority.url,
-                "resource_server_url": protected.url,
-                "required_scopes": ["read"],
-                "validate_token_resource": True,
-            }
+            {"issuer_url": protected.authority.url, "resource_server_url": protected.url}
+            | {"required_scopes": ["read"], "validate_token_resource": True}
         ),
         cache_hints={"resources/read": CacheHint(60_000, "public"), "tools/list": CacheHint(60_000, "public")},
     )
@@ -136,7 +125,7 @@ class Guard:
             return
         if protected.authority.behaves.dpop and not await self._is_proven(scope, headers, send):
             return
-        body, again = await _read(receive) if scope["method"] == "POST" else (b"", receive)
+        body, again = await read(receive) if scope["method"] == "POST" else (b"", receive)
         message = json.loads(body) if body else {}
         needed = protected.needs.get((message.get("params") or {}).get("name", ""))
         token = protected.authority.tokens.get(headers.get("authorization", "").partition(" ")[2])
@@ -144,7 +133,7 @@ class Guard:
             protected.methods.append(message.get("method", scope["method"]))
         if needed and token is not None and needed not in token.scopes:
             said = f'Bearer error="insufficient_scope", scope="{needed}", resource_metadata="{protected.metadata_url}"'
-            await _refuse(send, 403, said)
+            await answer(send, 403, www_authenticate=said)
             return
         await self._app(scope, again, send)
 
@@ -154,7 +143,7 @@ class Guard:
         metadata = f'resource_metadata="{protected.metadata_url}"'
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind != "DPoP":
-            await _refuse(send, 401, f"DPoP {metadata}")
+            await answer(send, 401, www_authenticate=f"DPoP {metadata}")
             return False
         key, claims = read_proof(headers["dpop"])
         assert claims["htu"] == protected.url
@@ -162,40 +151,15 @@ class Guard:
         assert claims["ath"] == base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
         if protected.authority.behaves.dpop == "nonce" and claims.get("nonce") != "nonce-of-the-server":
             said = f'DPoP error="use_dpop_nonce", {metadata}'
-            await _refuse(send, 401, said, (b"dpop-nonce", b"nonce-of-the-server"))
+            await answer(send, 401, www_authenticate=said, dpop_nonce="nonce-of-the-server")
             return False
-        found = protected.authority.tokens.get(token)
-        if found is not None and found.key != key:
-            await _refuse(send, 401, f'DPoP error="invalid_token", {metadata}')
+        entry = protected.authority.tokens.get(token)
+        if entry is not None and entry.key != key:
+            await answer(send, 401, www_authenticate=f'DPoP error="invalid_token", {metadata}')
             return False
-        others = [each for each in scope["headers"] if each[0] != b"authorization"]
+        others = [header for header in scope["headers"] if header[0] != b"authorization"]
         scope["headers"] = [*others, (b"authorization", f"Bearer {token}".encode())]
         return True
-
-
-async def _refuse(send: Any, status: int, challenge: str, *more: tuple[bytes, bytes]) -> None:
-    headers = [(b"www-authenticate", challenge.encode()), (b"content-length", b"0"), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _read(receive: Any) -> tuple[bytes, Any]:
-    """Return a request's body, and what receives it once more."""
-    body, more = b"", True
-    while more:
-        event = await receive()
-        body += event.get("body", b"")
-        more = event.get("more_body", False)
-    sent = False
-
-    async def again() -> Any:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return body, again
 
 
 @asynccontextmanager
@@ -218,6 +182,18 @@ async def protected_server(
     app = Guard(Forgetful(app) if kind == "handshake" else app, protected)
     async with _serving_both(authority.app(), app, ports):
         yield protected
+
+
+@asynccontextmanager
+async def logged_in(
+    host: Host, behaves: Behaviour | None = None, *, person: Person | None = None, kind: str = "modern", **options: Any
+) -> AsyncIterator[tuple[Protected, Connection, Person]]:
+    """Connect a host to such a server as `notes`, let a person log in, and close the host at the end."""
+    person = logging_in(host, person)
+    async with protected_server(behaves, kind=kind) as protected:
+        transport = "sse" if kind == "sse" else "http"
+        yield protected, await host.connect(protected.url, name="notes", transport=transport, **options), person
+        await host.close()
 
 
 @asynccontextmanager

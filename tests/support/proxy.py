@@ -13,13 +13,27 @@ if TYPE_CHECKING:
 
 
 class Proxy:
-    """Hands on what comes to its own `port` to the one of 127.0.0.1 that is its `target`, and counts connections."""
+    """Hands on what comes to its own `port` to the one of 127.0.0.1 that is its `target`.
+
+    `accepted` counts the connections; `sent` has what clients sent, in the parts in which it arrived.
+    """
 
     def __init__(self, target: int) -> None:
         self.target, self.port, self.accepted = target, 0, 0
+        self.sent: list[bytes] = []
         self._server: asyncio.Server | None = None
         self._sockets: dict[asyncio.StreamWriter, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return len(self._sockets) // 2
+
+    def lose(self) -> None:
+        """Reset all connections, and take no more."""
+        self.refuse()
+        self.cut()
 
     def url(self, path: str = "/mcp", scheme: str = "http") -> str:
         return f"{scheme}://127.0.0.1:{self.port}{path}"
@@ -70,16 +84,19 @@ class Proxy:
             return
         self._sockets[ahead] = flowing
         try:
-            await asyncio.gather(_pump(reader, ahead, flowing), _pump(behind, writer, flowing))
+            await asyncio.gather(_pump(reader, ahead, flowing, self.sent), _pump(behind, writer, flowing, []))
         finally:
             for one in (writer, ahead):
                 self._sockets.pop(one, None)
                 one.transport.abort()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event) -> None:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flowing: asyncio.Event, parts: list[bytes]
+) -> None:
     with suppress(OSError):
-        while data := await reader.read(65536):
+        while data := await reader.read(2**20):
+            parts.append(data)
             await flowing.wait()
             writer.write(data)
             await writer.drain()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.support.asgi import answer, serving
+from tests.support.asgi import answer, read, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -115,10 +115,7 @@ class Scripted:
     async def __call__(self, scope: Any, receive: Any, send: Callable[..., Any]) -> None:
         if scope["type"] != "http":
             return
-        body, more = b"", True
-        while more:
-            event = await receive()
-            body, more = body + event.get("body", b""), event.get("more_body", False)
+        body, _ = await read(receive)
         if scope["method"] != "POST":
             await answer(send, 405, b"")
             return

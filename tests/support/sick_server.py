@@ -29,14 +29,14 @@ def answer(method: str, params: dict) -> dict:
         return {"result": {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}}
     if method == "ping":
         return {"result": {}}
-    found = told.get(method)
-    if isinstance(found, list):
+    said = told.get(method)
+    if isinstance(said, list):
         page = int(params.get("cursor") or 0)
-        return {"result": found[page]}
-    if found is None or "error" in found:
-        code = -32601 if found is None else found["error"]
-        return {"error": {"code": code, "message": "Method not found" if found is None else "I am ill"}}
-    return {"result": found}
+        return {"result": said[page]}
+    if said is None or "error" in said:
+        code = -32601 if said is None else said["error"]
+        return {"error": {"code": code, "message": "Method not found" if said is None else "I am ill"}}
+    return {"result": said}
 
 
 for line in sys.stdin:

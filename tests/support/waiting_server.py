@@ -37,8 +37,8 @@ from mcp_types import (
 from tests.support.reporting_server import HandshakeServer, _refuse_discovery
 
 NAMES = ("steady", "never", "asks")
-REPORTS = 6
-EVERY_SECONDS = 0.25
+REPORTS = 7
+EVERY_SECONDS = 0.15
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
@@ -124,5 +124,5 @@ if __name__ == "__main__":
 
     options = parser(__doc__ or "", ("stdio",))
     options.add_argument("--era", choices=("modern", "handshake"), default="modern")
-    given = options.parse_args()
-    serve(waiting_server(Waiting(), handshake=given.era == "handshake"), given)
+    chosen = options.parse_args()
+    serve(waiting_server(Waiting(), handshake=chosen.era == "handshake"), chosen)
