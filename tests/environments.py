@@ -414,7 +414,7 @@ def motherduck_command() -> list[str]:
 def tasks_command(port: int = 0) -> list[str]:
     """Return the command of tests/support/tasks_server.py, over HTTP on a port, or over stdio."""
     make_tasks()
-    server = ROOT / "tests" / "jobs" / "tasks_server.py"
+    server = ROOT / "tests" / "support" / "tasks_server.py"
     return [str(cache() / "tasks" / "bin" / "python"), str(server), *([str(port)] if port else [])]
 
 

@@ -12,9 +12,8 @@ from mcp_magic.config.servers import load_config
 from mcp_magic.config.targets import resolve_target
 from mcp_magic.doctor import examine
 from tests.environments import sdk_command, sqlite_command
-from tests.sdks.test_matrix import listening
 from tests.support import SUPPORT
-from tests.support.processes import free_port, start_http
+from tests.support.processes import free_port, listening, start_http
 
 if TYPE_CHECKING:
     from pathlib import Path

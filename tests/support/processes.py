@@ -203,3 +203,14 @@ def free_port() -> int:
         accepted.close()  # before the other side, so that the wait is on this port
         client.recv(1)
         return int(listener.getsockname()[1])
+
+
+async def listening(port: int) -> None:
+    """Return when somebody listens: some say where they will before they do."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.02)

@@ -1,20 +1,15 @@
-"""Functions of a cell that take bytes, in the notebook and exported."""
+"""Functions of a cell that take bytes, here and exported; `tests/kernel/test_server_cell.py` has the cell itself."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.errors import ToolError
-from mcp_magic.notebook import host
 from mcp_magic.server.cell import Marks, make_server
 from mcp_magic.server.docs import compared, interface_of
 from mcp_magic.server.export import program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CELL = '''
 from typing import Annotated
@@ -49,21 +44,21 @@ def picture() -> bytes:
 NAMES = ("size", "sizes", "described", "late", "own", "decoded", "picture")
 
 
-def cell_server(name: str) -> Any:
-    namespace: dict[str, Any] = {}
+def cell_server():
+    namespace = {}
     exec(compile(CELL, "cell", "exec", dont_inherit=True), namespace)
-    return make_server(name, [namespace[each] for each in NAMES], Marks(), source=CELL)
+    return make_server("up", [namespace[name] for name in NAMES], Marks(), source=CELL)
 
 
-def exported_server(name: str) -> Any:
-    namespace: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(program(cell_server(name), {}, [], "server.py"), "server.py", "exec", dont_inherit=True), namespace)
+def exported_server():
+    namespace = {"__name__": "exported"}
+    exec(compile(program(cell_server(), {}, [], "server.py"), "server.py", "exec", dont_inherit=True), namespace)
     return namespace["server"]
 
 
 @pytest.mark.parametrize("made", [cell_server, exported_server])
-async def test_bytes_parameter_gets_the_sent_bytes(made: Callable[[str], Any]) -> None:
-    server = await host.connect(made("up"), name="up")
+async def test_bytes_parameter_gets_the_sent_bytes(host, made):
+    server = await host.connect(made(), name="up")
     data = bytes(range(256))
     for tool in ("size", "described", "late", "decoded"):
         assert (await server.tools[tool](data=data)).data == 256, tool
@@ -72,37 +67,29 @@ async def test_bytes_parameter_gets_the_sent_bytes(made: Callable[[str], Any]) -
     assert (await server.call_tool("own", {"data": "00ff"})).data == 2
 
 
-async def test_an_exported_server_takes_bytes_in_the_same_way() -> None:
-    here = await host.connect(cell_server("up"), name="up")
-    there = await host.connect(exported_server("up"), name="exported")
-    found = await interface_of(here)
-    changes = compared(found, await interface_of(there))
+async def test_bytes_are_base64_and_returned_ones_get_advice(host):
+    server = await host.connect(cell_server(), name="up")
+    interface = await interface_of(server)
+    changes = compared(interface, await interface_of(await host.connect(exported_server(), name="exported")))
     assert [str(change) for change in changes if change.kind != "server"] == []
-    size = found["tools"]["size"]["inputSchema"]["properties"]["data"]
+    size = interface["tools"]["size"]["inputSchema"]["properties"]["data"]
     assert (size["format"], size["description"]) == ("base64", "What is counted.")
-
-
-async def test_bad_base64_is_refused_and_returned_bytes_get_advice() -> None:
-    server = await host.connect(cell_server("up"), name="up")
-    refused = await server.call_tool("size", {"data": "hello"})
-    assert "Base64 decoding error" in str(refused.text)
-    with pytest.raises(
-        ToolError, match=r"it returned bytes, which are not JSON; return Image\(data=..., format='png'\)"
-    ):
+    assert "Base64 decoding error" in str((await server.call_tool("size", {"data": "hello"})).text)
+    advice = r"it returned bytes, which are not JSON; return Image\(data=..., format='png'\)"
+    with pytest.raises(ToolError, match=advice):
         (await server.call_tool("picture", {})).raise_for_error()
 
 
-def test_the_function_of_the_cell_stays_what_it_is() -> None:
+def test_the_function_of_the_cell_stays_what_it_is():
     def twice(data: bytes) -> bytes:
         return data * 2
 
     @functools.wraps(twice)
-    def noted(data: Any) -> Any:
+    def noted(data):
         return twice(data)
 
     before = dict(twice.__annotations__)
-    server = make_server("up", [noted], Marks())
+    tool = make_server("up", [noted], Marks())._tool_manager.get_tool("twice")
     assert twice.__annotations__ == before
-    tool = server._tool_manager.get_tool("twice")
     assert tool is not None
     assert tool.parameters["properties"]["data"]["format"] == "base64"
