@@ -68,7 +68,19 @@ def test_recorded_notebook_replays_in_nbval_and_papermill(tmp_path):
     (tmp_path / "math_server.py").write_text("raise SystemExit('gone')")
     replay = {**cassette, "MCP_MAGIC_CASSETTE_MODE": "replay", "PATH": str(tmp_path)}
     sanitize = ("--nbval-sanitize-with", str(FOLDER.parent / "sanitize.cfg"))
-    ran = execute(tmp_path, "pytest", "--nbval", "-q", "-p", "no:cacheprovider", *sanitize, "sums.ipynb", **replay)
+    ran = execute(
+        tmp_path,
+        "pytest",
+        "--nbval",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:langsmith_plugin",
+        *sanitize,
+        "sums.ipynb",
+        **replay,
+    )
     assert f"{len(CELLS)} passed" in ran.stdout, ran.stdout
     program = ("papermill", "sums.ipynb", "again.ipynb", "-k", "python3")
     again = execute(tmp_path, *program, MCP_MAGIC_APPROVAL="auto", **replay)

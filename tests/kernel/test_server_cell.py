@@ -364,15 +364,3 @@ def test_a_snapshot_is_compared_with_what_the_server_offers_now(kernel, cell, fo
     (folder / "odd.json").write_text("{}")
     assert "is not a snapshot of a server" in kernel.run("%mcp diff shop odd.json").evalue
     assert "No such file" in kernel.run("%mcp diff shop none.json").evalue
-
-
-def test_what_is_served_ends_with_its_extension(start):
-    kernel = start()
-    kernel.ok(LOAD)
-    kernel.ok("%%mcp_server one\ndef f() -> int:\n    return 1\n")
-    kernel.ok("%mcp serve one")
-    url = kernel.ok("get_ipython().magics_manager.registry['MCPMagics'].state.served['one'].url").text.strip("'")
-    assert httpx2.post(url).status_code == 401
-    kernel.ok("%unload_ext mcp_magic")
-    with pytest.raises(httpx2.ConnectError):
-        httpx2.post(url)
