@@ -66,6 +66,5 @@ async def test_an_interrupt_at_any_line_is_not_lost(heard):
         if not interrupted and not heard:
             lost.append(number)
         number += 1
-
     assert number > 20
     assert lost == []

@@ -70,7 +70,6 @@ def test_thread_and_its_results_survive_a_restart(kernel):
     assert [kind for kind, _ in seen] == ["human", "ai", "tool", "ai", "tool", "ai", "human"]
     assert (seen[0][1], seen[2][1], seen[-1][1]) == ("add 1 and 2", "3", "double it")
     assert value(kernel, "[m.text for m in made.messages]") == ["double it", "six"]
-
     kernel.ok("shown = %mcp agent --show trip\nanswers = [m for m in m.seen[0].messages if m.type == 'tool']")
     assert value(kernel, "[c.name for c in shown.calls]") == ["math:add", "math:statistics"]
     names = value(kernel, "[[m.name, m.artifact['server'], m.artifact['tool']] for m in answers]")
@@ -88,7 +87,6 @@ def test_run_of_a_killed_or_interrupted_kernel_goes_on(kernel):
     kernel.ok("m = ScriptedModel([[('math:add', {'a': 1, 'b': 2})], die])")
     kernel.start("%%mcp_agent --model $m --thread lost\nadd 1 and 2")
     kernel.process.wait(30)
-
     prepare(kernel, again=True)
     ask(kernel, "'going on'", "and?", "cut")
     assert [text for kind, text in value(kernel, SEEN) if kind == "tool"] == ["3"]
@@ -100,17 +98,17 @@ def test_run_of_a_killed_or_interrupted_kernel_goes_on(kernel):
 
 def test_two_kernels_use_one_file_at_the_same_time(begin, kernel):
     kernels = {"one": kernel, "two": begin()}
-    for name, each in kernels.items():
-        each.ok(f"m = ScriptedModel([{CALLS}, {CALLS}, {CALLS}, {CALLS}, {CALLS}, 'done by {name}'])")
+    for name, other in kernels.items():
+        other.ok(f"m = ScriptedModel([{CALLS}, {CALLS}, {CALLS}, {CALLS}, {CALLS}, 'done by {name}'])")
     begun = [
-        (each, each.start(f"%%mcp_agent --model $m --thread {name} -o made\ngo")) for name, each in kernels.items()
+        (other, other.start(f"%%mcp_agent --model $m --thread {name} -o made\ngo")) for name, other in kernels.items()
     ]
-    for each, message in begun:
-        assert each.finish(message).status == "ok"
-        assert "kept in memory" not in each.ok("print(made.transcript)").stdout
-    for each in kernels.values():
-        each.ok("listing = %mcp agent --threads")
-        assert {"one", "two"} <= set(value(each, "[row['thread'] for row in listing]"))
+    for other, message in begun:
+        assert other.finish(message).status == "ok"
+        assert "kept in memory" not in other.ok("print(made.transcript)").stdout
+    for other in kernels.values():
+        other.ok("listing = %mcp agent --threads")
+        assert {"one", "two"} <= set(value(other, "[row['thread'] for row in listing]"))
     ask(kernel, "'and mine'", "go on", "two")
     assert value(kernel, SEEN)[-2:] == [["ai", "done by two"], ["human", "go on"]]
 

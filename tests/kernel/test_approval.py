@@ -86,7 +86,6 @@ def test_a_magic_waits_as_well_and_stops_on_interrupt(person):
     cell = frontend.start(line)
     frontend.panel(cell) if person.clicks else frontend.awaits_input()
     assert frontend.stop(cell).ename == "KeyboardInterrupt"
-
     nested = frontend.start(NESTED)
     assert frontend.answer("y") == ["Approve weather:forecast? [y]es, [n]o, [e]dit, [a]lways, [d]eny always: "]
     assert frontend.finish(nested).lines == ["'Oslo 1'"]
@@ -140,7 +139,6 @@ def test_cells_have_their_own_panels_and_lines(person):
         frontend.click("Approve all", cell=earlier)
     frontend.finish(later)
     frontend.read_until(lambda: not earlier.live, what="the first panel is gone")
-
     assert frontend.line("[(await task).text for task in both]") == "['Bonn 1', 'Ulm 1']"
     assert later.evalue == "weather:forecast was not called; denied by the user."
     approved = "✓ approved weather:forecast"
@@ -163,7 +161,6 @@ def test_later_call_is_asked_in_panel_of_its_cell(frontend):
         frontend.click(button, number, cell=earlier)
         frontend.panel(earlier, left)
     frontend.read_until(lambda: not earlier.live, what="the panel is gone")
-
     assert frontend.line("await last, (await both[0]).text") == "('London 1', 'Bonn 1')"
     assert frontend.run("await both[1]").ename == "DeniedError"
     assert decisions(earlier.lines[0]) == [

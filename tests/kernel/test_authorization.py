@@ -82,7 +82,6 @@ def test_the_browser_comes_back_and_logging_out_revokes(frontend, protected, con
     history = frontend.run("%history -n\nprint({k: str(v) for k, v in globals().items() if k[:1] != '_'})")
     shown = f"{[cell.displays for cell in frontend._cells.values()]} {history.stdout} {cell.streams}"
     assert not [secret for secret in protected.authority.secrets if secret in shown]
-
     said = frontend.kernel.ok("%mcp logout notes").text
     assert "revoked" in said
     assert "disconnected: notes" in said
@@ -124,7 +123,6 @@ def test_a_client_secret_is_a_variable_that_logs_in_by_itself(frontend, protecte
     assert refused.ename == "CommandError"
     assert "--client-secret takes a variable, because the notebook keeps the line" in refused.evalue
     assert "sesame" not in refused.evalue
-
     protected.authority.clients["robot"] = {"client_secret": "sesame-1234"}
     line = f"%mcp connect {protected.url} --name robot --auth client-credentials --client-id robot"
     cell = frontend.run(f"secret = 'sesame-1234'\nc = {line} --client-secret $secret --scope read\nc", stdin=False)

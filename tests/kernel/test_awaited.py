@@ -83,7 +83,6 @@ def test_click_and_task_go_on_while_a_magic_waits(kernel):
     click = {"method": "custom", "content": {"event": "click"}}
     kernel.send("comm_msg", {"comm_id": made.text.strip("'"), "data": click})
     assert kernel.finish(waiting).text == "clicked is set"
-
     later = "finished = asyncio.Event()\nasync def work():\n    await asyncio.sleep(0.05)\n    finished.set()\n"
     kernel.ok(f"{later}task = asyncio.create_task(work())")
     assert kernel.ok("%mcp call until_done name=finished").text == "finished is set"

@@ -62,20 +62,17 @@ def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel, folder):
         (folder / name).write_bytes((FOLDER / name).read_bytes())
     assert "nothing is recorded or replayed" in kernel.ok("%mcp record").text
     kernel.ok("%mcp connect math_server.py --name math")
-
     shown = kernel.ok("%mcp record sums.jsonl").text
     assert "\nsums.jsonl  recording" in shown  # as it was written, without the kernel's folder
     assert "opened again, so that the cassette has their beginning: math" in shown
     assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
     assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
-
     kernel.ok("%config MCPMagics.cassette_bytes = 10_000\n%mcp record full.jsonl")
     shown = kernel.ok("from mcp_magic import host\nfor a in range(60): await host.call('math:add', a=a, b=2)").stdout
     assert shown.count("The recording on ") == 1
     assert "full.jsonl has ended: a cassette has at most 10,000 bytes. It plays up to here;" in shown
     assert "full (10,000 bytes): nothing more is recorded" in kernel.ok("%mcp record").text
     kernel.ok("%config MCPMagics.cassette_bytes = 64_000_000\n%mcp record --stop")
-
     (folder / "math_server.py").write_text(GONE)
     shown = kernel.ok("%mcp record sums.jsonl").text
     assert "replaying" in shown
@@ -104,7 +101,6 @@ def test_replay_shows_same_output_and_errors_of_failing_server(kernel, folder):
     failed = [error.partition(":")[0] for _, error in recorded if error != ": "]
     assert failed == ["CommandNotFoundError", "CommandError", "CheckFailedError", "SessionClosedError"]
     assert "stderr: called end" in recorded[WORK.index(END)][1]
-
     (folder / "changing.py").write_text(GONE, "utf-8")
     for cell, once, again in zip(WORK, recorded, shown(kernel, "replay"), strict=True):
         assert again == once, cell

@@ -154,8 +154,8 @@ def test_no_group_is_in_the_context_of_an_error(kernel):
     )
     for line in (f"connect {LAST_WORDS}", f"connect http://127.0.0.1:{free_port()}/mcp", "connect -- no-such-command"):
         for form in ("    %mcp {}\n", "    (lambda: get_ipython().run_line_magic('mcp', {!r}))()\n"):
-            kernel.ok(f"try:\n{form.format(line)}except Exception as error:\n    found = list(groups(error))")
-            assert kernel.ok("found").text == "[]"
+            kernel.ok(f"try:\n{form.format(line)}except Exception as error:\n    seen = list(groups(error))")
+            assert kernel.ok("seen").text == "[]"
 
 
 def test_run_all_stops_at_an_error(kernel, tmp_path):

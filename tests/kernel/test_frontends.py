@@ -92,6 +92,13 @@ def test_forms_and_the_explorer_answer_clicks_after_their_cell(frontend):
     runs_form(frontend, cell, "plain")
 
 
+def test_a_watch_in_the_background_shows_updates(frontend):
+    cell = frontend.run("watch = %mcp watch note://lines --background\nwatch")
+    frontend.run("await host['notes'].call('write', line='later');")
+    frontend.shows(cell, "1 update", "later")
+    frontend.run("%mcp watch --stop;")
+
+
 def test_view_shows_below_call_or_text_offers_a_line(frontend):
     frontend.run(f"%mcp connect --name dash -- {sys.executable} {dash_server.__file__}")
     shown = [*frontend.run("%mcp call dash:sales region=US").displays.values()]

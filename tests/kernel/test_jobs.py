@@ -91,7 +91,6 @@ def test_ended_job_shows_its_view_below_its_card_unless_rerun(frontend):
     [at_once] = frontend.run(count, again="one cell").live
     frontend.tell(at_once, kind="hello", view="b")
     assert frontend.hears(at_once, "view")["html"] == "<p>figures"
-
     first = frontend.run(f"counted.clear()\n{count}", again="one cell")
     frontend.shows(first, "working")
     frontend.run("'another'", again="one cell")

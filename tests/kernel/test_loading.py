@@ -26,15 +26,15 @@ def left():
     ip = get_ipython()
     crashes = sys.modules.get("mcp_magic.results.results")
     notebook = sys.modules.get("mcp_magic.notebook")
-    found = {
+    seen = {
         "transformers": [ip.input_transformers_cleanup, ip.input_transformers_post, ip.ast_transformers],
         "hooks": {name: [hook.__qualname__ for hook in hooks] for name, hooks in ip.events.callbacks.items()},
         "completers": ip.Completer.custom_matchers,
         "magics": [sorted(ip.magics_manager.magics[kind]) for kind in ("line", "cell")],
         "registry": sorted(ip.magics_manager.registry),
-        "configurables": [type(each).__name__ for each in ip.configurables],
+        "configurables": [type(one).__name__ for one in ip.configurables],
         "formatters": [
-            (formatter.format_type, [each for each in formatter.type_printers if "mcp_magic" in each.__module__])
+            (formatter.format_type, [kind for kind in formatter.type_printers if "mcp_magic" in kind.__module__])
             for formatter in [*ip.display_formatter.formatters.values(), ip.display_formatter.ipython_display_formatter]
         ],
         "should_run_async": "should_run_async" in vars(ip),
@@ -49,7 +49,7 @@ def left():
             notebook.host.sampling.reviewer, notebook.host.reports.reporter,
         ]) or False,
     }
-    return {name: repr(each) for name, each in found.items()}
+    return {name: repr(value) for name, value in seen.items()}
 """
 EVERYTHING_IN_USE = (
     LOAD,
@@ -96,7 +96,6 @@ def test_loading_imports_nothing_heavy_until_the_kernel_is_idle(start):
     heavy = "{'mcp', 'pandas', 'langgraph', 'langchain_core', 'jsonschema', 'pydantic', 'httpx2'}"
     busy = kernel.ok(f"{LOAD}\nimport asyncio, sys\nawait asyncio.sleep(0.6)\nsorted({heavy} & set(sys.modules))")
     assert busy.text == "[]"
-
     wanted = "sorted({'mcp', 'langgraph.graph', 'mcp_magic.agent.sqlite'} & set(sys.modules))"
     begun = time.monotonic()
     while (cell := kernel.ok(wanted)).text != "['langgraph.graph', 'mcp', 'mcp_magic.agent.sqlite']":
@@ -153,7 +152,6 @@ def test_unloading_ends_the_servers_and_it_can_be_loaded_again(calculator):
     assert calculator.ok("from mcp_magic import host\nlen(host)").text == "0"
     assert "not found" in str(calculator.run("%mcp").streams)
     assert calculator.complete("%mcp connect cal") == []
-
     calculator.ok(LOAD)
     assert calculator.ok("%mcp").text.splitlines()[1].startswith("no server is connected")
     calculator.ok("%mcp connect calculator")
@@ -174,7 +172,6 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start, tmp_path):
     servers = kernel.process.children(recursive=True)
     assert len(servers) == 2
     assert left(kernel) != before
-
     assert kernel.ok("%unload_ext mcp_magic").streams == {}
     assert kernel.ok("await asyncio.wait({running}, timeout=10)\nrunning.done()").text == "True"
     assert left(kernel) == before
@@ -184,7 +181,6 @@ def test_unloading_leaves_nothing_of_all_that_was_in_use(start, tmp_path):
     assert "Error" in kernel.run("import httpx2\nhttpx2.get(served[0]['url'])").ename
     tried = kernel.run("form.set_arguments({'word': 'late'})\nawait form.run()")
     assert (tried.ename, "notes" in tried.evalue) == ("SessionClosedError", True)
-
     for code in EVERYTHING_IN_USE:
         kernel.ok(code)
     assert kernel.ok("run.results[0].data").text == "7"

@@ -36,6 +36,21 @@ def let_go(frontend, cell, folder):
     return frontend.finish(cell)
 
 
+def test_cancel_below_a_bar_ends_the_call_and_keeps_the_session(frontend, tmp_path):
+    cell = hold(frontend, tmp_path, "<i>loading</i>")
+    frontend.shows(cell, "reports:hold: 1 of 4 (25 %)")
+    [html] = [str(bundle["text/html"]) for bundle in cell.displays.values()]
+    assert '<progress value="0.250"' in html
+    assert "&lt;i&gt;loading&lt;/i&gt;" in html
+    frontend.press(frontend.has("Cancel", cell)[0])
+    frontend.finish(cell)
+    assert (cell.ename, cell.evalue) == ("CallCancelledError", "reports:hold: cancelled.")
+    until((tmp_path / "cancelled").exists, what="the server knows")
+    [line] = cell.lines
+    assert line.startswith("✗ reports:hold: cancelled · 1 of 4 (25 %)")
+    assert frontend.line("r = %mcp call reports:level\nr.text") == "'None'"
+
+
 def test_interrupt_leaves_a_line_too(frontend, tmp_path):
     cell = hold(frontend, tmp_path)
     frontend.read_until(lambda: bool(cell.live), what="the panel")

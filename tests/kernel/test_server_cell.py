@@ -313,7 +313,6 @@ async def test_exported_server_has_same_interface_and_answers(kernel, cell, fold
     assert "hunter22" not in code
     assert "mcp_magic" not in code
     assert "is there already; --force writes over it" in kernel.run("%mcp export shop shop_server.py").evalue
-
     kernel.ok("handle = open('shop_server.py')")
     kernel.ok("%%mcp_server files\ndef first() -> str:\n    return handle.readline()")
     failed = kernel.run("%mcp export files files.py")

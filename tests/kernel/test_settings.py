@@ -77,7 +77,7 @@ def test_config_lists_the_settings_with_their_help_and_no_secret(kernel):
     masked = "'postgresql://***@db.example/threads?password=***'"
     assert kernel.ok("%config MCPMagics.threads").text == masked
     refused = kernel.run("%config MCPMagics.tokens = 'sesame'").streams["stderr"]
-    read = kernel.ok("found = %config MCPMagics.threads\nfound.count('sesame')").text
+    read = kernel.ok("kept = %config MCPMagics.threads\nkept.count('sesame')").text
     kernel.ok("%config MCPMagics.threads = ''\n%config MCPMagics.model = ''")
     for name in ("display_rows", "display_characters", "timeout", "call_timeout"):
         assert f"MCPMagics.{name}=" in listed

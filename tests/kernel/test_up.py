@@ -62,7 +62,6 @@ def test_up_connects_what_the_file_declares_once(kernel, folder, declared):
     ] == []
     assert done(kernel) == {"math": ("keep", "open"), "holding": ("keep", "open")}
     assert kernel.ok("all(host[name] is before[name] for name in before)").text == "True"
-
     processes = kernel.process.children(recursive=True)
     (folder / "mcp_magic.toml").write_text(declared.replace("[servers.math]", "[servers.math]\nenv = { A = '1' }"))
     assert done(kernel) == {"math": ("reconnect", "open"), "holding": ("keep", "open")}
@@ -71,7 +70,6 @@ def test_up_connects_what_the_file_declares_once(kernel, folder, declared):
     echoes(kernel)
     assert not [process for process in processes if process.is_running()]
     assert len(kernel.process.children(recursive=True)) == 1
-
     kernel.process.children(recursive=True)[0].kill()
     kernel.run("%mcp call math:echo a=1")
     assert done(kernel)["math"] == ("connect", "open"), "a server that died is connected again"
@@ -89,7 +87,6 @@ def test_the_body_of_a_cell_declares_too(kernel, declared, url):
     echoes(kernel)
     assert kernel.ok("%config MCPMagics.display_rows").text == "6"
     kernel.ok("%config MCPMagics.display_rows = 20")
-
     kernel.ok(f"%mcp disconnect --all\nos.environ['HOLDING_URL'] = {url!r}")
     kernel.ok(in_a_cell('[servers.holding]\nurl = "${HOLDING_URL}"\n'))
     assert kernel.ok("%mcp call holding:ping").text == "pong"
@@ -127,7 +124,6 @@ def test_a_dry_run_only_says_it_and_prune_drops_the_rest(kernel, folder, declare
     assert kernel.ok("len(host)").text == "0"
     assert kernel.ok("%config MCPMagics.display_rows").text == "20"
     assert "would be done" in kernel.ok("%mcp up --dry-run").text
-
     kernel.ok(f"%mcp connect {url} --name extra")
     (folder / "mcp_magic.toml").write_text(MATH_LINES)
     assert done(kernel)["extra"] == ("leave", "open")

@@ -110,27 +110,12 @@ def test_a_console_shows_it_without_buttons(frontend):
     assert "interrupted" in frontend.stop(cell).lines[0]
 
 
-def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path):
-    cells = [*SETUP, "%mcp watch note://lines", "w = %mcp watch note://lines --for 0.1\nw.ended"]
-    background = ["w = %mcp watch note://lines --background", 'await host["notes"].call("write", line="x");']
-    waits = "while w.updates < 1:\n    await asyncio.sleep(0.01)"
-    *_, once, timed, shown, _, _ = run_by_itself(tmp_path, *cells, *background, waits)
-    said = "shown once, because you cannot stop it here; --for SECONDS or --count N keeps watching"
-    assert said in once[-1]["data"]["text/plain"]
-    assert timed[-1]["data"]["text/plain"] == "'the time is up'"
-    data = shown[0]["data"]
-    assert VIEW not in data
-    assert "<b>first</b>" in data["text/plain"]
-    assert "1 update, the last at" in data["text/plain"]
-    assert "<ins>+ x</ins>" in data["text/html"]
-
-
 LATER = """
 async def later():
     while cells.running:
         await asyncio.sleep(0.01)
     await host["notes"].call("write", line="between")
-    while w.updates < 1:
+    while w.updates < 2:
         await asyncio.sleep(0.01)
     open("updated", "w").close()
 cells = get_ipython().magics_manager.registry["MCPMagics"].cells
@@ -138,12 +123,30 @@ later = asyncio.create_task(later())
 """
 
 
-def test_update_between_cells_shows_when_next_cell_begins(tmp_path):
+def test_a_notebook_that_runs_by_itself_is_not_kept_waiting(tmp_path):
     def hold(cell, cell_index):
         if cell.source == "'next'":
-            until((tmp_path / "updated").exists, what="the update has come")
+            until((tmp_path / "updated").exists, what="an update has come between two cells")
 
-    cells = [*SETUP, "w = %mcp watch note://lines --background", LATER, "'next'", "'last'"]
-    *_, watched, _, following, last = run_by_itself(tmp_path, *cells, on_cell_start=hold)
-    assert "<ins>+ between</ins>" in watched[0]["data"]["text/html"]
-    assert [[output["data"]["text/plain"] for output in each] for each in (following, last)] == [["'next'"], ["'last'"]]
+    cells = [
+        *SETUP,
+        "%mcp watch note://lines",
+        "w = %mcp watch note://lines --for 0.1\nw.ended",
+        "w = %mcp watch note://lines --background",
+        'await host["notes"].call("write", line="x");',
+        "while w.updates < 1:\n    await asyncio.sleep(0.01)",
+        LATER,
+        "'next'",
+        "'last'",
+    ]
+    *_, once, timed, shown, _, _, _, following, last = run_by_itself(tmp_path, *cells, on_cell_start=hold)
+    said = "shown once, because you cannot stop it here; --for SECONDS or --count N keeps watching"
+    assert said in once[-1]["data"]["text/plain"]
+    assert timed[-1]["data"]["text/plain"] == "'the time is up'"
+    data = shown[0]["data"]
+    assert VIEW not in data
+    assert "<b>first</b>" in data["text/plain"]
+    assert "2 updates, the last at" in data["text/plain"]
+    assert "<ins>+ between</ins>" in data["text/html"]
+    shown = [[output["data"]["text/plain"] for output in outputs] for outputs in (following, last)]
+    assert shown == [["'next'"], ["'last'"]]

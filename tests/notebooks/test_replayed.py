@@ -35,9 +35,7 @@ def notebook(tmp_path):
 def test_notebook_reaching_for_a_server_fails_when_replayed(notebook, monkeypatch, capsys):
     monkeypatch.setenv("SHOP_API_KEY", "sesame")
     monkeypatch.setenv("PATH", "/gone", prepend=":")
-
     assert replayed.main([str(notebook)]) != 0
-
     shown = capsys.readouterr().out
     tried = re.findall(r"^tried, with everything out of reach: (\S+)", shown, flags=re.MULTILINE)
     assert sorted(set(tried)) == ["os.fork", "socket.connect", "socket.getaddrinfo", "subprocess.Popen"]
@@ -52,7 +50,6 @@ def test_silent_attempts_and_unguarded_kernels_fail_the_run():
 
 def test_no_server_program_can_run_in_the_copy(tmp_path, notebook):
     replayed.copied([notebook], tmp_path / "copy")
-
     programs = {path.name: path.read_text("utf-8") for path in (tmp_path / "copy" / "notebooks" / "servers").iterdir()}
     assert {"math_server.py", "faulty_server.py", "weather_server.py", *replayed.HELPERS} <= set(programs)
     alive = [name for name, text in programs.items() if not text.startswith(replayed.GONE)]

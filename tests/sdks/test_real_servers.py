@@ -94,8 +94,8 @@ async def test_memory_server_result_is_shown_once_with_named_tables(host, tmp_pa
     assert "2 tables: .frames has them" in str(graph)
     assert {name: frame.shape for name, frame in graph.frames.items()} == {"entities": (2, 3), "relations": (1, 3)}
     assert graph.data["relations"][0]["to"] == "Bob"
-    found = await memory.call("search_nodes", query="nobody of this name")
-    assert {name: len(frame) for name, frame in found.frames.items()} == {"entities": 0, "relations": 0}
+    nobody = await memory.call("search_nodes", query="nobody of this name")
+    assert {name: len(frame) for name, frame in nobody.frames.items()} == {"entities": 0, "relations": 0}
     gone = await memory.call("delete_entities", entityNames=["Bob"])
     assert str(gone).count("deleted successfully") == 1
 

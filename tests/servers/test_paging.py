@@ -28,7 +28,7 @@ async def cursors_and_names(client, pages=10):
 ALL = [f"tool_{number:03}" for number in range(25)]
 
 
-async def test_lists_come_in_pages_over_http_and_may_end_with_empty_cursor():
+async def test_lists_come_in_pages_whose_last_has_no_cursor():
     async with serving(server().streamable_http_app()) as url, Client(f"{url}/mcp") as client:
         assert await cursors_and_names(client) == (["10", "20", None], ALL)
     async with Client(server(last="")) as client:

@@ -135,7 +135,6 @@ def test_ctrl_c_while_thinking_or_asked_calls_nothing(terminal, tmp_path):
     begin(terminal, "--model $m --thread slow", "Think.")
     terminal.child.expect(r"model thinking · [12]\.\d s · Ctrl-C stops the turn")
     assert "KeyboardInterrupt" in terminal.interrupt()
-
     model(terminal, f"[('holding:hold', {{'folder': {str(tmp_path)!r}}})]", "'Well.'")
     begin(terminal, "--model $m --thread question", "hold on")
     terminal.child.expect(QUESTION)

@@ -5,8 +5,7 @@ import re
 import pexpect
 import pytest
 
-from tests.support import SUPPORT
-from tests.support.kernel_servers import HOLDING, IMPORT_MATH, LOAD
+from tests.support.kernel_servers import HOLDING, IMPORT_MATH, LOAD, TRIPS
 from tests.support.kernels import until
 from tests.support.terminals import Terminal
 
@@ -43,8 +42,9 @@ def test_a_person_answers_by_lines(console):
     assert "You are about to call math:add" in console.asked("%mcp call math:add a=5 b=6", APPROVE)
     assert "11" in console.run("y")
     console.run("%mcp approvals --clear")
-    console.run(f"%mcp connect {SUPPORT / 'eliciting_server.py'} --name trip --timeout 60")
-    assert "Where to?" in console.asked("%mcp call trip:plan", r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
+    console.run(f"exec({TRIPS!r})")
+    console.run("%mcp connect trips --timeout 60")
+    assert "Where <i>to</i>?" in console.asked("%mcp call trips:plan", r"\[f\]ill in, \[d\]ecline, \[c\]ancel: ")
     assert "decline" in console.run("d")
 
 

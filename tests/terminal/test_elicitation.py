@@ -1,13 +1,13 @@
 """What servers ask of the person, in terminal IPython: `input()` asks."""
 
 from tests.environments import everything_command, needs_node
-from tests.support import SUPPORT
+from tests.support.kernel_servers import TRIPS
 
-SETUP = (f"%mcp connect {SUPPORT / 'eliciting_server.py'} --name trip --timeout 60",)
+SETUP = (f"exec({TRIPS!r})", "%mcp connect trips --timeout 60")
 QUESTION = r"\[f\]ill in, \[d\]ecline, \[c\]ancel: "
 
 
-def asked(terminal, line="%mcp call trip:plan"):
+def asked(terminal, line="%mcp call trips:plan"):
     """Type a line that asks; return what was said before the question."""
     return terminal.asked(line, QUESTION)
 
@@ -17,8 +17,8 @@ def test_a_form_is_filled_in_line_by_line(terminal):
     terminal.send("f")
     terminal.asks(r"city \(string.*required\): ", "Oslo", r"days \(integer\) \[3\]: ", "")
     terminal.asks(r"\[s\]end, \[f\]ill in again, \[d\]ecline, \[c\]ancel: ", "s")
-    assert "Server trip asks you for:" in said
-    assert "Where to?" in said
+    assert "Server trips asks you for:" in said
+    assert "Where <i>to</i>?" in said
     assert "accept Oslo 3" in terminal.wait()
 
 
@@ -38,7 +38,7 @@ def ends_by_ctrl_c(terminal, line):
 
 
 def test_ctrl_c_ends_the_call_and_the_session_goes_on(terminal):
-    ends_by_ctrl_c(terminal, "%mcp call trip:plan")
+    ends_by_ctrl_c(terminal, "%mcp call trips:plan")
     asked(terminal)
     assert "decline" in terminal.run("d")
 

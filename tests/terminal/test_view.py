@@ -14,7 +14,6 @@ def test_the_line_below_the_text_serves_the_view_until_ctrl_c(terminal):
     shown = terminal.run("%mcp call dash:sales region=US")
     assert "US: 42" in shown
     assert "`%mcp view` opens it" in re.sub(r"\s+", " ", shown)
-
     terminal.send("%mcp view")
     terminal.child.expect(r"Open +(http://\S+)")
     address = terminal.child.match[1]
