@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.environments import axe_script, needs_node
-from tests.kernel.test_elicitation import PLAN, SERVER
+from tests.support.kernel_servers import PLAN
+from tests.support.kernel_servers import TRIPS as SERVER
 from tests.support.pages import (
     asked,
     assert_readable,

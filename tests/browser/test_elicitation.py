@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.test_elicitation import PAY, PLAN, SERVER
+from tests.support.kernel_servers import PAY, PLAN
+from tests.support.kernel_servers import TRIPS as SERVER
 from tests.support.pages import button, expect, field, finished, output, press, start
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.test_progress import SERVER
+from tests.support.kernel_servers import REPORTS as SERVER
 from tests.support.kernels import until
 from tests.support.pages import errors, expect, finished, output, press, run, saved, start
 

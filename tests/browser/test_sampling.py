@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.test_sampling import SERVER, SUMMARISE
+from tests.support.kernel_servers import SUMMARISE
+from tests.support.kernel_servers import WRITER as SERVER
 from tests.support.pages import button, expect, finished, output, press, start
 
 if TYPE_CHECKING:

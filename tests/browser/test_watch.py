@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.kernel.test_watch import SERVER
+from tests.support.kernel_servers import NOTES as SERVER
 from tests.support.pages import asked, assert_readable, expect, finished, output, press, run, running, start, themes
 
 if TYPE_CHECKING:

@@ -1,25 +1,18 @@
 """An Interrupt at any line of what runs a magic ends the magic, or reaches the handler that was there before."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.ipython import execution
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
 
 @pytest.fixture
-def heard() -> Iterator[list[int]]:
+def heard():
     """The signals that reached the handler of before."""
-    signals: list[int] = []
+    signals = []
     before = signal.signal(signal.SIGINT, lambda number, _: signals.append(number))
     yield signals
     signal.signal(signal.SIGINT, before)
@@ -28,11 +21,11 @@ def heard() -> Iterator[list[int]]:
 class AtLine:
     """Sends SIGINT at the line with a number, counted over all lines of the module that run."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number):
         self._left = number
         self.sent = False
 
-    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+    def __call__(self, frame, event, _):
         if frame.f_code.co_filename != execution.__file__ or frame.f_code.co_name.startswith("_"):
             return None
         if event == "line" and not self.sent:
@@ -43,12 +36,12 @@ class AtLine:
         return self
 
 
-async def work() -> str:
+async def work():
     await asyncio.sleep(0)
     return "done"
 
 
-async def run(number: int) -> tuple[bool, bool]:
+async def run(number):
     """Return whether the signal was sent, and whether the magic was interrupted."""
     at_line = AtLine(number)
     usual = sys.gettrace()
@@ -63,7 +56,7 @@ async def run(number: int) -> tuple[bool, bool]:
     return at_line.sent, False
 
 
-async def test_an_interrupt_at_any_line_is_not_lost(heard: list[int]) -> None:
+async def test_an_interrupt_at_any_line_is_not_lost(heard):
     number, lost = 0, []
     while True:
         heard.clear()
@@ -73,6 +66,5 @@ async def test_an_interrupt_at_any_line_is_not_lost(heard: list[int]) -> None:
         if not interrupted and not heard:
             lost.append(number)
         number += 1
-
     assert number > 20
     assert lost == []

@@ -1,58 +1,14 @@
 """Work that is recorded on a cassette, and replayed with the server gone."""
 
-from __future__ import annotations
-
 import re
 import sys
-from typing import TYPE_CHECKING
 
 from tests.support.bundled import FOLDER
+from tests.support.kernel_servers import LOAD, ROOT
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.support.kernels import Cell, Kernel
-
-
-def bundled(folder: Path) -> Path:
-    """Put the server into a folder, and return its file."""
-    for name in ("math_server.py", "serving.py"):
-        (folder / name).write_bytes((FOLDER / name).read_bytes())
-    return folder / "math_server.py"
-
-
-def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel: Kernel, folder: Path) -> None:
-    server = bundled(folder)
-    assert "nothing is recorded or replayed" in kernel.ok("%mcp record").text
-    kernel.ok("%mcp connect math_server.py --name math")
-
-    shown = kernel.ok("%mcp record sums.jsonl").text
-    assert "\nsums.jsonl  recording" in shown  # as it was written, without the kernel's folder
-    assert "opened again, so that the cassette has their beginning: math" in shown
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
-    assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
-
-    kernel.ok("%config MCPMagics.cassette_bytes = 10_000\n%mcp record full.jsonl")
-    shown = kernel.ok("from mcp_magic import host\nfor a in range(60): await host.call('math:add', a=a, b=2)").stdout
-    assert shown.count("The recording on ") == 1
-    assert "full.jsonl has ended: a cassette has at most 10,000 bytes. It plays up to here;" in shown
-    assert "full (10,000 bytes): nothing more is recorded" in kernel.ok("%mcp record").text
-    kernel.ok("%config MCPMagics.cassette_bytes = 64_000_000\n%mcp record --stop")
-
-    server.write_text("raise SystemExit('gone')")
-    shown = kernel.ok("%mcp record sums.jsonl").text
-    assert "replaying" in shown
-    assert "math" in shown
-    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
-    failed = kernel.run("%mcp call math:add a=1 b=3")
-    assert failed.ename == "CassetteError"
-    assert "arguments.b is 3 here, 2 there" in failed.evalue
-    assert "disconnected, because they were replayed: math" in kernel.ok("%mcp record --stop").text
-
-
-END = '%mcp raw changing tools/call {"name": "end"}'
+GONE = "raise SystemExit('gone')"
 STRICTER = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+END = '%mcp raw changing tools/call {"name": "end"}'
 WORK = (
     "%mcp connect -- pythn3-nowhere",
     "%%mcp up\n[servers]\nmissing = {command = 'nowhere'}\n"
@@ -82,9 +38,9 @@ WORK = (
 )
 """What a person does with a server, some of which fails."""
 
-SERVER = """
+NOISY = f"""
 import os, sys
-sys.path.insert(0, {root!r})
+sys.path.insert(0, {str(ROOT)!r})
 import anyio
 from tests.support import changing_server
 call = changing_server.Changing._call
@@ -101,39 +57,58 @@ anyio.run(changing_server.main)
 TIMES = re.compile(r"\d\d:\d\d:\d\d(\.\d+)?|\d+(\.\d+)? m?s\b|\d+\.\d+|process \d+|\s+|…")
 
 
-def shown(kernel: Kernel, mode: str) -> list[tuple[str, str]]:
+def test_a_cassette_is_put_in_and_taken_out_by_hand(kernel, folder):
+    for name in ("math_server.py", "serving.py"):
+        (folder / name).write_bytes((FOLDER / name).read_bytes())
+    assert "nothing is recorded or replayed" in kernel.ok("%mcp record").text
+    kernel.ok("%mcp connect math_server.py --name math")
+    shown = kernel.ok("%mcp record sums.jsonl").text
+    assert "\nsums.jsonl  recording" in shown  # as it was written, without the kernel's folder
+    assert "opened again, so that the cassette has their beginning: math" in shown
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    assert "lines written, 0 answers played" in kernel.ok("%mcp record --stop").text
+    kernel.ok("%config MCPMagics.cassette_bytes = 10_000\n%mcp record full.jsonl")
+    shown = kernel.ok("from mcp_magic import host\nfor a in range(60): await host.call('math:add', a=a, b=2)").stdout
+    assert shown.count("The recording on ") == 1
+    assert "full.jsonl has ended: a cassette has at most 10,000 bytes. It plays up to here;" in shown
+    assert "full (10,000 bytes): nothing more is recorded" in kernel.ok("%mcp record").text
+    kernel.ok("%config MCPMagics.cassette_bytes = 64_000_000\n%mcp record --stop")
+    (folder / "math_server.py").write_text(GONE)
+    shown = kernel.ok("%mcp record sums.jsonl").text
+    assert "replaying" in shown
+    assert "math" in shown
+    assert kernel.ok("r = %mcp call math:add a=1 b=2\nr.data").text == "3"
+    failed = kernel.run("%mcp call math:add a=1 b=3")
+    assert failed.ename == "CassetteError"
+    assert "arguments.b is 3 here, 2 there" in failed.evalue
+    assert "disconnected, because they were replayed: math" in kernel.ok("%mcp record --stop").text
+
+
+def shown(kernel, mode):
     """Return what the cells show, and their errors, without times and spaces."""
     kernel.ok(f"from mcp_magic import host\nstricter = {STRICTER}")
     kernel.ok(f"_ = %mcp trace --clear\n_ = %mcp record work.jsonl --mode {mode}")
-    cells = [kernel.run(cell) for cell in WORK]
+    cells = [kernel.run(code) for code in WORK]
     kernel.ok("_ = %mcp record --stop")
-    return [(text_of(cell), f"{cell.ename}: {cell.evalue}") for cell in cells]
+    bundles = [[o["content"]["data"]["text/plain"] for o in cell.outputs if "data" in o["content"]] for cell in cells]
+    texts = [TIMES.sub("", "\n".join(bundle)) for bundle in bundles]
+    return [(text, f"{cell.ename}: {cell.evalue}") for text, cell in zip(texts, cells, strict=True)]
 
 
-def text_of(cell: Cell) -> str:
-    """Return what a cell shows as text, without times and spaces."""
-    shown = [o["content"]["data"]["text/plain"] for o in cell.outputs if "data" in o["content"]]
-    return TIMES.sub("", "\n".join(shown))
-
-
-def test_replay_shows_same_output_and_errors_of_failing_server(kernel: Kernel, folder: Path) -> None:
-    program = folder / "changing.py"
-    program.write_text(SERVER.format(root=str(FOLDER.parents[1])), "utf-8")
+def test_replay_shows_same_output_and_errors_of_failing_server(kernel, folder):
+    (folder / "changing.py").write_text(NOISY, "utf-8")
     recorded = shown(kernel, "record")
-    assert [name for name in (error.partition(":")[0] for _, error in recorded) if name] == [
-        *("CommandNotFoundError", "CommandError", "CheckFailedError", "SessionClosedError"),
-    ]
+    failed = [error.partition(":")[0] for _, error in recorded if error != ": "]
+    assert failed == ["CommandNotFoundError", "CommandError", "CheckFailedError", "SessionClosedError"]
     assert "stderr: called end" in recorded[WORK.index(END)][1]
-
-    program.write_text("raise SystemExit('gone')", "utf-8")
+    (folder / "changing.py").write_text(GONE, "utf-8")
     for cell, once, again in zip(WORK, recorded, shown(kernel, "replay"), strict=True):
         assert again == once, cell
 
 
-def test_unusable_cassette_fails_first_connection(start: Callable[..., Kernel]) -> None:
+def test_unusable_cassette_fails_first_connection(start):
     kernel = start(MCP_MAGIC_CASSETTE="missing.jsonl", MCP_MAGIC_CASSETTE_MODE="replay")
-    kernel.ok("%load_ext mcp_magic")
-
+    kernel.ok(LOAD)
     failed = kernel.run("%mcp connect -- python server.py")
     assert failed.ename == "CassetteError"
     assert "there is no cassette missing.jsonl" in failed.evalue

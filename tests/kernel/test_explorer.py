@@ -1,75 +1,58 @@
 """`%mcp ui` in a real kernel, run as JupyterLab runs a cell."""
 
-from __future__ import annotations
-
 import re
-import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.frontends import Frontend
+from tests.support.frontends import VIEW, Frontend
 from tests.support.kernel_servers import MATH, SHOWCASE, connect_in_process
-
-if TYPE_CHECKING:
-    from tests.support.kernels import Cell, Kernel
-
-COUNT = "print(len(__import__('ipywidgets').widgets.widget._instances))"
+from tests.support.processes import PLAIN
 
 
 @pytest.fixture(scope="module", autouse=True)
-def math(kernel: Kernel) -> None:
+def math(kernel):
     connect_in_process(kernel, MATH, "math")
 
 
-def run(kernel: Kernel, code: str, cell: str, deleted: tuple[str, ...] = ()) -> Cell:
+def run(kernel, code, cell, deleted=()):
     """Run a cell that has an id."""
     return kernel.ok(code, cellId=cell, deletedCells=list(deleted))
 
 
-def widgets(kernel: Kernel) -> int:
-    return int(kernel.ok(COUNT).stdout)
+def widgets(kernel):
+    return int(kernel.ok("print(len(__import__('ipywidgets').widgets.widget._instances))").stdout)
 
 
-def test_ui_magic_shows_live_widget_with_fallback_text(kernel: Kernel) -> None:
+def test_ui_magic_shows_live_widget_with_fallback_text(kernel):
     data = run(kernel, "%mcp ui math", "first").data
-    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    assert data[VIEW]["model_id"]
     assert "math" in data["text/plain"]
     assert "<table" in data["text/html"]
-
-
-def test_running_a_cell_again_closes_what_it_showed_before(kernel: Kernel) -> None:
-    run(kernel, "%mcp ui", "again")
-    once = widgets(kernel)
-    for _ in range(10):
-        run(kernel, "%mcp ui", "again")
-    assert widgets(kernel) == once
-    run(kernel, "%mcp ui", "another")
-    assert widgets(kernel) > once
-
-
-def test_deleting_a_cell_closes_what_it_showed(kernel: Kernel) -> None:
-    run(kernel, "%mcp ui", "kept")
-    before = widgets(kernel)
-    run(kernel, "%mcp ui", "deleted")
-    run(kernel, "%mcp ui", "kept", deleted=("deleted",))
-    assert widgets(kernel) == before
-
-
-def test_an_unknown_server_is_an_error_of_one_line(kernel: Kernel) -> None:
     cell = kernel.run("%mcp ui maht")
     assert cell.ename == "UnknownServerError"
     assert "Did you mean 'math'?" in cell.evalue
+    kernel.ok("def explore():\n    return get_ipython().run_line_magic('mcp', 'ui math')\nmade = explore()")
+    assert "math" in kernel.ok("made").text
+    kernel.ok("made.close()")
 
 
-def test_what_is_typed_is_connected_as_mcp_connect_does_it(kernel: Kernel) -> None:
+def test_what_a_cell_showed_closes_with_it(kernel):
+    run(kernel, "%mcp ui", "again")
+    once = widgets(kernel)
+    for _ in range(3):
+        run(kernel, "%mcp ui", "again")
+    assert widgets(kernel) == once
+    run(kernel, "%mcp ui", "deleted")
+    assert widgets(kernel) > once
+    run(kernel, "%mcp ui", "again", deleted=("deleted",))
+    assert widgets(kernel) == once
+
+
+def test_what_is_typed_is_connected_as_mcp_connect_does_it(kernel):
     frontend = Frontend(kernel)
     shown = frontend.run("explorer = %mcp ui\nprint(explorer.servers.target.model_id)\nexplorer")
     target = shown.streams["stdout"].strip()
-    for typed, seen in (
-        ("http", "URL"),
-        (f"{sys.executable} {MATH}", r'● open</span> <span class="mcp-note"[^>]*>stdio'),
-    ):
+    for typed, seen in (("http", "URL"), (" ".join(PLAIN), r'● open</span> <span class="mcp-note"[^>]*>stdio')):
         frontend.type_into(target, typed)
         frontend.enter(target)
         frontend.read_until(
@@ -78,13 +61,7 @@ def test_what_is_typed_is_connected_as_mcp_connect_does_it(kernel: Kernel) -> No
     kernel.ok("explorer.close()")
 
 
-def test_from_a_function_it_works_as_well(kernel: Kernel) -> None:
-    kernel.ok("def explore():\n    return get_ipython().run_line_magic('mcp', 'ui math')\nmade = explore()")
-    assert "math" in kernel.ok("made").text
-    kernel.ok("made.close()")
-
-
-def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> None:
+def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel):
     connect_in_process(kernel, SHOWCASE, "show")
     kernel.ok("from mcp_magic import host\nfrom mcp_magic.ui.explorer import Explorer\nexplorer = Explorer(host)")
     search = kernel.ok("print(explorer.search.model_id)").stdout.strip()
@@ -97,6 +74,5 @@ def test_the_search_is_answered_while_a_cell_awaits_a_call(kernel: Kernel) -> No
         message = kernel.client.get_iopub_msg(timeout=30)
         if message["msg_type"] == "comm_msg" and message["parent_header"].get("msg_id") == typed:
             seen += str(message["content"])
-    kernel.interrupt()
-    assert kernel.finish(waiting).status == "error"
+    assert kernel.stop(waiting).status == "error"
     kernel.ok("explorer.close()")

@@ -26,13 +26,13 @@ def low_level(transport: str) -> None:
     numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 
     @server.list_tools()
-    async def tools() -> list[Any]:
-        found = [
+    async def listed() -> list[Any]:
+        tools = [
             types.Tool(name="add", description="Add two numbers.", inputSchema={**numbers, "required": ["a", "b"]})
         ]
         if hasattr(ServerSession, "elicit"):
-            found.append(types.Tool(name="greet", description="Greet somebody.", inputSchema={"type": "object"}))
-        return found
+            tools.append(types.Tool(name="greet", description="Greet somebody.", inputSchema={"type": "object"}))
+        return tools
 
     @server.call_tool()
     async def call(name: str, arguments: dict[str, Any]) -> list[Any]:

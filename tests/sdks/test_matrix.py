@@ -1,25 +1,16 @@
 """One tiny server under each generation of the SDKs, over all transports that it has: the table in
 docs/where_it_works.md, and what a host gets of each."""
 
-from __future__ import annotations
-
-import asyncio
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcp_magic.ask.elicitation import Answer
 from mcp_magic.session import negotiation
-from tests.environments import MCP1_PACKAGES, PYTHON_SDKS, TYPESCRIPT_SDKS, needs_node, sdk_command
-from tests.support.processes import free_port, start_http
+from tests.environments import MCP1_PACKAGES, PYTHON_SDKS, ROOT, TYPESCRIPT_SDKS, needs_node, sdk_command
+from tests.support.processes import free_port, listening, start_http
 
-if TYPE_CHECKING:
-    from mcp_magic._host import Host
-    from mcp_magic.session.connection import Connection
-
-PAGE = Path(__file__).parents[2] / "docs" / "where_it_works.md"
+PAGE = ROOT / "docs" / "where_it_works.md"
 TRANSPORTS = ("stdio", "sse", "http")
 PATHS = {"sse": "/sse", "http": "/mcp"}
 NEWEST = "mcp 2"
@@ -30,7 +21,7 @@ SDKS = ("mcp 1.0.0", "mcp 1.6.0", "mcp 1.9.4", f"mcp {MCP1_PACKAGES['mcp']}", NE
 SDKS += (*(name for name in PYTHON_SDKS if name.startswith("fastmcp")), *TYPESCRIPT_SDKS)
 
 
-def table() -> dict[str, dict[str, str]]:
+def table():
     """The table of the page: SDK -> transport -> what it says."""
     text = PAGE.read_text().partition("## Servers of each SDK")[2].partition("\n## ")[0]
     rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)]
@@ -40,7 +31,7 @@ def table() -> dict[str, dict[str, str]]:
 CELLS = [(name, transport, said) for name, row in table().items() for transport, said in row.items() if said != NONE]
 
 
-def test_the_table_has_each_sdk() -> None:
+def test_the_table_has_each_sdk():
     assert tuple(table()) == SDKS
 
 
@@ -51,9 +42,7 @@ def test_the_table_has_each_sdk() -> None:
         for cell in CELLS
     ],
 )
-async def test_sdk_server_connects_lists_calls_asks_and_reconnects(
-    host: Host, sdk: str, transport: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_sdk_server_connects_lists_calls_asks_and_reconnects(host, sdk, transport, said, monkeypatch):
     if said.startswith("2026"):
         monkeypatch.setattr(negotiation, "SILENT_SECONDS", 20.0)  # a busy machine lets a server answer late
     host.consent.policy = "auto"
@@ -69,16 +58,13 @@ async def test_sdk_server_connects_lists_calls_asks_and_reconnects(
         await host.disconnect("tiny")
 
 
-async def got(host: Host, target: Any, *, again: bool = True) -> str:
+async def got(host, target, *, again=True):
     """Use a server, and say what it gave, as the table does."""
     connection = await host.connect(target, name="tiny", timeout=60)
     version = connection.protocol_version
     tools = [tool.name for tool in await connection.listing("tools")]
-    assert (connection.calls, connection.failures) == (0, 0), (
-        "what the host asked on its own account counts for nothing"
-    )
-    assert "validation error" not in connection.stderr()
-    assert "server/discover" not in connection.stderr()
+    assert (connection.calls, connection.failures) == (0, 0), "what the host asked by itself counts for nothing"
+    assert not [text for text in ("validation error", "server/discover") if text in connection.stderr()]
     assert connection.notices.messages == type(connection.notices.messages)()
     assert (await connection.call("add", a=1, b=2)).text == "3"
     asks = ", asks" if "greet" in tools and await greeted(connection) else ""
@@ -95,26 +81,13 @@ async def got(host: Host, target: Any, *, again: bool = True) -> str:
     return f"{version}{asks}"
 
 
-async def greeted(connection: Connection) -> bool:
+async def greeted(connection):
     """Whether the tool that asks was answered."""
     result = await connection.call_tool("greet", {})
     return result.text == "Hello Ada"
 
 
-async def ada(asked: Any) -> Answer:
+async def ada(asked):
     """A person that gives her name."""
     [field] = asked.schema["properties"]
     return Answer("accept", {field: "Ada"})
-
-
-async def listening(port: int) -> None:
-    """Return when somebody listens: some say where they will before they do."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return

@@ -1,8 +1,4 @@
-"""One session with the showcase for all tests of a module that do not change it."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+"""One session with a bundled server for all tests of a module that do not change it."""
 
 import pytest_asyncio
 from mcp import Client
@@ -10,11 +6,9 @@ from mcp import Client
 from tests.support import bundled
 from tests.support.processes import kept_open
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def showcase() -> AsyncIterator[Client]:
-    async with kept_open(Client(bundled.load("showcase_server").server)) as client:
+async def client(request):
+    """A session of the bare SDK with the module's SERVER in this process."""
+    async with kept_open(Client(bundled.load(request.module.SERVER).server)) as client:
         yield client

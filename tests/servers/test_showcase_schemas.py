@@ -1,47 +1,38 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+"""The showcase's schemas and hints, the arguments that they take, and how its tools fail."""
 
 import pytest
 from jsonschema import Draft202012Validator
-from mcp import Client, MCPError
+from mcp import MCPError
 
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
-
+SERVER = "showcase_server"
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def value(client: Client, tool: str, **arguments: Any) -> Any:
+async def value(client, tool, **arguments):
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return result.structured_content
 
 
-async def test_every_hint_comes_with_each_value_and_one_tool_has_none(showcase: Client) -> None:
-    tools = {tool.name: tool.annotations for tool in (await showcase.list_tools()).tools}
+async def test_every_hint_comes_with_each_value_and_one_tool_has_none(client):
+    tools = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
     for hint in ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint"):
         assert {getattr(hints, hint) for hints in tools.values() if hints} == {True, False, None}
     assert tools["hint_none"] is None
     assert tools["hint_title"].title == "A title among the hints"
-    said = (await showcase.call_tool("hint_destructive", {})).content[0].text
+    said = (await client.call_tool("hint_destructive", {})).content[0].text
     assert said == '{"readOnlyHint":false,"destructiveHint":true}'
 
 
-async def test_schemas_are_valid_and_use_every_keyword(showcase: Client) -> None:
-    found: set[str] = set()
+async def test_schemas_are_valid_and_use_every_keyword(client):
+    used = set()
 
-    def collect(schema: Any) -> None:
-        if isinstance(schema, dict):
-            found.update(schema)
-            for part in schema.values():
-                collect(part)
-        elif isinstance(schema, list):
-            for part in schema:
-                collect(part)
+    def collect(schema):
+        used.update(schema if isinstance(schema, dict) else ())
+        for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+            collect(part)
 
-    for tool in (await showcase.list_tools()).tools:
+    for tool in (await client.list_tools()).tools:
         for schema in (tool.input_schema, tool.output_schema or {}):
             Draft202012Validator.check_schema(schema)
             collect(schema)
@@ -49,7 +40,7 @@ async def test_schemas_are_valid_and_use_every_keyword(showcase: Client) -> None
     texts = {"minLength", "maxLength", "pattern", "format", "contentEncoding"}
     arrays = {"items", "minItems", "maxItems", "uniqueItems"}
     several = {"anyOf", "oneOf", "allOf", "enum", "const", "$ref", "$defs", "additionalProperties", "default"}
-    assert numbers | texts | arrays | several <= found
+    assert numbers | texts | arrays | several <= used
 
 
 ADDRESS = {"street": "Hill 1", "postcode": "12345"}
@@ -77,23 +68,21 @@ ORDER = {"customer": CUSTOMER, "lines": [{"sku": "AB-1234", "quantity": 2, "pric
         ("nested", {"order": ORDER}, {"total": 3.0}),
     ],
 )
-async def test_arguments_of_every_shape_arrive(
-    showcase: Client, tool: str, arguments: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    assert expected.items() <= (await value(showcase, tool, **arguments)).items()
+async def test_arguments_of_every_shape_arrive(client, tool, arguments, expected):
+    assert expected.items() <= (await value(client, tool, **arguments)).items()
 
 
-async def test_arguments_that_do_not_fit_are_tool_errors(showcase: Client) -> None:
+async def test_arguments_that_do_not_fit_are_tool_errors(client):
     wrong = {"even": 3, "fraction": 1, "code": "abc", "text": "x", "pair": [1]}
-    result = await showcase.call_tool("constrained", wrong)
+    result = await client.call_tool("constrained", wrong)
     assert result.is_error
     for said in ("multiple of 2", "less than 1", "match pattern", "at least 2 characters", "at least 2 items"):
         assert said in result.content[0].text
 
 
-async def test_a_tool_fails_in_every_way(showcase: Client, caplog: pytest.LogCaptureFixture) -> None:
-    async def failed(tool: str, **arguments: Any) -> CallToolResult:
-        result = await showcase.call_tool(tool, arguments)
+async def test_a_tool_fails_in_every_way(client, caplog):
+    async def failed(tool, **arguments):
+        result = await client.call_tool(tool, arguments)
         assert result.is_error
         return result
 
@@ -105,7 +94,7 @@ async def test_a_tool_fails_in_every_way(showcase: Client, caplog: pytest.LogCap
     assert len((await failed("fail_several_texts")).content) == 2
     assert (await failed("fail_silently")).content == []
     with pytest.raises(MCPError, match="always refuses") as refused:
-        await showcase.call_tool("fail_protocol", {})
+        await client.call_tool("fail_protocol", {})
     assert refused.value.data == {"reason": "showcase"}
-    assert await value(showcase, "fail_sometimes", fail=False) == {"failed": False}
+    assert await value(client, "fail_sometimes", fail=False) == {"failed": False}
     await failed("fail_sometimes", fail=True)

@@ -23,9 +23,9 @@ def command(name: str, *options: str) -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Import a bundled server anew; its `server` shares no state with one that was imported before."""
-    for known, module in list(sys.modules.items()):
+    for imported, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None)).startswith(_BELOW):
-            del sys.modules[known]
+            del sys.modules[imported]
     sys.path.insert(0, str(FOLDER))
     try:
         return importlib.import_module(name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
-from tests.support.kernels import SILENCE_SECONDS, Cell
+from tests.support.kernels import AT_ONCE, SILENCE_SECONDS, Cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,34 +63,23 @@ class Frontend:
 
     def start(self, code: str, *, stdin: bool = True, cell: bool = True, again: str = "") -> Shown:
         """Run a cell; without `cell` as a console does, which names none; `again` names one that runs repeatedly."""
-        content = {
-            "code": code,
-            "silent": False,
-            "store_history": True,
-            "user_expressions": {},
-            "allow_stdin": stdin,
-            "stop_on_error": True,
-        }
-        metadata = {"cellId": again or f"cell {len(self._cells)}"} if cell else {}  # each is a new cell of the notebook
-        message = self.kernel.client.session.msg("execute_request", content, metadata=metadata)
-        self.kernel.client.shell_channel.send(message)
-        shown = self._cells[message["header"]["msg_id"]] = Shown()
+        named = {"cellId": again or f"cell {len(self._cells)}"} if cell else {}  # each is a new cell of the notebook
+        shown = self._cells[self.kernel.start(code, stdin=stdin, **named)] = Shown()
         return shown
 
     def run(self, code: str, **options: Any) -> Shown:
-        """Run a cell to its end."""
         return self.finish(self.start(code, **options))
 
     def finish(self, cell: Shown, timeout: float = 60.0) -> Shown:
-        """Read on until a cell has ended."""
         self.read_until(lambda: cell.done, timeout, "the cell has ended")
         return cell
 
     def read_until(self, condition: Callable[[], bool], timeout: float = 30.0, what: str = "") -> None:
-        """Read what the kernel says until a condition holds."""
         started = heard = time.monotonic()
         while not condition():
-            assert time.monotonic() - started < timeout, f"not within {timeout:g} s: {what}; {self._cells}"
+            assert time.monotonic() - started < timeout, (
+                f"not within {timeout:g} s: {what}; {[*self._cells.values()][-1:]}"
+            )
             try:
                 message = self.kernel.client.get_iopub_msg(timeout=0.05)
             except Empty:
@@ -101,27 +90,61 @@ class Frontend:
             heard = time.monotonic()
             self._take(message)
 
-    def panel(self, cell: Shown, count: int = 1, timeout: float = 30.0) -> None:
+    def has(self, description: str, cell: Shown | None = None, count: int = 1) -> list[str]:
+        """Wait until so many buttons (or boxes) of this name are shown, anywhere or below a cell; return their ids."""
+        self.read_until(lambda: len(self._named(description, cell)) == count, what=f"{count} of {description!r}")
+        return self._named(description, cell)
+
+    def panel(self, cell: Shown, count: int = 1) -> None:
         """Wait until a cell shows a panel in which a number of calls wait."""
-        self.read_until(lambda: len(self._named("Deny", cell)) == count, timeout, f"a panel with {count}")
+        self.has("Deny", cell, count)
+
+    def asks(self, cell: Shown, button: str) -> str:
+        """Wait for a panel with a button below a cell; return what it says as text."""
+        self.has(button, cell)
+        return next(str(bundle["text/plain"]) for bundle in cell.displays.values() if VIEW in bundle)
+
+    def text_of(self, cell: Shown) -> str:
+        """Return what a cell shows, live or not."""
+        live = [str(self.models[name].get("value", "")) for shown in cell.live for name in self._inside(shown)]
+        return "\n".join([*live, *cell.lines])
+
+    def shows(self, cell: Shown, *texts: str) -> None:
+        """Wait until a cell shows texts, live or as the text of its widgets."""
+
+        def seen() -> bool:
+            plain = [str(bundle.get("text/plain", "")) for bundle in cell.displays.values()]
+            return all(text in "\n".join([self.text_of(cell), *plain]) for text in texts)
+
+        self.read_until(seen, what=f"it shows {texts}")
+
+    def line(self, code: str) -> str:
+        """Run a cell that must succeed, and return the only line that it shows."""
+        cell = self.run(code)
+        assert not cell.ename, cell.evalue
+        [line] = cell.lines
+        return line
+
+    def stop(self, cell: Shown) -> Shown:
+        """Interrupt a cell, which is to end at once."""
+        self.kernel.interrupt()
+        return self.finish(cell, AT_ONCE)
 
     def click(self, description: str, number: int = 0, *, cell: Shown | None = None) -> None:
         """Click on a button that is shown, anywhere or below a cell."""
         self.press(self._named(description, cell)[number])
 
     def press(self, name: str) -> None:
-        """Click on the button of this model id."""
         self._send(name, {"method": "custom", "content": {"event": "click"}})
 
     def type(self, model: str, text: str, number: int = 0, *, enter: bool = False) -> None:
         """Type into a text field: `"TextModel"` or `"TextareaModel"`."""
-        found = [name for name, state in self.models.items() if state.get("_model_name") == model]
-        self.type_into(found[number], text)
+        name = [name for name, state in self.models.items() if state.get("_model_name") == model][number]
+        self.type_into(name, text)
         if enter:
-            self.enter(found[number])
+            self.enter(name)
 
     def type_into(self, name: str, text: str) -> None:
-        """Type into the text field of this model id."""
         self.change(name, value=text)
 
     def type_late(self, model: str, text: str) -> None:
@@ -129,8 +152,12 @@ class Frontend:
         name = next(name for name, state in self.models.items() if state.get("_model_name") == model)
         self._held_back.append((name, {"value": text}))
 
+    def write_json(self, cell: Shown, values: dict[str, Any]) -> None:
+        """Fill in the form below a cell, as JSON."""
+        self.change(self.has("Edit as JSON", cell)[0], value=True)
+        self.type("TextareaModel", json.dumps(values))
+
     def enter(self, name: str) -> None:
-        """Press Enter in the text field of this model id."""
         self._send(name, {"method": "custom", "content": {"event": "submit"}})
 
     def tell(self, name: str, **content: Any) -> None:
@@ -140,23 +167,16 @@ class Frontend:
     def hears(self, name: str, kind: str) -> dict[str, Any]:
         """Wait for a message of this kind that a widget's kernel side sends, and return it."""
 
-        def found() -> list[dict[str, Any]]:
-            return [each for each in self.sent.get(name, ()) if each.get("kind") == kind]
+        def heard() -> list[dict[str, Any]]:
+            return [message for message in self.sent.get(name, ()) if message.get("kind") == kind]
 
-        self.read_until(lambda: bool(found()), what=f"a message {kind!r}")
-        message = found()[0]
+        self.read_until(lambda: bool(heard()), what=f"a message {kind!r}")
+        message = heard()[0]
         self.sent[name].remove(message)
         return message
 
     def change(self, name: str, **state: Any) -> None:
-        """Change a widget, as the page does it."""
         self._send(name, {"method": "update", "state": state, "buffer_paths": []})
-
-    def choose(self, option: str) -> None:
-        """Choose an option of the only list that is shown."""
-        [name] = [name for name, state in self.models.items() if state.get("_model_name") == "DropdownModel"]
-        index = self.models[name]["_options_labels"].index(option)
-        self.change(name, index=index)
 
     def answer(self, *lines: str) -> list[str]:
         """Answer as many requests for input; return their prompts."""
@@ -230,7 +250,6 @@ class Frontend:
                 self._send(target[0].removeprefix("IPY_MODEL_"), {"method": "update", "state": value})
 
     def _open_subshell(self) -> None:
-        """JupyterLab makes one subshell for all widgets, when the first of them is opened."""
         if not self._subshells or self._subshell is not None:
             return
         channel = self.kernel.client.control_channel
@@ -248,7 +267,6 @@ class Person:
         self.clicks = clicks
 
     def approve(self, cell: Shown) -> None:
-        """Approve what waits."""
         if not self.clicks:
             self.frontend.answer("y")
             return
@@ -256,44 +274,11 @@ class Person:
         self.frontend.click("Approve", cell=cell)
 
     def approve_two(self, cell: Shown) -> None:
-        """Approve two that wait at the same time."""
         if not self.clicks:
             self.frontend.answer("y", "y")
             return
         self.frontend.panel(cell, 2)
         self.frontend.click("Approve all", cell=cell)
-
-    def deny(self, cell: Shown, reason: str) -> None:
-        """Deny it, and say why."""
-        if not self.clicks:
-            self.frontend.answer("n", reason)
-            return
-        self.frontend.panel(cell)
-        self.frontend.type("TextModel", reason, enter=True)
-
-    def approve_changed(self, cell: Shown, arguments: dict[str, Any]) -> None:
-        """Change the arguments first."""
-        if not self.clicks:
-            self.frontend.answer("e", json.dumps(arguments), "y")
-            return
-        self.frontend.panel(cell)
-        self.frontend.click("Edit", cell=cell)
-        self.frontend.read_until(lambda: bool(self.frontend._named("Edit as JSON", cell)), what="the form")
-        self.frontend._send(
-            self.frontend._named("Edit as JSON", cell)[0], {"method": "update", "state": {"value": True}}
-        )
-        self.frontend.type("TextareaModel", json.dumps(arguments))
-        self.frontend.read_until(lambda: bool(self.frontend._named("Approve changed", cell)), what="the change is seen")
-        self.frontend.click("Approve changed", cell=cell)
-
-    def approve_always(self, cell: Shown) -> None:
-        """Approve this tool for ever."""
-        if not self.clicks:
-            self.frontend.answer("a", "t")
-            return
-        self.frontend.panel(cell)
-        self.frontend.choose("always for this tool")
-        self.frontend.click("Approve", cell=cell)
 
     def sees(self, cell: Shown) -> str:
         """Wait for the question, and return what it says as text."""
@@ -301,5 +286,4 @@ class Person:
             self.frontend.awaits_input()
             self.frontend.read_until(lambda: "wants to call" in cell.stdout, what="the question")
             return cell.stdout
-        self.frontend.panel(cell)
-        return str(next(bundle["text/plain"] for bundle in cell.displays.values() if VIEW in bundle))
+        return self.frontend.asks(cell, "Deny")

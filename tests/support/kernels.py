@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["SILENCE_SECONDS", "Cell", "Kernel", "environment", "gone", "run_by_itself", "until"]
+__all__ = ["AT_ONCE", "SILENCE_SECONDS", "Cell", "Kernel", "environment", "gone", "run_by_itself", "until"]
 
 START_SECONDS = 60.0
 SILENCE_SECONDS = 3.0
+AT_ONCE = 10.0
+"""Seconds that something may take, on a busy machine, which would otherwise take minutes or an hour."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return variables for a kernel that sees nothing of the person who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "IPYTHON", "JUPYTER"))}
     own = {"HOME": str(home), "IPYTHONDIR": str(home / ".ipython"), "COLUMNS": "200", "MCP_MAGIC_PRELOAD": "false"}
     return {**kept, **own, **more}
@@ -83,19 +84,16 @@ class Cell:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The mimebundle of the value that the cell shows."""
         shown = [o["content"]["data"] for o in self.outputs if o["msg_type"] in ("execute_result", "display_data")]
         assert len(shown) == 1, f"{len(shown)} displays: {shown}; {self.ename} {self.evalue} {self.streams}"
         return shown[0]  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
-        """The text/plain of the value that the cell shows."""
         return str(self.data["text/plain"])
 
     @property
     def stdout(self) -> str:
-        """What the cell printed."""
         return self.streams.get("stdout", "")
 
     @property
@@ -127,26 +125,22 @@ class Kernel:
 
     @property
     def process(self) -> psutil.Process:
-        """The kernel's process."""
         return psutil.Process(self.manager.provisioner.pid)
 
-    def start(self, code: str, **metadata: Any) -> str:
+    def start(self, code: str, *, stdin: bool = False, **metadata: Any) -> str:
         """Send a cell, with what a frontend says of it, and return its message id at once."""
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": stdin}
         return self.send("execute_request", content, **metadata)
 
     def run(self, code: str, timeout: float = 60.0, **metadata: Any) -> Cell:
-        """Run a cell to its end."""
         return self.finish(self.start(code, **metadata), timeout)
 
     def ok(self, code: str, **metadata: Any) -> Cell:
-        """Run a cell that must succeed."""
         cell = self.run(code, **metadata)
         assert cell.status == "ok", f"{cell.ename}: {cell.evalue}\n" + "\n".join(cell.traceback)
         return cell
 
     def finish(self, message_id: str, timeout: float = 60.0) -> Cell:
-        """Collect what a cell puts out until the kernel is idle again."""
         cell = Cell()
         started = time.monotonic()
         while True:
@@ -168,7 +162,6 @@ class Kernel:
         return cell
 
     def until_stream(self, message_id: str, text: str, timeout: float = 30.0) -> None:
-        """Wait until a running cell has printed `text`."""
         started = time.monotonic()
         seen = ""
         while text not in seen:
@@ -183,13 +176,16 @@ class Kernel:
         return str(message["header"]["msg_id"])
 
     def complete(self, code: str) -> list[str]:
-        """Return what Tab offers at the end of `code`."""
         reply = self.client.complete(code, reply=True, timeout=30)
         return list(reply["content"]["matches"])
 
     def interrupt(self) -> None:
-        """What the stop button does."""
         self.manager.interrupt_kernel()
+
+    def stop(self, message_id: str) -> Cell:
+        """Interrupt a cell, which is to end at once; its `seconds` count from there."""
+        self.interrupt()
+        return self.finish(message_id, AT_ONCE)
 
     def restart(self) -> None:
         """What the restart button does, with new ports: another test may have taken the old ones meanwhile."""
@@ -200,7 +196,6 @@ class Kernel:
         self.client.wait_for_ready(timeout=START_SECONDS)
 
     def shutdown(self) -> None:
-        """End the kernel in the orderly way."""
         if self.manager.has_kernel:
             self.client.stop_channels()
             self.manager.shutdown_kernel()

@@ -3,23 +3,15 @@
 import signal
 import sys
 import time
-from contextlib import suppress
+from pathlib import Path
 
-from mcp.server.mcpserver import MCPServer
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-server = MCPServer("stubborn", log_level="ERROR")
-
-
-@server.tool()
-def ping() -> str:
-    """Answer at once."""
-    return "pong"
-
+from tests.support.plain import Plain
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(BaseException):
-        server.run()
+    Plain("stubborn").run()
     print("my input has ended; I stay", file=sys.stderr, flush=True)
     time.sleep(600)

@@ -14,7 +14,7 @@ import psutil
 from pexpect.fdpexpect import fdspawn
 
 from tests.support.forking import Process, fork
-from tests.support.kernels import environment, until
+from tests.support.kernels import AT_ONCE, environment, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +73,8 @@ class Terminal:
         """Press Ctrl and a key."""
         self.child.send(chr(ord(key) - ord("@")))
 
-    def interrupt(self) -> tuple[str, float]:
-        """Press Ctrl-C; return what was printed until the prompt, and the seconds it took.
+    def interrupt(self) -> str:
+        """Press Ctrl-C; return what was printed until the prompt, which is to come at once.
 
         Python misses a signal that comes after the prompt of `input()` and before it waits for a line.
         """
@@ -82,7 +82,17 @@ class Terminal:
         started = time.monotonic()
         self.press("C")
         said = self.wait()
-        return said, time.monotonic() - started
+        assert time.monotonic() - started < AT_ONCE
+        return said
+
+    def asks(self, *answers: str) -> list[str]:
+        """Send answers, each after the question that is expected before it; return what was said before each."""
+        said = []
+        for question, answer in zip(answers[::2], answers[1::2], strict=True):
+            self.child.expect(question)
+            said.append(str(self.child.before))
+            self.send(answer)
+        return said
 
     def close(self) -> None:
         """End the program, and the terminal."""

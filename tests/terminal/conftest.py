@@ -1,24 +1,16 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.support.terminals import NOISE, Terminal
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The working directory of the module's terminal."""
     return tmp_path_factory.mktemp("terminal")
 
 
 @pytest.fixture(scope="module")
-def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[Terminal]:
+def running(request, folder):
     """A simple prompt, into which the extension was loaded and the lines of the module's SETUP were typed."""
     terminal = Terminal(folder, "--simple-prompt", "--no-banner", "--colors=nocolor")
     try:
@@ -30,7 +22,7 @@ def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[Terminal]:
 
 
 @pytest.fixture
-def terminal(running: Terminal) -> Iterator[Terminal]:
+def terminal(running):
     """The terminal; what a test makes it print has no noise of asyncio."""
     running.said = ""
     yield running

@@ -1,26 +1,19 @@
 """`%mcp view` in terminal IPython, where a browser shows what the terminal cannot."""
 
-from __future__ import annotations
-
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import httpx2
 
 from tests.support import dash_server
 
-if TYPE_CHECKING:
-    from tests.support.terminals import Terminal
-
 SETUP = (f"%mcp connect --name dash --timeout 60 -- {sys.executable} {dash_server.__file__}",)
 
 
-def test_the_line_below_the_text_serves_the_view_until_ctrl_c(terminal: Terminal) -> None:
+def test_the_line_below_the_text_serves_the_view_until_ctrl_c(terminal):
     shown = terminal.run("%mcp call dash:sales region=US")
     assert "US: 42" in shown
     assert "`%mcp view` opens it" in re.sub(r"\s+", " ", shown)
-
     terminal.send("%mcp view")
     terminal.child.expect(r"Open +(http://\S+)")
     address = terminal.child.match[1]

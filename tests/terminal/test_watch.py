@@ -1,19 +1,12 @@
 """Watching in terminal IPython: lines, until Ctrl-C."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.support import SUPPORT
-
-if TYPE_CHECKING:
-    from tests.support.terminals import Terminal
 
 SERVER = SUPPORT / "changing_server.py"
 SETUP = (f"%mcp connect {SERVER} --name changing --timeout 60",)
 
 
-def test_updates_are_lines_until_ctrl_c(terminal: Terminal) -> None:
+def test_updates_are_lines_until_ctrl_c(terminal):
     assert "leave out --background" in terminal.run("%mcp watch test://note --background")
     terminal.run("from mcp_magic import host; from mcp_magic.ipython.live import running; import asyncio")
     terminal.run(
