@@ -8,7 +8,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from mcp_magic._host import Host
-from tests.support.widgets import Page, linked
+from tests.support.widgets import Page, PanelUser, linked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -43,3 +43,8 @@ def page() -> Iterator[Page]:
     page = Page()
     yield page
     page.close()
+
+
+@pytest.fixture
+async def person(page: Page) -> PanelUser:
+    return PanelUser(page)

@@ -54,7 +54,7 @@ def tool(text: str) -> types.Tool:
 
 
 def hidden_in(text: str) -> list[str]:
-    return [ascii(found[0]) for found in HIDDEN.finditer(text)]
+    return [ascii(hidden[0]) for hidden in HIDDEN.finditer(text)]
 
 
 def executed(code: str, run_as: str = "written") -> dict[str, Any]:
@@ -69,10 +69,8 @@ def test_stubs_are_a_module_of_one_function_and_what_it_needs(text: str) -> None
     namespace = executed(code)
     assert len(namespace["__all__"]) == 1
     assert "OWNED" not in namespace
-    tree = ast.parse(code)
-    assert {type(node) for node in tree.body} <= {
-        *(ast.Expr, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AsyncFunctionDef, ast.ClassDef),
-    }
+    allowed = {ast.Expr, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AsyncFunctionDef, ast.ClassDef}
+    assert {type(node) for node in ast.parse(code).body} <= allowed
 
 
 class Offers:
@@ -100,8 +98,8 @@ async def test_a_page_of_documentation_has_its_own_headings_only(text: str) -> N
     connection: Any = Offers(text)
     written = await page(connection)
     assert hidden_in(written) == []
-    headings = [token for token in MarkdownIt("commonmark").parse(written) if token.type == "heading_open"]
-    assert [token.tag for token in headings] == ["h1", "h2", "h3", "h2", "h3", "h2", "h2"]
+    headings = [token.tag for token in MarkdownIt("commonmark").parse(written) if token.type == "heading_open"]
+    assert headings == ["h1", "h2", "h3", "h2", "h3", "h2", "h2"]
 
 
 def test_exported_trace_entry_is_one_visible_line(text: str) -> None:
@@ -119,7 +117,7 @@ def test_exported_trace_entry_is_one_visible_line(text: str) -> None:
 def cell_server(source: str, **options: Any) -> CellServer:
     namespace: dict[str, Any] = {}
     exec(compile(source, "cell", "exec", dont_inherit=True), namespace)
-    functions = [found for name, found in namespace.items() if callable(found) and name != "__builtins__"]
+    functions = [value for name, value in namespace.items() if callable(value) and name != "__builtins__"]
     return make_server("s", functions, Marks(), source=source, **options)
 
 
@@ -136,23 +134,29 @@ def exported(
     return executed(code, run_as)
 
 
-async def tools_of(namespace: dict[str, Any]) -> dict[str, Any]:
-    (server,) = [found for found in namespace.values() if isinstance(found, MCPServer)]
-    return {found.name: found for found in await server.list_tools()}
+def server_of(namespace: dict[str, Any]) -> MCPServer:
+    (server,) = [value for value in namespace.values() if isinstance(value, MCPServer)]
+    return server
+
+
+def needed(source: str) -> Any:
+    """The function g of a cell that ran before."""
+    written: dict[str, Any] = {"__name__": "__main__"}
+    exec(source, written)
+    return written["g"]
 
 
 async def test_text_of_an_exported_program_is_what_it_was(text: str) -> None:
     small = text[:10_000]
     source = f"def f(a: str) -> str:\n    {small!r}\n    return {small!r} + DATA + a\n"
-    server = cell_server(source, instructions=small)
-    namespace = exported(server, {"DATA": small}, file=f"{small[:99]}.py")
+    namespace = exported(cell_server(source, instructions=small), {"DATA": small}, file=f"{small[:99]}.py")
     assert "OWNED" not in namespace
     assert namespace["f"]("") == 2 * small
-    assert next(found for found in namespace.values() if isinstance(found, MCPServer)).instructions == small
-    assert list(await tools_of(namespace)) == ["f"]
+    assert server_of(namespace).instructions == small
+    assert [tool.name for tool in await server_of(namespace).list_tools()] == ["f"]
 
 
-async def test_a_line_of_a_text_is_no_line_of_the_program() -> None:
+def test_a_line_of_a_text_is_no_line_of_the_program() -> None:
     data = '"""\nfrom __future__ import annotations\nimport os; OWNED = 1\n"""'
     source = f"from __future__ import (\n    annotations,\n)\nDATA = {data}\n\ndef f() -> str:\n    return DATA\n"
     namespace = exported(cell_server(source))
@@ -160,44 +164,37 @@ async def test_a_line_of_a_text_is_no_line_of_the_program() -> None:
     assert namespace["f"]() == ast.literal_eval(data)
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=ascii)
 async def test_a_cell_may_have_any_ends_of_lines(end: str) -> None:
-    source = (
-        'import os\n\ndef f(a: bytes) -> int:\n    """Counts.\n\n    Args:\n        a: All.\n    """\n    return g(a)\n'
-    )
-    needed = "x = 1\n\ndef g(a):\n    return len(a)\n\ny = 2\n"
-    written: dict[str, Any] = {"__name__": "__main__"}
-    exec(needed, written)
+    docs = '"""Counts.\n\n    Args:\n        a: All.\n    """'
+    source = f"import os\n\ndef f(a: bytes) -> int:\n    {docs}\n    return g(a)\n"
+    cell = "x = 1\n\ndef g(a):\n    return len(a)\n\ny = 2\n"
     server = cell_server(source.replace("\n", end))
-    namespace = exported(server, {"g": written["g"]}, cells=(needed.replace("\n", end),))
-    (found,) = (await tools_of(namespace)).values()
-    assert found.input_schema["properties"]["a"]["description"] == "All."
+    namespace = exported(server, {"g": needed(cell)}, cells=(cell.replace("\n", end),))
+    (tool,) = await server_of(namespace).list_tools()
+    assert tool.input_schema["properties"]["a"]["description"] == "All."
     assert namespace["f"](b"ab") == 2
 
 
-async def test_cells_that_never_ran_are_passed_over() -> None:
-    needed = "def g():\n    return 1\n"
-    written: dict[str, Any] = {"__name__": "__main__"}
-    exec(needed, written)
-    server = cell_server("def f() -> int:\n    return g()\n")
-    namespace = exported(server, {"g": written["g"]}, cells=(needed, "a\x00b", "\ud83d", "(" * 10_000, "%magic"))
+def test_cells_that_never_ran_are_passed_over() -> None:
+    cell = "def g():\n    return 1\n"
+    cells = (cell, "a\x00b", "\ud83d", "(" * 10_000, "%magic")
+    namespace = exported(cell_server("def f() -> int:\n    return g()\n"), {"g": needed(cell)}, cells=cells)
     assert namespace["f"]() == 1
 
 
 @pytest.mark.parametrize("name", ["server", "MCPServer", "parser", "port", "main"])
-async def test_a_function_may_have_a_name_that_the_program_uses_itself(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_function_may_have_a_name_of_the_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
     monkeypatch.setattr(MCPServer, "run", lambda server, *transport, **options: ran.append(server.name))
     monkeypatch.setattr("sys.argv", ["s.py", "--http", "8000"])
     source = f"def {name}() -> str:\n    return {name!r}\n\ndef other() -> int:\n    return 1\n"
     namespace = exported(cell_server(source), run_as="__main__")
-    assert list(await tools_of(namespace)) == [name, "other"]
+    assert [tool.name for tool in await server_of(namespace).list_tools()] == [name, "other"]
     assert namespace[name]() == name
     assert ran == ["s"]
 
 
-async def test_notebook_variable_may_share_the_server_name() -> None:
+def test_notebook_variable_may_share_the_server_name() -> None:
     namespace = exported(cell_server("def f() -> str:\n    return server\n"), {"server": "a text"})
     assert namespace["f"]() == "a text"
